@@ -73,8 +73,8 @@ public:
         const holdfast::open_options options = heap_options_of(run);
         const allocation_demand demand = demand_of(run);
         const std::uint64_t bytes = (std::uint64_t{32} << 20U) + demand.bytes + demand.destinations * sizeof(word);
-        // Made large enough, so that growth is not measured (unless it or space is), and with durable destinations: by a
-        // commit, whatever the durability afterwards.
+        // Made large enough, so that growth is not measured (unless it or space is), and with durable destinations: by
+        // a commit, whatever the durability afterwards.
         if (run.cold || measures_space(workload_of(run.workload))) {
             heap_.emplace(holdfast::create_only, path);
         } else {

@@ -42,8 +42,9 @@ int list(const arguments& given);
 struct map_arguments {
     std::string file;  ///< the file of the page; "-": standard output
     bool force = false;
+    std::string store;  ///< the heap's store that is drawn; empty: the heap
 };
-/// Draws the space of the heap as one HTML page.
+/// Draws the space of the heap, or of a store, as one HTML page.
 int map(const arguments& given, const map_arguments& output);
 /// Checks every invariant; `pages`: also compares every page that has a checksum.
 int check(const arguments& given, bool pages);

@@ -44,9 +44,11 @@ command add_command(command_line& program, const std::string& name, const std::s
 }
 
 command add_map(command_line& program, arguments& given, map_arguments& output) {
-    const command added = add_plain_command(program, "map", "Draw the heap's space as one HTML page", given);
+    const command added =
+        add_plain_command(program, "map", "Draw the space of a heap or store as one HTML page", given);
     added.add_option("-o,--output", output.file, "The page to write; - for standard output").required();
     added.add_flag("--force", output.force, "Overwrite the page");
+    added.add_option("--store", output.store, "Draw this store, which lies in the heap");
     added.footer("The page needs no server and no other file. FILE.html#at=0x10000 points at an offset.");
     return added;
 }
@@ -134,7 +136,7 @@ command add_migration(command_line& program, const std::string& name, const std:
 }
 
 [[noreturn]] int refuse_store(const arguments& given) {
-    throw std::runtime_error(given.heap + ": a store, not a heap: info, check and ls say what is in it");
+    throw std::runtime_error(given.heap + ": a store, not a heap: info, ls, check and map say what is in it");
 }
 
 int run(int argc, char** argv, arguments& given) {
@@ -173,6 +175,9 @@ int run(int argc, char** argv, arguments& given) {
     if (const auto status = program.parse(argc, argv)) {
         return *status == 0 ? holdfast_cli::exit_sound : holdfast_cli::exit_failed;
     }
+    if (map.parsed()) {
+        return holdfast_cli::map(given, output);
+    }
     if (holdfast_cli::is_store(given.heap)) {
         return info.parsed()    ? holdfast_cli::store_info(given)
                : list.parsed()  ? holdfast_cli::store_list(given)
@@ -201,9 +206,6 @@ int run(int argc, char** argv, arguments& given) {
     }
     if (copy.parsed()) {
         return holdfast_cli::copy(given, to);
-    }
-    if (map.parsed()) {
-        return holdfast_cli::map(given, output);
     }
     return list.parsed() ? holdfast_cli::list(given) : holdfast_cli::check(given, !quick);
 }

@@ -16,6 +16,7 @@
 #include "map_document.hpp"
 #include "output.hpp"
 #include "space.hpp"
+#include "store.hpp"
 
 namespace holdfast_cli {
 
@@ -48,12 +49,13 @@ std::string page_of(const holdfast::manager& heap) {
     return map_document(std::move(header), space, data);
 }
 
-/// Throws where the output file lies in the heap's directory: overwriting a file of the heap would destroy it.
+/// Throws where the output file is part of what is drawn: to write it would destroy that.
 void refuse_file_of_heap(const std::string& file, const std::string& heap) {
     const fs::path inside = fs::weakly_canonical(fs::path(heap));
     for (fs::path at = fs::weakly_canonical(fs::path(file)); at.has_relative_path(); at = at.parent_path()) {
         if (at == inside) {
-            throw std::runtime_error(fmt::format("{}: lies in the heap {}; write the map elsewhere", file, heap));
+            throw std::runtime_error(
+                fmt::format("{}: lies in the heap or store {}; write the map elsewhere", file, heap));
         }
     }
 }
@@ -90,7 +92,9 @@ int map(const arguments& given, const map_arguments& output) {
     if (output.file != "-") {
         refuse_file_of_heap(output.file, given.heap);
     }
-    const std::string page = page_of(holdfast::manager(holdfast::open_read_only, given.heap));
+    const std::string page = !output.store.empty()  ? store_page(given.heap, output.store)
+                             : is_store(given.heap) ? store_page(given.heap)
+                                                    : page_of(holdfast::manager(holdfast::open_read_only, given.heap));
     if (output.file == "-") {
         std::fwrite(page.data(), 1, page.size(), stdout);
     } else {

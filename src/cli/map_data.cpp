@@ -8,7 +8,20 @@ namespace holdfast_cli {
 
 namespace {
 
-enum operation : std::uint64_t { op_free = 0, op_block = 1, op_slab = 2, op_roots = 3, op_reserved = 4, op_repeat = 7 };
+enum operation : std::uint64_t {
+    op_free = 0,
+    op_block = 1,
+    op_slab = 2,
+    op_roots = 3,
+    op_reserved = 4,
+    op_repeat = 7,
+    // of stores
+    op_old = 1,
+    op_meta = 3,
+    op_branch = 4,
+    op_long = 5,
+    op_log = 6
+};
 
 void put(std::string& to, std::uint64_t value) {
     for (; value >= 128; value /= 128) {
@@ -28,10 +41,21 @@ operation operation_of(holdfast::extent_kind kind) noexcept {
     return op_reserved;
 }
 
+operation operation_of(unsigned kind_of_store) noexcept {
+    switch (kind_of_store) {
+        case HF_LMDB_FREE: return op_free;
+        case HF_LMDB_OLD: return op_old;
+        case HF_LMDB_LEAF: return op_slab;
+        case HF_LMDB_META: return op_meta;
+        case HF_LMDB_BRANCH: return op_branch;
+        case HF_LMDB_LONG: return op_long;
+        default: return op_log;
+    }
+}
+
 }  // namespace
 
-std::uint64_t map_encoder::class_index(const holdfast::extent_info& slab) {
-    const slab_class wanted{slab.block_size, slab.blocks};
+std::uint64_t map_encoder::class_index(const slab_class& wanted) {
     const auto found = std::find(classes_.begin(), classes_.end(), wanted);
     if (found != classes_.end()) {
         return static_cast<std::uint64_t>(found - classes_.begin());
@@ -42,15 +66,31 @@ std::uint64_t map_encoder::class_index(const holdfast::extent_info& slab) {
 
 void map_encoder::add(const holdfast::extent_info& extent) {
     const bool slab = extent.kind == holdfast::extent_kind::slab;
-    const std::uint64_t backing = extent.backed_bytes == 0 ? 0 : extent.backed_bytes == extent.bytes ? 1 : 2;
+    add({.operation = operation_of(extent.kind),
+         .pages_or_class = slab ? class_index({extent.block_size, extent.blocks}) : extent.bytes / map_page_size,
+         .live = slab ? std::optional(extent.live_blocks) : std::nullopt,
+         .bytes = extent.bytes,
+         .backed_bytes = extent.backed_bytes});
+}
+
+void map_encoder::add(const hf_lmdb_extent& extent) {
+    const bool leaf = extent.kind == HF_LMDB_LEAF;
+    add({.operation = operation_of(extent.kind),
+         .pages_or_class = leaf ? class_index({1, map_page_size}) : extent.pages,
+         .live = leaf ? std::optional<std::uint32_t>(extent.used_bytes) : std::nullopt,
+         .bytes = extent.pages * map_page_size,
+         .backed_bytes = extent.backed_pages * map_page_size});
+}
+
+void map_encoder::add(const record& one) {
+    const std::uint64_t backing = one.backed_bytes == 0 ? 0 : one.backed_bytes == one.bytes ? 1 : 2;
     std::string record;
-    put(record,
-        operation_of(extent.kind) + 8 * backing + 32 * (slab ? class_index(extent) : extent.bytes / map_page_size));
-    if (slab) {
-        put(record, extent.live_blocks);
+    put(record, one.operation + 8 * backing + 32 * one.pages_or_class);
+    if (one.live) {
+        put(record, *one.live);
     }
     if (backing == 2) {
-        put(record, extent.backed_bytes);
+        put(record, one.backed_bytes);
     }
     if (record == last_) {
         ++repeats_;

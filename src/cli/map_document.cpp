@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -27,7 +28,7 @@ std::string embeddable(const json& object) {
 }  // namespace
 
 std::string map_document(json header, const space_summary& space, const map_encoder& data) {
-    header["page_size"] = map_page_size;
+    header["kind"] = "heap";
     header["slab_pages"] = slab_pages;
     header["extents"] = space.extents();
     header["kinds"] = shares_as_json(space);
@@ -36,6 +37,11 @@ std::string map_document(json header, const space_summary& space, const map_enco
     header["backed_exactly"] = space.backed_exactly();
     header["bytes"]["free_extents"] = space.of(space_kind::free).bytes;
     header["bytes"]["largest_free_extent"] = space.largest_free();
+    return map_document(std::move(header), data);
+}
+
+std::string map_document(json header, const map_encoder& data) {
+    header["page_size"] = map_page_size;
     header["classes"] = json::array();
     for (const auto& [block_size, blocks] : data.classes()) {
         header["classes"].push_back({block_size, blocks});

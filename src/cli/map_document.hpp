@@ -13,5 +13,7 @@ namespace holdfast_cli {
 /// and bytes (map.cpp); all its text is shown as text. `data` is finished. `space` counts the same extents, and the
 /// page compares the two.
 [[nodiscard]] std::string map_document(json header, const space_summary& space, const map_encoder& data);
+/// The page of a store, whose `header` has all numbers (store_map.cpp).
+[[nodiscard]] std::string map_document(json header, const map_encoder& data);
 
 }  // namespace holdfast_cli

@@ -62,9 +62,9 @@ std::uint32_t format_version_of(const std::string& file) {
 }
 
 environment open_store(const std::string& path) {
-    const bool is_file = data_file_of(path) == path;
-    return {
-        path, MDB_RDONLY | (is_file ? MDB_NOSUBDIR : 0U), {.map_size = 0, .readers = 0, .databases = most_databases}};
+    return {path,
+            MDB_RDONLY | (is_store_file(path) ? MDB_NOSUBDIR : 0U),
+            {.map_size = 0, .readers = 0, .databases = most_databases}};
 }
 
 struct database {
@@ -124,6 +124,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 }  // namespace
 
+bool is_store_file(const std::string& path) { return data_file_of(path) == path; }
 bool is_store(const std::string& path) { return !data_file_of(path).empty(); }
 
 int store_info(const arguments& given) {

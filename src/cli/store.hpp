@@ -1,4 +1,4 @@
-// Stores (docs/store.md): what `info`, `check` and `ls` say of them.
+// Stores (docs/store.md): what `info`, `check`, `ls` and `map` say of them.
 #pragma once
 
 #include <string>
@@ -9,6 +9,8 @@ namespace holdfast_cli {
 
 /// Whether the path is a store: a directory with a data.mdb of ours in it, or such a file itself.
 [[nodiscard]] bool is_store(const std::string& path);
+/// Whether it is the file itself.
+[[nodiscard]] bool is_store_file(const std::string& path);
 
 // Each opens the store as a reader does, beside programs that write: after a crash it is recovered. Failures are
 // thrown.
@@ -19,5 +21,8 @@ int store_info(const arguments& given);
 int store_check(const arguments& given);
 /// Prints the databases.
 int store_list(const arguments& given);
+/// The page of `holdfast map`: of a store alone, and of one that lies in a heap.
+[[nodiscard]] std::string store_page(const std::string& path);
+[[nodiscard]] std::string store_page(const std::string& heap, const std::string& name);
 
 }  // namespace holdfast_cli

@@ -112,8 +112,8 @@ public:
 
     /// The end of the pages that the last growth reserved on disk. Serialised with grow() by the caller.
     [[nodiscard]] virtual base::pages backed_end() const noexcept { return frontier(); }
-    /// How many pages one take_back() from page `at` on should reserve: at most `most`, because a long call keeps others
-    /// waiting; at least `least`, at multiples of which its pieces begin and end.
+    /// How many pages one take_back() from page `at` on should reserve: at most `most`, because a long call keeps
+    /// others waiting; at least `least`, at multiples of which its pieces begin and end.
     struct steps {
         base::pages least;
         base::pages most;

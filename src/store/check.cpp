@@ -1,5 +1,6 @@
 #include "store/check.hpp"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "store/page_checksum.hpp"
@@ -11,8 +12,10 @@ namespace {
 // Walks one tree, with all that hangs on it, and counts what the records claim.
 class checker {
 public:
-    checker(environment& env, transaction_pages& pages, std::uint64_t next_page) noexcept
-        : env_(env), pages_(pages), next_page_(next_page) {}
+    /// `found`, unless null, gets the pages that the trees have, in no order.
+    checker(environment& env, transaction_pages& pages, std::uint64_t next_page,
+            std::vector<hf_lmdb_extent>* found = nullptr) noexcept
+        : env_(env), pages_(pages), next_page_(next_page), found_(found) {}
 
     [[nodiscard]] status check_tree(const tree_record& record, const order& keys, const order& values, unsigned nested);
     [[nodiscard]] std::size_t pages() const noexcept { return pages_seen_; }
@@ -43,9 +46,22 @@ private:
     environment& env_;
     transaction_pages& pages_;
     std::uint64_t next_page_;
+    std::vector<hf_lmdb_extent>* found_;
     std::unordered_set<std::uint64_t> seen_;
     std::size_t pages_seen_ = 0;
 };
+
+hf_lmdb_extent extent_of(std::uint64_t number, const page_header& page) noexcept {
+    hf_lmdb_extent one{
+        .page = number, .pages = page.run_pages, .backed_pages = 0, .kind = HF_LMDB_LONG, .used_bytes = 0};
+    if (page.block.kind == page_kind::branch) {
+        one.kind = HF_LMDB_BRANCH;
+    } else if (page.block.kind != page_kind::run) {
+        one.kind = HF_LMDB_LEAF;
+        one.used_bytes = static_cast<std::uint32_t>(page_size - std::min(page_size, free_bytes(page.block)));
+    }
+    return one;
+}
 
 status checker::look_at(std::uint64_t number, const page_header*& page) {
     HF_STORE_TRY(pages_.get(number, page));
@@ -59,6 +75,9 @@ status checker::look_at(std::uint64_t number, const page_header*& page) {
         }
     }
     pages_seen_ += page->run_pages;
+    if (found_ != nullptr) {
+        found_->push_back(extent_of(number, *page));
+    }
     return status::ok;
 }
 
@@ -210,13 +229,14 @@ status checker::check_named(std::string_view name, const tree_record& record) {
     return check_tree(record, keys, values, 1);
 }
 
-// What a reader of this version sees cannot be free. Who only reads does not wait for who writes, and looks at the list
-// of free pages where nobody does.
-status check_free_pages(environment& env, const std::unordered_set<std::uint64_t>& seen, std::uint64_t version) {
+// Calls `look` while the list of free pages is that of the last version. Who only reads does not wait for who writes:
+// where somebody does, or where what lies there is not the last version, `look` is not called.
+template <class Look>
+status at_free_pages(environment& env, Look look) {
     engine& store = env.store();
     const bool reads = env.has(MDB_RDONLY);
     if (reads && (store.shared().is_private() || store.shared().header().unreplayed.load() != 0)) {
-        return status::ok;  // what lies there is not the last version, or nobody's to lock
+        return status::ok;
     }
     shared_lock lock;
     write_set changes;
@@ -225,12 +245,70 @@ status check_free_pages(environment& env, const std::unordered_set<std::uint64_t
         const bool is_written = begun == from_errno(EDEADLK) || (reads && begun == from_errno(EBUSY));
         return is_written ? status::ok : begun;
     }
-    bool sound = true;
-    for (const std::uint64_t page : seen) {
-        sound = sound && !store.free_pages().is_free_in(page, version);
+    try {
+        look(store.free_pages());
+    } catch (...) {
+        store.roll_back(changes, lock);
+        throw;
     }
     store.roll_back(changes, lock);
+    return status::ok;
+}
+
+// What a reader of this version sees cannot be free.
+status check_free_pages(environment& env, const std::unordered_set<std::uint64_t>& seen, std::uint64_t version) {
+    bool sound = true;
+    HF_STORE_TRY(at_free_pages(env, [&](const free_space& free) {
+        for (const std::uint64_t page : seen) {
+            sound = sound && !free.is_free_in(page, version);
+        }
+    }));
     return sound ? status::ok : status::corrupted;
+}
+
+// Adds pages to the last extent, where they are of its kind; leaves stay apart, for each has its own fill.
+void append(std::vector<hf_lmdb_extent>& to, const hf_lmdb_extent& one) {
+    if (!to.empty() && to.back().kind == one.kind && one.kind != HF_LMDB_LEAF) {
+        to.back().pages += one.pages;
+    } else {
+        to.push_back(one);
+    }
+}
+
+// The pages [from, end), of which the last version has none.
+void append_unused(std::vector<hf_lmdb_extent>& to, std::uint64_t from, std::uint64_t end,
+                   const std::vector<bool>& ready) {
+    for (std::uint64_t page = from; page < end; ++page) {
+        const bool is_free = page >= ready.size() || ready[page];
+        append(to, {.page = page,
+                    .pages = 1,
+                    .backed_pages = 0,
+                    .kind = is_free ? HF_LMDB_FREE : HF_LMDB_OLD,
+                    .used_bytes = 0});
+    }
+}
+
+void count_backed(const data_file& file, std::uint64_t end, std::vector<hf_lmdb_extent>& all) {
+    std::uint64_t hole = 0;
+    std::uint64_t hole_end = 0;
+    const auto next = [&] {
+        std::uint64_t count = 0;
+        const bool found = file.find_hole(hole_end, end, hole, count);
+        hole = found ? hole : end;
+        hole_end = found ? hole + count : end;
+    };
+    next();
+    for (hf_lmdb_extent& one : all) {
+        const std::uint64_t behind = one.page + one.pages;
+        one.backed_pages = one.pages;
+        while (hole < behind && hole < end) {
+            one.backed_pages -= std::min(behind, hole_end) - std::max(one.page, hole);
+            if (hole_end > behind) {
+                break;  // the rest of this hole belongs to the next extent
+            }
+            next();
+        }
+    }
 }
 
 }  // namespace
@@ -247,6 +325,43 @@ status check_store(environment& env, std::size_t* pages) {
         *pages = walk.pages();
     }
     return check_free_pages(env, walk.seen(), version.transaction);
+}
+
+status map_store(environment& env, std::vector<hf_lmdb_extent>& all) {
+    std::unique_ptr<transaction> reader;
+    HF_STORE_TRY(transaction::begin(env, nullptr, MDB_RDONLY, reader));
+    const root version = reader->version();
+    std::vector<hf_lmdb_extent> found;
+    checker walk(env, reader->pages(), version.next_page, &found);
+    const database_handle& handle = env.handle(main_database);
+    HF_STORE_TRY(walk.check_tree(version.main, order_of_keys(version.main.flags, handle.compare),
+                                 order_of_values(version.main.flags, handle.compare_values), 0));
+    const shared_header& header = env.store().shared().header();
+    found.push_back({.page = 0, .pages = meta_pages, .backed_pages = 0, .kind = HF_LMDB_META, .used_bytes = 0});
+    if (const std::uint64_t pages = header.log_pages.load(); pages != 0) {
+        found.push_back(
+            {.page = header.log_page.load(), .pages = pages, .backed_pages = 0, .kind = HF_LMDB_LOG, .used_bytes = 0});
+    }
+    std::ranges::sort(found, {}, &hf_lmdb_extent::page);
+    std::vector<bool> ready(version.next_page);
+    HF_STORE_TRY(at_free_pages(env, [&](const free_space& free) {
+        for (std::uint64_t page = 0; page < ready.size(); ++page) {
+            ready[page] = free.is_ready(page);
+        }
+    }));
+    const std::uint64_t end = std::max(env.store().file().pages(), version.next_page);
+    std::uint64_t next = 0;
+    for (const hf_lmdb_extent& one : found) {
+        if (one.page < next || one.pages > end - one.page) {
+            continue;  // the log has moved meanwhile
+        }
+        append_unused(all, next, one.page, ready);
+        append(all, one);
+        next = one.page + one.pages;
+    }
+    append_unused(all, next, end, ready);
+    count_backed(env.store().file(), end, all);
+    return status::ok;
 }
 
 }  // namespace holdfast::store_engine

@@ -1,11 +1,18 @@
 // Whether a store is sound: every page of the last version is read.
 #pragma once
 
+#include <vector>
+
+#include <lmdb.h>
+
 #include "store/environment.hpp"
 
 namespace holdfast::store_engine {
 
 /// `pages`, unless null, is set to how many pages there are. corrupted, page_not_found: it is not sound.
 [[nodiscard]] status check_store(environment& env, std::size_t* pages);
+
+/// What every page of the file is used for, in order. Fails as check_store() does.
+[[nodiscard]] status map_store(environment& env, std::vector<hf_lmdb_extent>& all);
 
 }  // namespace holdfast::store_engine

@@ -328,4 +328,20 @@ int hf_lmdb_check(MDB_env* env, size_t* pages) {
     return guarded([&] { return check_store(*of(env), pages); });
 }
 
+int hf_lmdb_map(MDB_env* env, int (*visit)(void* context, const hf_lmdb_extent* extent), void* context) {
+    if (env == nullptr || visit == nullptr || !of(env)->is_open()) {
+        return EINVAL;
+    }
+    std::vector<hf_lmdb_extent> all;
+    if (const int outcome = guarded([&] { return map_store(*of(env), all); }); outcome != MDB_SUCCESS) {
+        return outcome;
+    }
+    for (const hf_lmdb_extent& one : all) {
+        if (const int told = visit(context, &one); told != 0) {
+            return told;
+        }
+    }
+    return MDB_SUCCESS;
+}
+
 }  // extern "C"

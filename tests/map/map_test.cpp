@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
+#include <holdfast/store_in_heap.hpp>
 
 #include "browser.hpp"
 #include "cli/program.hpp"
@@ -87,6 +88,75 @@ TEST_F(map_command, draws_the_extents_of_the_heap) {
     EXPECT_THAT(view.text_of("inspector"), HasSubstr("slab \u00b7 blocks of 48 B \u00b7 "));
     EXPECT_THAT(view.text_of("tip"), HasSubstr("blocks of 48 B"));
     EXPECT_THAT(open_page(page(), fmt::format("#at={}", huge)).text_of("inspector"), HasSubstr("huge block"));
+}
+
+/// Leaves, branches, values in pages of their own, what a removal left, and a version that a reader keeps.
+void fill(store& of) {
+    store_transaction change = of.write();
+    for (int i = 0; i < 5000; ++i) {
+        change.put(fmt::format("key{:05}", i), "value");
+    }
+    change.put("long", std::string(100'000, 'v'));
+    change.commit();
+    store_transaction removal = of.write();
+    for (int i = 0; i < 2500; ++i) {
+        removal.erase(fmt::format("key{:05}", i));
+    }
+    removal.commit();
+}
+
+/// The page works, and has the kinds that such a store has; leaves are about so full as splits leave them.
+void expect_store(const page_view& view, std::uint64_t file_bytes) {
+    EXPECT_THAT(view.console, IsEmpty());
+    EXPECT_EQ(view.text_of("failure"), "");
+    EXPECT_EQ(view.attribute("<body", "data-ready"), "yes");
+    std::uint64_t all = 0;
+    std::uint64_t unused = 0;
+    for (const char* const kind : {"free", "old", "long", "leaf", "meta", "branch", "log"}) {
+        const std::uint64_t bytes = view.number(fmt::format("data-kind=\"{}\"", kind), "data-bytes");
+        const bool is_unused = std::string_view(kind) == "old" || std::string_view(kind) == "free";
+        EXPECT_TRUE(bytes > 0 || is_unused) << kind;
+        unused += is_unused ? bytes : 0;
+        all += bytes;
+    }
+    EXPECT_GT(unused, 0U);
+    EXPECT_EQ(all, file_bytes);
+    EXPECT_EQ(view.number("data-kind=\"meta\"", "data-bytes"), 2 * 4096U);
+    EXPECT_EQ(view.number("data-kind=\"long\"", "data-bytes"), 25 * 4096U);
+    EXPECT_THAT(view.text_of("inspector"), HasSubstr("meta"));
+}
+
+TEST_F(map_command, draws_a_store) {
+    const std::string file = scratch("words.store");
+    {
+        store words(file);
+        fill(words);
+        words.sync();
+    }
+    EXPECT_EQ(run_holdfast({"map", file, "-o", page()}).status, 0);
+    expect_store(open_page(page(), "#at=0x1000"), std::filesystem::file_size(file));
+    store words(file);
+    const store_view old = words.read();
+    fill(words);  // takes back what was removed
+    EXPECT_EQ(run_holdfast({"map", file, "-o", page(), "--force"}).status, 0);
+    EXPECT_GT(open_page(page()).number("data-kind=\"old\"", "data-bytes"), 0U) << "what the view sees";
+    EXPECT_EQ(run_holdfast({"map", file, "-o", file, "--force"}).status, 2);
+}
+
+TEST_F(map_command, draws_a_store_of_the_heap) {
+    {
+        manager made(create_only, heap(), small_segments());
+        heap_store shop(made, "shop");
+        fill(shop);
+        made.close(true);
+    }
+    EXPECT_EQ(run({"-o", page(), "--store", "shop"}).status, 0);
+    const page_view view = open_page(page(), "#at=0x1000");
+    expect_store(view, std::filesystem::file_size(heap() + "/store.000000"));
+    EXPECT_THAT(view.text_of("heap-identity"), HasSubstr("a store of the heap "));
+    const answer none = run({"-o", scratch("other.html"), "--store", "other"});
+    EXPECT_EQ(none.status, 2);
+    EXPECT_THAT(none.err, HasSubstr("no store of this heap is called other"));
 }
 
 TEST_F(map_command, writes_the_same_page_to_standard_output) {

@@ -2,15 +2,22 @@
 // written.
 "use strict";
 
-const KINDS = ["free", "big", "huge", "slab", "roots", "reserved"];
-const LABELS = ["free", "big block", "huge block", "slab", "roots", "reserved"];
-const NOTES = ["", " (up to 16 MiB)", " (above 16 MiB)", " (64 KiB of small blocks)", "", " (free after a crash)"];
-const FREE = 0, BIG = 1, HUGE = 2, SLAB = 3;
-const HUGE_FROM = 16 * 1024 * 1024;  // bytes: a block above is huge
-
 const $ = (id) => document.getElementById(id);
 const summary = JSON.parse($("summary").textContent);
 const PAGE = summary.page_size;
+const OF_STORE = summary.kind === "store";
+const KINDS = OF_STORE ? ["free", "old", "long", "leaf", "meta", "branch", "log"]
+                       : ["free", "big", "huge", "slab", "roots", "reserved"];
+const LABELS = OF_STORE ? ["free", "old", "long", "leaf", "meta", "branch", "log"]
+                        : ["free", "big block", "huge block", "slab", "roots", "reserved"];
+const NOTES = OF_STORE
+    ? [" (for the next transactions)", " (of versions that may still be read)", " (values and keys in pages of their own)",
+       "", "", "", ""]
+    : ["", " (up to 16 MiB)", " (above 16 MiB)", " (64 KiB of small blocks)", "", " (free after a crash)"];
+const OPERATIONS_OF_STORES = [0, 1, 3, 4, 5, 2, 6];  // their kinds
+const FREE = 0, BIG = 1, HUGE = 2, SLAB = 3;  // of a store, SLAB is a leaf, and its live blocks are bytes in use
+const HUGE_FROM = 16 * 1024 * 1024;  // bytes: a block above is huge
+
 let heap = null;  // the extents, as columns
 
 // --- numbers as text -----------------------------------------------------------------------------------------------
@@ -80,7 +87,7 @@ function decode(text, count) {
     const bytes = pages * PAGE;
     const liveOf = isSlab ? varint() : 0;
     const backedOf = backing === 2 ? varint() : backing * bytes;
-    const kindOf = [FREE, bytes > HUGE_FROM ? HUGE : BIG, SLAB, 4, 5][operation];
+    const kindOf = OF_STORE ? OPERATIONS_OF_STORES[operation] : [FREE, bytes > HUGE_FROM ? HUGE : BIG, SLAB, 4, 5][operation];
     append(kindOf, isSlab ? rest : 0, liveOf, backedOf);
   }
   start[n] = page;
@@ -131,7 +138,9 @@ function totals() {
 function describe(i) {
   const lines = [`offset ${hex(heap.start[i] * PAGE)}`, exact(bytesOf(i))];
   lines.push(isDamaged(i) ? "slab, damaged" : LABELS[heap.kind[i]]);
-  if (heap.kind[i] === SLAB && !isDamaged(i)) {
+  if (OF_STORE && heap.kind[i] === SLAB) {
+    lines.push(`${heap.live[i]} of ${PAGE} B in use`);
+  } else if (heap.kind[i] === SLAB && !isDamaged(i)) {
     const [block, blocks] = classOf(i);
     lines.push(`blocks of ${block} B`, `${heap.live[i]} of ${blocks} live (${percent(heap.live[i], blocks)})`);
   }

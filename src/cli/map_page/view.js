@@ -15,8 +15,7 @@ let grid = null;  // how it shows them
 function readColors() {
   const style = getComputedStyle(document.documentElement);
   colors = {};
-  for (const name of ["free", "hole", "big", "huge", "slab", "slab-empty", "roots", "reserved", "damaged", "panel",
-                      "ink", "dim", "line", "accent"]) {
+  for (const name of [...KINDS, "hole", KINDS[SLAB] + "-empty", "damaged", "panel", "ink", "dim", "line", "accent"]) {
     const digits = parseInt(style.getPropertyValue("--" + name).trim().slice(1), 16);
     colors[name] = [digits >> 16 & 255, digits >> 8 & 255, digits & 255];
   }
@@ -33,7 +32,7 @@ function colorOf(i) {
   if (kind !== SLAB) {
     return faint(colors[KINDS[kind]], kind);
   }
-  return faint(isDamaged(i) ? colors.damaged : mix(colors["slab-empty"], colors.slab, liveShare(i)), kind);
+  return faint(isDamaged(i) ? colors.damaged : mix(colors[KINDS[SLAB] + "-empty"], colors[KINDS[SLAB]], liveShare(i)), kind);
 }
 
 /// What `count` cells of `per` pages each hold, from page `from` on: pages by kind, live and backed pages.
@@ -42,7 +41,7 @@ function cells(from, per, count) {
   let i = extentAt(from);
   for (let cell = 0; cell < count; ++cell) {
     const begin = from + cell * per, end = Math.min(begin + per, heap.pages);
-    const one = {begin, end, first: i, kinds: [0, 0, 0, 0, 0, 0], live: 0, damaged: 0, backedFree: 0, backed: 0};
+    const one = {begin, end, first: i, kinds: KINDS.map(() => 0), live: 0, damaged: 0, backedFree: 0, backed: 0};
     if (begin >= heap.pages) {
       break;
     }
@@ -87,7 +86,7 @@ function colorOfCell(cell) {
   }
   let color = colors[KINDS[kind]];
   if (kind === SLAB) {
-    color = cell.damaged > 0 ? colors.damaged : mix(colors["slab-empty"], color, cell.live / cell.kinds[SLAB]);
+    color = cell.damaged > 0 ? colors.damaged : mix(colors[KINDS[SLAB] + "-empty"], color, cell.live / cell.kinds[SLAB]);
   }
   return faint(mix(empty, color, 0.25 + 0.75 * cell.kinds[kind] / total), kind);
 }
@@ -100,7 +99,7 @@ function describeCell(cell) {
                  several(count, "extent")];
   cell.kinds.forEach((pages, kind) => {
     if (pages > 0) {
-      const live = kind === SLAB ? `, ${percent(cell.live, pages)} of it live` : "";
+      const live = kind === SLAB ? `, ${percent(cell.live, pages)} of it ${OF_STORE ? "in use" : "live"}` : "";
       lines.push(`${LABELS[kind]}: ${size(pages * PAGE)} (${percent(pages, total)})${live}`);
     }
   });
@@ -297,7 +296,7 @@ function fillList() {
     row.className = i === chosen ? "chosen" : "";
     row.dataset.extent = i;
     const values = [hex(heap.start[i] * PAGE), exact(bytesOf(i)), isDamaged(i) ? "slab, damaged" : LABELS[heap.kind[i]],
-                    slab ? `${classOf(i)[0]} B` : "", slab ? `${heap.live[i]} of ${classOf(i)[1]}` : "",
+                    slab && !OF_STORE ? `${classOf(i)[0]} B` : "", slab ? `${heap.live[i]} of ${classOf(i)[1]}` : "",
                     exact(heap.backed[i])];
     values.forEach((value) => row.insertCell().textContent = value);
     const swatch = row.cells[2].insertBefore(document.createElement("span"), row.cells[2].firstChild);
@@ -349,7 +348,7 @@ function tip(lines, x, y) {
 function goTo(offset) {
   const page = Math.floor(offset / PAGE);
   if (!(page >= 0 && page < heap.pages)) {
-    $("inspector").textContent = `offset ${hex(offset)} lies outside of the heap`;
+    $("inspector").textContent = `offset ${hex(offset)} lies outside of the ${summary.kind}`;
     return;
   }
   const segment = Math.floor(page / summary.segment_pages) * summary.segment_pages;
@@ -475,20 +474,39 @@ function followHash() {
 
 // --- numbers -------------------------------------------------------------------------------------------------------
 
+function identity() {
+  return OF_STORE ? [summary.description, `transaction ${summary.transaction}`]
+                  : [summary.description, `uuid ${summary.uuid}`, `domain ${summary.domain}`, `state ${summary.state}`,
+                     `commit ${summary.commit.number}, ${summary.commit.time}`];
+}
+
+function tiles() {
+  const bytes = summary.bytes, fragmentation = summary.fragmentation;
+  const free = [size(bytes.free_extents), "free extents", `the largest ${size(bytes.largest_free_extent)}`];
+  const inUse = `${percent(bytes.allocated, bytes.user)} of the ${OF_STORE ? "file" : "user space"}`;
+  if (OF_STORE) {
+    return [[size(bytes.on_disk), "file on disk", `apparent ${size(bytes.apparent)}`],
+            [size(bytes.allocated), "in use", inUse], free,
+            [percent(fragmentation.slabs, 1), "fragmentation of leaves", "1 - in use / size of leaves"]];
+  }
+  return [[size(bytes.on_disk), "files on disk", `apparent ${size(bytes.apparent)}`],
+          [size(bytes.user), "user space", several(summary.segments, "segment") + ` of ${size(summary.segment_pages * PAGE, 0)}`],
+          [size(bytes.allocated), "allocated", inUse], free,
+          [percent(fragmentation.external, 1), "external fragmentation", "1 - largest free / all free"],
+          [percent(fragmentation.slabs, 1), "fragmentation of slabs", "1 - live / size of slabs"]];
+}
+
 function fillHeader() {
   $("heap-path").textContent = summary.path;
   document.title = "Holdfast map: " + summary.path;
-  const parts = [summary.description, `uuid ${summary.uuid}`, `domain ${summary.domain}`, `state ${summary.state}`,
-                 `commit ${summary.commit.number}, ${summary.commit.time}`];
-  $("heap-identity").textContent = parts.filter((part) => part !== "").join(" \u00b7 ");
-  const bytes = summary.bytes, fragmentation = summary.fragmentation;
-  const tiles = [[size(bytes.on_disk), "files on disk", `apparent ${size(bytes.apparent)}`],
-                 [size(bytes.user), "user space", several(summary.segments, "segment") + ` of ${size(summary.segment_pages * PAGE, 0)}`],
-                 [size(bytes.allocated), "allocated", `${percent(bytes.allocated, bytes.user)} of the user space`],
-                 [size(bytes.free_extents), "free extents", `the largest ${size(bytes.largest_free_extent)}`],
-                 [percent(fragmentation.external, 1), "external fragmentation", "1 - largest free / all free"],
-                 [percent(fragmentation.slabs, 1), "fragmentation of slabs", "1 - live / size of slabs"]];
-  for (const [value, name, more] of tiles) {
+  $("heap-identity").textContent = identity().filter((part) => part !== "").join(" \u00b7 ");
+  if (OF_STORE) {
+    $("overview-title").textContent = "The whole file";
+    $("kinds").tHead.rows[0].cells[3].textContent = "of the file";
+    $("extents").tHead.rows[0].cells[3].textContent = "";
+    $("extents").tHead.rows[0].cells[4].textContent = "bytes in use";
+  }
+  for (const [value, name, more] of tiles()) {
     const tile = $("tiles").appendChild(document.createElement("div"));
     tile.className = "tile";
     tile.append(Object.assign(document.createElement("b"), {textContent: value}),
@@ -523,7 +541,9 @@ function fillKinds(found) {
     box.style.background = `var(--${name})`;
     $("shades").append(text);
   };
-  $("shades").append("slabs: empty", document.createElement("i"), "full (live blocks)");
+  const shade = document.createElement("i");
+  shade.style.background = `linear-gradient(to right, var(--${KINDS[SLAB]}-empty), var(--${KINDS[SLAB]}))`;
+  $("shades").append(OF_STORE ? "leaves: empty" : "slabs: empty", shade, OF_STORE ? "full" : "full (live blocks)");
   flat("free", "free, on disk");
   flat("hole", summary.backed_exactly ? "free, a hole in the file: costs nothing"
                                    : "free, without content (this file system does not tell whether it is reserved)");

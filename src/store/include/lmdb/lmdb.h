@@ -15,6 +15,8 @@
 
 #include <sys/types.h>
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -228,6 +230,21 @@ int hf_lmdb_set_maxkeysize(MDB_env* env, unsigned int bytes);
 /// twice or free. `pages`, unless null, is set to how many pages there are. MDB_CORRUPTED where anything is wrong.
 /// Writers and readers go on. Databases with a comparator of the caller are checked in order only if it was set.
 int hf_lmdb_check(MDB_env* env, size_t* pages);
+
+/// What pages of a store's file are for. FREE: for the next transaction. OLD: of an earlier version that somebody may
+/// still read, or, where another process writes, perhaps free. LONG: long values and keys.
+enum { HF_LMDB_FREE, HF_LMDB_OLD, HF_LMDB_LONG, HF_LMDB_LEAF, HF_LMDB_META, HF_LMDB_BRANCH, HF_LMDB_LOG };
+/// A run of pages of 4096 bytes.
+typedef struct hf_lmdb_extent {
+    uint64_t page;
+    uint64_t pages;
+    uint64_t backed_pages;  ///< of them, with content on disk; space that is only reserved is not counted
+    unsigned int kind;
+    unsigned int used_bytes;  ///< of a leaf, which is always an extent by itself: its header and entries
+} hf_lmdb_extent;
+/// Calls `visit` for all pages of the file in order, as the last commit has them, and ends where it does not return 0:
+/// with what it has returned. Reads every page, as hf_lmdb_check does, and fails as that does, before the first call.
+int hf_lmdb_map(MDB_env* env, int (*visit)(void* context, const hf_lmdb_extent* extent), void* context);
 
 // NOLINTEND(readability-identifier-naming,modernize-use-using)
 
