@@ -97,10 +97,12 @@ def texts_of(options):
 
 
 def embed(texts):
-    """A vector of length 1 for each text."""
+    """A vector of length 1 for each text, and the texts: those without a word that another one has are left out."""
     weights = TfidfVectorizer(sublinear_tf=True, min_df=2, max_features=50000, dtype=numpy.float32).fit_transform(texts)
     reduced = TruncatedSVD(DIMENSIONS, n_iter=2, random_state=1).fit_transform(weights)
-    return normalize(reduced).astype("f4")
+    vectors = normalize(reduced).astype("f4")
+    known = numpy.linalg.norm(vectors, axis=1) > 0.5  # zeros stay zeros: near to all, by distance, and to none, by angle
+    return [text for text, is_known in zip(texts, known) if is_known], vectors[known]
 
 
 class Index:
@@ -239,8 +241,7 @@ def main():
     options.work.mkdir(parents=True, exist_ok=True)
     work = options.work
     begin = time.perf_counter()
-    texts = texts_of(options)
-    everything = embed(texts)
+    texts, everything = embed(texts_of(options))
     asked = max(len(texts) // 200, READERS)
     queries, vectors = everything[:asked], everything[asked:]
     say(f"{len(texts)} texts, each {DIMENSIONS} numbers, in {time.perf_counter() - begin:.0f} s; {asked} are asked for")
