@@ -101,7 +101,7 @@ def embed(texts):
     weights = TfidfVectorizer(sublinear_tf=True, min_df=2, max_features=50000, dtype=numpy.float32).fit_transform(texts)
     reduced = TruncatedSVD(DIMENSIONS, n_iter=2, random_state=1).fit_transform(weights)
     vectors = normalize(reduced).astype("f4")
-    known = numpy.linalg.norm(vectors, axis=1) > 0.5  # zeros stay zeros: near to all, by distance, and to none, by angle
+    known = numpy.linalg.norm(vectors, axis=1) > 0.5  # zeros are near to all by distance, and to none by angle
     return [text for text, is_known in zip(texts, known) if is_known], vectors[known]
 
 

@@ -24,7 +24,6 @@
 
 #include <holdfast/detail/store_in_heap.h>
 
-#include "base/scratch_test_support.hpp"
 #include "store/store_test_support.hpp"
 
 namespace holdfast::store_engine {
@@ -269,7 +268,7 @@ private:
     void examine(const std::vector<char>& image);
     [[nodiscard]] std::uint64_t number_in(const content_of_store& found) const;
 
-    base::scratch_directory directory_;
+    store_directory directory_{::access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp"};
     medium medium_{directory_.path() + "/store"};
     std::unique_ptr<subject> store_;
     std::mt19937_64 random_{20261125};

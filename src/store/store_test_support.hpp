@@ -12,11 +12,11 @@
 
 namespace holdfast::store_engine {
 
-/// An empty directory, removed at the end. On the disk that holds the tests' working directory.
+/// An empty directory, removed at the end. By itself on the disk that holds the tests' working directory.
 class store_directory {
 public:
-    store_directory() {
-        std::string pattern = (std::filesystem::current_path() / "store-XXXXXX").string();
+    explicit store_directory(const std::filesystem::path& parent = std::filesystem::current_path()) {
+        std::string pattern = (parent / "store-XXXXXX").string();
         path_ = ::mkdtemp(pattern.data()) != nullptr ? pattern : std::string();
     }
     store_directory(const store_directory&) = delete;
