@@ -3,7 +3,8 @@
 //
 // Oracle: object and entries add up to 0, and have the same number of the last transaction, which is the last one that
 // returned or the one in flight (durability `commit`: at least that of the last commit() of the heap). The store's own
-// commits keep theirs in the same way, and a snapshot has some state in which both agree.
+// commits keep theirs in the same way, and a snapshot has some state in which both agree. Another store is made and
+// removed again: where the heap names it, it is sound, and no other file is left.
 #pragma once
 
 #include <atomic>
@@ -91,6 +92,8 @@ private:
     [[nodiscard]] std::string path() const { return directory_ + "/heap"; }
     void work(std::uint64_t seed);
     void move_money(manager& heap, heap_store& shop, std::mt19937_64& random);
+    static void make_or_remove(manager& heap, std::mt19937_64& random);
+    static std::string look_at_others(manager& heap);
     std::string examine();
     static std::string look(const std::string& path, const open_options& options, state& found);
 
@@ -140,6 +143,31 @@ inline void heap_store_watcher::move_money(manager& heap, heap_store& shop, std:
     ++shown_->returned;
 }
 
+inline void heap_store_watcher::make_or_remove(manager& heap, std::mt19937_64& random) {
+    if (random() % 2 == 0) {
+        remove_store(heap, "other");
+        return;
+    }
+    heap_store other(heap, "other");
+    store_transaction change = other.write();
+    change.put("key", std::string(random() % 10 == 0 ? 1'000'000 : 100, 'v'));
+    change.commit();
+}
+
+inline std::string heap_store_watcher::look_at_others(manager& heap) {
+    for (const std::string& name : stores_of(heap)) {
+        static_cast<void>(heap_store(heap, name).check());
+    }
+    if (remove_store(heap, "none")) {
+        return "a store that was never made was removed";
+    }
+    std::size_t files = 0;
+    for (const auto& each : std::filesystem::directory_iterator(heap.path())) {
+        files += each.path().filename().string().starts_with("store.") ? 1U : 0U;
+    }
+    return files == stores_of(heap).size() ? "" : std::to_string(files) + " files of stores are there";
+}
+
 inline void heap_store_watcher::work(std::uint64_t seed) {
     std::mt19937_64 random(seed);
     manager heap(open_only, path(), options_);
@@ -153,6 +181,9 @@ inline void heap_store_watcher::work(std::uint64_t seed) {
             alone.put("own", std::to_string(shown_->own_begun.load()) + ".");
             alone.commit();
             ++shown_->own_returned;
+        }
+        if (random() % 20 == 0) {
+            make_or_remove(heap, random);
         }
         if (options_.durability == durability::commit && random() % 10 == 0) {
             heap.commit();
@@ -168,6 +199,9 @@ inline std::string heap_store_watcher::look(const std::string& path, const open_
     manager heap(open_only, path, options);
     heap_store shop(heap, "shop");
     static_cast<void>(shop.check());
+    if (std::string wrong = look_at_others(heap); !wrong.empty()) {
+        return wrong;
+    }
     const bank_account& mine = *heap.find<bank_account>("account").first;
     const store_view view = shop.read();
     std::int64_t sum = mine.balance;
