@@ -84,6 +84,28 @@ found=$(pkg-config --modversion holdfast)
     -o "$work/c-static"
 "$work/c-static" "$work/three-c.hf"
 
+# The store, alone and in a heap: a library and a target of its own.
+mkdir "$work/store"
+cp "$source/examples/bank/bank.cpp" "$work/store"
+cat >"$work/store/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.25)
+project(bank LANGUAGES CXX)
+find_package(holdfast 0.1 REQUIRED)
+add_executable(bank bank.cpp)
+target_link_libraries(bank PRIVATE holdfast::holdfast holdfast::lmdb)
+END
+logged "find_package of the store" cmake -S "$work/store" -B "$work/store/build" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release
+logged "build of the store's program with CMake" cmake --build "$work/store/build"
+# shellcheck disable=SC2046 # flags are words
+"$compiler" -std=c++20 -O1 -Wall -Wextra -Werror $(pkg-config --cflags holdfast holdfast-lmdb) "$work/store/bank.cpp" \
+    $(pkg-config --libs holdfast holdfast-lmdb) -o "$work/store/bank"
+for bank in "$work/store/build/bank" "$work/store/bank"; do
+    "$bank" "$work/bank.hf" deposit anna 100
+done
+said=$("$work/store/bank" "$work/bank.hf" list)
+[[ $said == $'anna 200\ntotal 200, transactions 2' ]] || fail "the bank says '$said'"
+
 # Another standard is refused in one sentence, by each header.
 for header in "$prefix"/include/holdfast/*.hpp "$prefix"/include/holdfast/compat/*.hpp; do
     echo "#include <${header#"$prefix/include/"}>" >"$work/old.cpp"
