@@ -1,5 +1,5 @@
-# The Debian packages, made by CPack from the installed components: libholdfast0.1, libholdfast-dev, holdfast and, where
-# HOLDFAST_BUILD_PYTHON is on, python3-holdfast. scripts/debian.sh builds them.
+# The Debian packages, made by CPack from the installed components: libholdfast0.1, libholdfast-dev, holdfast,
+# holdfast-lmdb and, where HOLDFAST_BUILD_PYTHON is on, python3-holdfast. scripts/debian.sh builds them.
 find_program(GZIP_PROGRAM gzip)
 if(NOT GZIP_PROGRAM)
     return() # not a machine that makes packages
@@ -17,7 +17,7 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXE
                                                 WORLD_READ WORLD_EXECUTE
 )
 set(CPACK_COMPONENTS_GROUPING IGNORE)
-set(CPACK_COMPONENTS_ALL library development tools)
+set(CPACK_COMPONENTS_ALL library development tools store)
 set(debian ${PROJECT_SOURCE_DIR}/packaging/debian)
 set(library libholdfast${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(synopsis "${synopsis}")
@@ -63,6 +63,12 @@ hf_debian_package(
     tools holdfast utils "${library} ${same_version}"
     "${synopsis}This package has the program that looks into heaps, and a malloc for\nLD_PRELOAD on a heap."
 )
+hf_debian_package(
+    store holdfast-lmdb database ""
+    "${synopsis}This package has the key-value store with LMDB's interface: a liblmdb.so.0 in a\ndirectory of its own,\
+ headers, and tools with the command lines of lmdb-utils."
+)
+set(CPACK_DEBIAN_STORE_PACKAGE_RECOMMENDS "libholdfast-dev ${same_version}") # for its headers in C++
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)

@@ -12,7 +12,7 @@ command -v lintian >/dev/null && command -v dpkg-deb >/dev/null ||
 
 "$source/scripts/debian.sh" >"$work/log" 2>&1 || { tail -n 30 "$work/log"; fail "scripts/debian.sh"; }
 packages=("$source"/build/debian/packages/*.deb)
-((${#packages[@]} >= 3)) || fail "only ${packages[*]}"
+((${#packages[@]} >= 4)) || fail "only ${packages[*]}"
 found=$(lintian --allow-root "${packages[@]}") || fail "lintian: $found"
 [[ -z $found ]] || fail "lintian: $found"
 for package in "${packages[@]}"; do
@@ -32,6 +32,12 @@ for language in cxx c; do
     "$work/$language" "$work/$language.hf"
 done
 "$work/root/usr/bin/holdfast" check --quick "$work/cxx.hf"
+# The store has a library of LMDB's name, which is found where a program looks for it, and nowhere else.
+g++ -std=c++20 -O1 "$source/examples/bank/bank.cpp" "-I$work/root/usr/include" "-I$work/root/usr/include/holdfast/lmdb" \
+    "-L$library" "-L$library/lmdb" -lholdfast -llmdb -pthread -o "$work/bank"
+LD_LIBRARY_PATH=$library:$library/lmdb "$work/bank" "$work/bank.hf" deposit anna 100
+said=$(LD_LIBRARY_PATH=$library:$library/lmdb "$work/bank" "$work/bank.hf" list)
+[[ $said == $'anna 100\ntotal 100, transactions 1' ]] || fail "the bank says '$said'"
 # Where gdb looks for what belongs to a library: its whole path, below auto-load.
 file=$(basename "$(readlink -f "$library/libholdfast.so")")
 printers=$work/root/usr/share/gdb/auto-load${library#"$work/root"}/$file-gdb.py
