@@ -33,8 +33,8 @@ for language in cxx c; do
 done
 "$work/root/usr/bin/holdfast" check --quick "$work/cxx.hf"
 # The store has a library of the name that LMDB has: found where a program looks for it, and nowhere else.
-g++ -std=c++20 -O1 "$source/examples/bank/bank.cpp" "-I$work/root/usr/include" "-I$work/root/usr/include/holdfast/lmdb" \
-    "-L$library" "-L$library/lmdb" -lholdfast -llmdb -pthread -o "$work/bank"
+g++ -std=c++20 -O1 "$source/examples/bank/bank.cpp" "-I$work/root/usr/include" \
+    "-I$work/root/usr/include/holdfast/lmdb" "-L$library" "-L$library/lmdb" -lholdfast -llmdb -pthread -o "$work/bank"
 LD_LIBRARY_PATH=$library:$library/lmdb "$work/bank" "$work/bank.hf" deposit anna 100
 said=$(LD_LIBRARY_PATH=$library:$library/lmdb "$work/bank" "$work/bank.hf" list)
 [[ $said == $'anna 100\ntotal 100, transactions 1' ]] || fail "the bank says '$said'"
