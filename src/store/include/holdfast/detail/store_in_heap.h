@@ -34,7 +34,7 @@ int hf_lmdb_prepare(MDB_txn* txn, uint64_t* commit);
 /* The second. `of_heap`: as accept() returns it. mdb_txn_abort() frees the transaction. */
 int hf_lmdb_settle(MDB_txn* txn, int of_heap);
 
-/* Before and after a commit of the heap's memory, which has the word. */
+/* Before and after a commit of the heap's memory, which has the word; not between the halves of a commit. */
 int hf_lmdb_before_heap_commit(MDB_env* env);
 void hf_lmdb_after_heap_commit(MDB_env* env);
 /* Or behind one that failed: a recovery of the heap may find its old state or the new one. Then a transaction may fail
