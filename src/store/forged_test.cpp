@@ -2,10 +2,12 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "store/block.hpp"
+#include "store/log.hpp"
 #include "store/page_checksum.hpp"
 #include "store/store_test_support.hpp"
 
@@ -60,6 +62,35 @@ protected:
         change(page(number));
         seal(number);
         write();
+    }
+    /// Of what read() has read.
+    void forge_free_list(const std::vector<extent_on_media>& ready, const std::vector<freed_extent_on_media>& freed) {
+        const free_list_on_media head{.ready_count = ready.size(), .freed_count = freed.size()};
+        auto* at = reinterpret_cast<std::byte*>(&page(meta().free_list));
+        std::byte* const begin = at;
+        const auto append = [&at](const void* what, std::size_t size) {
+            std::memcpy(at, what, size);
+            at += size;
+        };
+        append(&head, sizeof(head));
+        append(ready.data(), ready.size() * sizeof(ready[0]));
+        append(freed.data(), freed.size() * sizeof(freed[0]));
+        meta().free_list_size = static_cast<std::uint64_t>(at - begin);
+        meta().free_list_checksum = bytes_checksum({begin, at}, meta().sequence);
+        seal_meta();
+        write();
+    }
+    /// A page that the list says a transaction may take; 0: there is none.
+    [[nodiscard]] std::uint64_t last_ready() {
+        free_list_on_media head{};
+        extent_on_media last{};
+        const auto* const list = reinterpret_cast<const char*>(&page(meta().free_list));
+        std::memcpy(&head, list, sizeof(head));
+        if (head.ready_count == 0) {
+            return 0;
+        }
+        std::memcpy(&last, list + sizeof(head) + (head.ready_count - 1) * sizeof(last), sizeof(last));
+        return last.start + last.count - 1;
     }
     [[nodiscard]] int check(unsigned flags) const {
         const test_environment env(directory_.path(), flags | MDB_NOSYNC);
@@ -214,16 +245,7 @@ TEST_F(store_forged_test, who_only_reads_finds_damage_in_the_list_of_free_pages)
 
 TEST_F(store_forged_test, a_page_in_use_is_named_as_free) {
     read();
-    struct {
-        free_list_on_media head;
-        extent_on_media extent;
-    } list{.head = {.ready_count = 1, .freed_count = 0}, .extent = {.start = meta().main.root, .count = 1}};
-    std::memcpy(&page(meta().free_list), &list, sizeof(list));
-    meta().free_list_size = sizeof(list);
-    meta().free_list_checksum =
-        bytes_checksum({reinterpret_cast<const std::byte*>(&list), sizeof(list)}, meta().sequence);
-    seal_meta();
-    write();
+    forge_free_list({{.start = meta().main.root, .count = 1}}, {});
     EXPECT_EQ(check(MDB_RDONLY), MDB_CORRUPTED);
     EXPECT_EQ(check(0), MDB_CORRUPTED);
     // What a transaction that was aborted wrote there is not taken for a page of the next one.
@@ -234,6 +256,65 @@ TEST_F(store_forged_test, a_page_in_use_is_named_as_free) {
         static_cast<void>(put(in, unnamed, "key2", std::string(9000, 'n')));
         mdb_txn_abort(in);
     }
+}
+
+// A transaction takes it, and it becomes free a second time: check found the store sound, and commits damaged it.
+TEST_F(store_forged_test, the_list_of_free_pages_names_a_page_twice) {
+    read();
+    const std::uint64_t page = last_ready();
+    ASSERT_NE(page, 0U);
+    forge_free_list({{.start = page, .count = 1}}, {});
+    EXPECT_EQ(check(0), 0);
+    read();
+    const std::uint64_t last = meta().transaction;
+    forge_free_list({{.start = page, .count = 1}}, {{.start = page, .count = 1, .born = 0, .died = last}});
+    EXPECT_EQ(check(0), MDB_CORRUPTED);
+    EXPECT_EQ(change("key1", "new"), MDB_CORRUPTED);
+    forge_free_list({{.start = page, .count = 1}, {.start = page, .count = 1}}, {});
+    EXPECT_EQ(check(0), MDB_CORRUPTED);
+}
+
+// It is free in no version yet, so check found nothing, but would be in the next one.
+TEST_F(store_forged_test, the_list_of_free_pages_has_one_that_a_later_transaction_freed) {
+    read();
+    const std::uint64_t root = meta().main.root;
+    forge_free_list({}, {{.start = root, .count = 1, .born = 0, .died = meta().transaction + 1}});
+    EXPECT_EQ(check(0), MDB_CORRUPTED);
+    EXPECT_EQ(change("key1", "new"), MDB_CORRUPTED);
+}
+
+TEST_F(store_forged_test, a_record_frees_a_page_that_is_free_or_will_be) {
+    {
+        const test_environment env(directory_.path(), MDB_NOSYNC);
+        MDB_txn* const in = env.begin();
+        ASSERT_EQ(put(in, unnamed, "key1", "new"), 0);
+        ASSERT_EQ(mdb_txn_commit(in), 0);
+        read();  // as a crash leaves it
+    }
+    std::uint64_t identity = 0;
+    std::memcpy(&identity, meta().uuid.data(), sizeof(identity));
+    const std::uint64_t seed = identity ^ meta().sequence * 0xD6E8FEB86659FD93U;
+    const std::span log(reinterpret_cast<std::byte*>(&page(meta().log_page)), meta().log_pages * page_size);
+    log_record record;
+    ASSERT_TRUE(read_record(log, 0, seed, meta().transaction + 1, record));
+    ASSERT_FALSE(record.freed.empty());
+    std::byte* const at = log.data() + (record.freed.data() - log.data());
+    const auto outcome_of = [&](const freed_extent_on_media& freed) {
+        std::memcpy(at, &freed, sizeof(freed));
+        seal_record(log.first(record.head.size), seed, 0);
+        write();
+        return check(0);
+    };
+    freed_extent_on_media freed{};
+    std::memcpy(&freed, at, sizeof(freed));
+    EXPECT_EQ(outcome_of(freed), 0);
+    const std::uint64_t transaction = freed.died;
+    freed.died = transaction + 1;
+    EXPECT_EQ(outcome_of(freed), MDB_CORRUPTED);
+    freed.died = transaction;
+    freed.start = last_ready();
+    ASSERT_NE(freed.start, 0U);
+    EXPECT_EQ(outcome_of(freed), MDB_CORRUPTED);
 }
 
 // Values of the unnamed database as other flags have them. Flags that came later made what was there something else: a

@@ -215,7 +215,9 @@ void free_space::serialise(std::vector<std::byte>& list) const {
     append(freed.data(), freed.size() * sizeof(freed[0]));
 }
 
-status free_space::load(std::span<const std::byte> list, std::uint64_t next_page) {
+// A page that is named twice would become free again after a transaction has taken it, and so would one that a
+// transaction to come has freed.
+status free_space::load(std::span<const std::byte> list, std::uint64_t next_page, std::uint64_t transaction) {
     clear();
     free_list_on_media head{};
     if (list.size() < sizeof(head)) {
@@ -228,15 +230,16 @@ status free_space::load(std::span<const std::byte> list, std::uint64_t next_page
                            head.freed_count * sizeof(freed_extent_on_media)) {
         return status::corrupted;
     }
-    const auto is_inside = [next_page](std::uint64_t start, std::uint64_t count) {
-        return start >= meta_pages && count > 0 && start < next_page && count <= next_page - start;
+    const auto is_new_inside = [this, next_page](std::uint64_t start, std::uint64_t count) {
+        return start >= meta_pages && count > 0 && start < next_page && count <= next_page - start &&
+               !has_free(start, count);
     };
     reserve(next_page);
     const std::byte* at = list.data() + sizeof(head);
     for (std::uint64_t i = 0; i < head.ready_count; ++i, at += sizeof(extent_on_media)) {
         extent_on_media extent{};
         std::memcpy(&extent, at, sizeof(extent));
-        if (!is_inside(extent.start, extent.count)) {
+        if (!is_new_inside(extent.start, extent.count)) {
             return status::corrupted;
         }
         add_ready(extent.start, extent.count);
@@ -245,7 +248,7 @@ status free_space::load(std::span<const std::byte> list, std::uint64_t next_page
     for (std::uint64_t i = 0; i < head.freed_count; ++i, at += sizeof(freed_extent_on_media)) {
         freed_extent_on_media freed{};
         std::memcpy(&freed, at, sizeof(freed));
-        if (!is_inside(freed.start, freed.count) || freed.died == 0) {
+        if (!is_new_inside(freed.start, freed.count) || freed.died == 0 || freed.died > transaction) {
             return status::corrupted;
         }
         add_freed(freed);

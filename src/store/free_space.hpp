@@ -56,8 +56,8 @@ public:
 
     /// The list as it lies on media (docs/store-format.md).
     void serialise(std::vector<std::byte>& list) const;
-    /// corrupted: the list is not valid.
-    [[nodiscard]] status load(std::span<const std::byte> list, std::uint64_t next_page);
+    /// The list of a checkpoint. corrupted: it is not valid.
+    [[nodiscard]] status load(std::span<const std::byte> list, std::uint64_t next_page, std::uint64_t transaction);
 
 private:
     [[nodiscard]] static bool bit(const std::vector<std::uint64_t>& bits, std::uint64_t page) noexcept {

@@ -2,13 +2,16 @@
 // it. A crash is a copy of the file, opened with the durable number.
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <random>
+#include <span>
 #include <vector>
 
 #include <holdfast/detail/store_in_heap.h>
 
+#include "store/log.hpp"
 #include "store/store_test_support.hpp"
 
 namespace holdfast::store_engine {
@@ -288,6 +291,51 @@ TEST_F(store_in_heap, damaged_metas_are_errors_or_harmless) {
             crashed.seekp(at).put(before).flush();
         }
     }
+}
+
+/// A record of somebody who gives back pages that the file does not have, and has one of them as the root: it is read
+/// where only a writer can make the file longer.
+TEST_F(store_in_heap, a_record_leads_behind_the_end_of_the_file) {
+    { ASSERT_EQ(hosted(file(), 0, true).set("a", "1"), 0); }
+    std::fstream forged(file(), std::ios::in | std::ios::out | std::ios::binary);
+    meta_on_media meta{};
+    for (std::uint64_t number = 0; number < meta_pages; ++number) {
+        meta_on_media one{};
+        forged.seekg(static_cast<std::streamoff>(number * page_size));
+        forged.read(reinterpret_cast<char*>(&one), sizeof(one));
+        meta = one.magic == store_magic && one.sequence >= meta.sequence ? one : meta;
+    }
+    struct {
+        log_record_on_media head;
+        extent_on_media returned;
+    } record{};
+    record.head = {.checksum = 0,
+                   .size = sizeof(record),
+                   .transaction = meta.transaction + 1,
+                   .main = meta.main,
+                   .next_page = meta.next_page + 1,
+                   .taken_count = 0,
+                   .returned_count = 1,
+                   .freed_count = 0,
+                   .page_count = 0};
+    record.head.main.root = meta.next_page;
+    record.returned = {.start = meta.next_page, .count = 1};
+    std::uint64_t seed = 0;
+    std::memcpy(&seed, meta.uuid.data(), sizeof(seed));
+    seed ^= meta.sequence * 0xD6E8FEB86659FD93U;
+    seal_record(std::as_writable_bytes(std::span(&record, 1)), seed, 0);
+    const std::uint64_t log_page = meta.log_page + meta.sequence % 2 * (meta.log_pages / 2);
+    forged.seekp(static_cast<std::streamoff>(log_page * page_size));
+    forged.write(reinterpret_cast<const char*>(&record), sizeof(record));
+    forged.close();
+    std::filesystem::resize_file(file(), meta.next_page * page_size);
+    {
+        const hosted reader(file(), meta.transaction + 1, true, MDB_RDONLY);
+        EXPECT_EQ(reader.opened, EACCES);
+        EXPECT_NE(hf_lmdb_check(reader.env, nullptr), 0);
+    }
+    const hosted writer(file(), meta.transaction + 1, true);
+    EXPECT_TRUE(writer.opened != 0 || hf_lmdb_check(writer.env, nullptr) != 0);
 }
 
 /// Random commits, refusals, commits of the heap and crashes, against a model. The durable word stays behind the last

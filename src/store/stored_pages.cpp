@@ -175,7 +175,7 @@ status stored_pages::load_free_list() {
         if (bytes_checksum(list, meta.sequence) != meta.free_list_checksum) {
             return status::corrupted;
         }
-        HF_STORE_TRY(free_.load(list, meta.next_page));
+        HF_STORE_TRY(free_.load(list, meta.next_page, meta.transaction));
         if (free_.has_free(meta.log_page, meta.log_pages) || free_.has_free(meta.free_list, free_list_pages_)) {
             return status::corrupted;
         }
@@ -204,13 +204,20 @@ status stored_pages::apply(const log_record& record) {
             free_.set_backed(extent.start, extent.count, true);
         }
     });
+    // What is free becomes free again after another transaction has taken it.
+    const auto is_used = [&](std::uint64_t start, std::uint64_t count) {
+        const bool used = is_inside(start, count) && !free_.has_free(start, count);
+        valid = valid && used;
+        return used;
+    };
     for_each_item<extent_on_media>(record.returned, [&](const extent_on_media& extent) {
-        if (is_inside(extent.start, extent.count)) {
+        if (is_used(extent.start, extent.count)) {
             free_.add_ready(extent.start, extent.count);
         }
     });
     for_each_item<freed_extent_on_media>(record.freed, [&](const freed_extent_on_media& freed) {
-        if (is_inside(freed.start, freed.count)) {
+        valid = valid && freed.died == record.head.transaction;
+        if (is_used(freed.start, freed.count)) {
             free_.add_freed(freed);
         }
     });
@@ -295,14 +302,16 @@ status stored_pages::replay(const meta_on_media& meta) {
 }
 
 status stored_pages::write_rebuilt(const page_table& pages, std::uint64_t next_page) {
-    if (!overlay_ && next_page > file_.pages()) {
-        HF_STORE_TRY(file_.grow(next_page));
+    // Only who may write can recover what lies beyond the file's end. Also pages that no record wrote: a tree may lead
+    // there.
+    if (next_page > file_.pages()) {
+        HF_STORE_TRY(overlay_ ? status::access_denied : file_.grow(next_page));
     }
     for (const auto& [number, content] : pages) {
         if (!overlay_) {
             HF_STORE_TRY(file_.reserve(number, 1));
         } else if (number >= file_.pages()) {
-            return status::access_denied;  // only who may write can recover what lies beyond the file's end
+            return status::access_denied;  // a page of a version whose end was further behind
         }
         std::memcpy(file_.writable_page(number), content->data(), page_size);
         set_unverified(number, 1);  // as a base of another page it may have been looked at, with what it had then
