@@ -1,4 +1,4 @@
-// Databases that are removed in nested transactions, and handles that are closed too early.
+// Databases that are removed in nested transactions, and handles that are closed too early, or used again.
 #include "store/store_test_support.hpp"
 
 namespace holdfast::store_engine {
@@ -87,6 +87,27 @@ TEST_F(store_drop_test, a_handle_that_was_closed_before_its_changes_were_saved_d
     EXPECT_EQ(mdb_dbi_open(in_, "named", 0, &other), MDB_BAD_DBI);
     EXPECT_EQ(mdb_txn_commit(in_), MDB_BAD_DBI);
     expect_keys("ab");
+}
+
+/// Was: the number of a handle that others had closed, and given to another database, led to the first one.
+TEST_F(store_drop_test, a_reader_finds_databases_by_name_whose_handles_others_closed) {
+    mdb_txn_abort(in_);
+    MDB_txn* in = env_.begin();
+    MDB_dbi other = 0;
+    ASSERT_EQ(mdb_dbi_open(in, "other", MDB_CREATE, &other), 0);
+    ASSERT_EQ(put(in, other, "a", "of the other"), 0);
+    ASSERT_EQ(mdb_txn_commit(in), 0);
+    mdb_dbi_close(env_.get(), other);
+
+    MDB_txn* const view = env_.begin(MDB_RDONLY);
+    EXPECT_EQ(get(view, named_, "a"), std::string(3000, 'v'));
+    in = env_.begin();
+    ASSERT_EQ(mdb_drop(in, named_, 1), 0);
+    ASSERT_EQ(mdb_txn_commit(in), 0);
+    ASSERT_EQ(env_.open("other"), named_) << "the test needs a number that is used again";
+    EXPECT_EQ(mdb_dbi_open(view, "other", 0, &other), 0);
+    EXPECT_EQ(get(view, other, "a"), "of the other");
+    mdb_txn_abort(view);
 }
 
 }  // namespace

@@ -391,11 +391,13 @@ status transaction::open_database(const char* name, unsigned flags, MDB_dbi& num
         databases_.resize(number + 1);
     }
     database_state& state = databases_[number];
-    if (is_new && state.dirty) {
-        return status::bad_database;  // the handle had this number, and was closed before its changes were saved
+    // Others may have closed the handle that had this number, and opened this one.
+    const bool is_other = is_new || state.sequence != env_->handle(number).sequence;
+    if (is_other && state.dirty) {
+        return status::bad_database;  // it was closed before its changes were saved
     }
-    const bool was_dropped = !is_new && state.dropped;
-    if (is_new || was_dropped) {
+    const bool was_dropped = !is_other && state.dropped;
+    if (is_other || was_dropped) {
         const bool opened_here = was_dropped && state.opened_here;
         state = database_state();
         state.opened_here = opened_here;
