@@ -2,6 +2,9 @@
 //
 // A step is one transaction. What a store holds follows from the number of the last one, and a step that failed has
 // changed nothing: neither to who looks at once, nor to who opens the store afterwards.
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
 #include <cerrno>
 #include <cstdint>
 #include <optional>
@@ -174,6 +177,30 @@ void make_both(const std::string& path, durability wanted) {
         step_of_both(heap, in, step);
     }
     heap.close(true);
+}
+
+/// One of the heap's log, and one of the store's where a sync does something: not in memory.
+TEST(faults_of_stores, a_transaction_waits_for_two_syncs) {
+    constexpr std::uint64_t transactions = 10;
+    const support::scratch_directory directory;
+    manager heap(create_only, directory / "heap", options_of(durability::atomic));
+    heap_store in(heap, "shop");
+    const auto put = [&] { heap.transact([&](transaction& tx) { in.write(tx).put("n", "1"); }); };
+    put();
+    arm({});
+    for (std::uint64_t i = 0; i < transactions; ++i) {
+        put();
+    }
+    disarm();
+    const auto counted = calls();
+    std::uint64_t syncs = 0;
+    for (const call each : {call::msync, call::fsync, call::fdatasync, call::pwritev2}) {
+        syncs += counted.at(static_cast<std::size_t>(each));
+    }
+    struct statfs files {};
+    ASSERT_EQ(::statfs((directory / "").c_str(), &files), 0);
+    const bool in_memory = files.f_type == TMPFS_MAGIC;
+    EXPECT_EQ(syncs, transactions * (in_memory ? 1 : 2));
 }
 
 /// Where a commit of the heap counts alone, it has the last step that returned, or that of before.
