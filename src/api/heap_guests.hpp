@@ -27,7 +27,7 @@ public:
         if (auto ready = before_commit(path); !ready) {
             return std::move(ready).error();
         }
-        const std::uint64_t before = number();
+        const std::uint64_t before = of_memory ? number() : 0;
         const auto tell_guests = [&](bool has_failed) noexcept {
             if (of_memory && (has_failed || number() != before)) {
                 behind_commit(number() != before);
