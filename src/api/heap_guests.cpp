@@ -193,8 +193,9 @@ transaction_end guest_access::set_word(manager_core& heap, std::uint64_t& word, 
     return heap.is_open() && !heap.engine().check_health() ? transaction_end::unknown : transaction_end::dropped;
 }
 
+// In durability `atomic` the records of the transaction are durable: on a disk this would be a sync more.
 void guest_access::persist(manager_core& heap, const void* begin, std::uint64_t bytes) noexcept {
-    if (heap.is_open()) {
+    if (heap.is_open() && heap.engine().durability() == heap::durability_kind::collect) {
         heap.engine().persist(begin, bytes);
     }
 }

@@ -1,6 +1,7 @@
 // The guests of an open heap, by name. Thread-safe, but for leave().
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,18 +24,29 @@ public:
     [[nodiscard]] std::shared_ptr<heap_guest> find_or_make(const std::string& name, manager_core& heap,
                                                            const guest_access::maker& make) HF_EXCLUDES(mutex_);
     [[nodiscard]] bool remove(const std::string& name, const std::function<void()>& removal) HF_EXCLUDES(mutex_);
-    /// Runs a commit of the heap, which returns a result, and what guests do before and behind it. `of_memory`: the
-    /// heap's memory becomes durable by it alone (durability `commit`).
-    template <class Commit>
-    [[nodiscard]] auto around_commit(const std::string& path, bool of_memory, Commit commit) -> decltype(commit()) {
+    /// Runs what commits the heap and returns a result, and what guests do before and behind it. `of_memory`: the
+    /// heap's memory becomes durable by it alone (durability `commit`). `number`: returns that of the last commit that
+    /// succeeded; what is called may return without one, or fail behind one.
+    template <class Number, class Commit>
+    [[nodiscard]] auto around_commit(const std::string& path, bool of_memory, Number number, Commit commit)
+        -> decltype(commit()) {
         if (auto ready = before_commit(path); !ready) {
             return std::move(ready).error();
         }
-        auto done = commit();
-        if (of_memory) {
-            behind_commit(done.ok());
+        const std::uint64_t before = of_memory ? number() : 0;
+        const auto tell_guests = [&](bool has_failed) noexcept {
+            if (of_memory && (has_failed || number() != before)) {
+                behind_commit(number() != before);
+            }
+        };
+        try {
+            auto done = commit();
+            tell_guests(!done.ok());
+            return done;
+        } catch (...) {
+            tell_guests(true);
+            throw;
         }
-        return done;
     }
     void leave() noexcept;
 

@@ -105,7 +105,10 @@ public:
     /// Runs what commits the heap, and what its guests do before and behind that.
     template <class Commit>
     [[nodiscard]] auto around_commit(Commit commit) -> decltype(commit()) {
-        return guests_.around_commit(path(), engine().durability() == heap::durability_kind::commit, commit);
+        const segment::heap_files& files = engine().files();
+        return guests_.around_commit(
+            path(), engine().durability() == heap::durability_kind::commit,
+            [&files] { return files.superblock().sequence; }, commit);
     }
     /// Ends with the heap, which need not be there any more.
     [[nodiscard]] heap_life::watch life() const noexcept { return life_.begin_watch(); }

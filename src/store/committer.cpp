@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+#include <utility>
 
 #include "store/block.hpp"
 #include "store/page_checksum.hpp"
@@ -53,10 +55,10 @@ void committer::apply_own(const write_set& changes) {
     for (const freed_extent_on_media& freed : changes.freed) {
         free_.add_freed(freed);
     }
-    free_transaction_ = changes.version.transaction;
 }
 
-// Writes the record behind the last one, and lets the next writer begin there. False: it does not fit.
+// Writes the record behind the last one, and lets the next writer begin there. False: it does not fit. All that needs
+// memory comes before the record is written: a recovery takes for a commit what lies there.
 bool committer::append(write_set& changes) {
     shared_header& header = shared_.header();
     if (reads_metas()) {
@@ -72,6 +74,8 @@ bool committer::append(write_set& changes) {
         return false;
     }
     seal_record(record_, log_seed(), offset);
+    free_transaction_ = no_transaction;
+    apply_own(changes);
     // A call writes many pages for less than the faults cost that their first stores after a sync take.
     if (record_.size() < least_written_record ||
         file_.write(log.page * page_size + offset, record_.data(), record_.size()) != status::ok) {
@@ -81,7 +85,7 @@ bool committer::append(write_set& changes) {
     shared_.set_root(changes.version);
     header.log_end.store(offset + record_.size(), std::memory_order_release);
     header.written.store(changes.version.transaction, std::memory_order_release);
-    apply_own(changes);
+    free_transaction_ = changes.version.transaction;
     free_offset_ = offset + record_.size();
     return true;
 }
@@ -146,6 +150,7 @@ status committer::sync_log_now() {
 // The lock of the writer is held; the turn of who syncs is taken, so that the log is not synced while it begins anew.
 status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     shared_header& header = shared_.header();
+    free_transaction_ = no_transaction;  // until the end: what fails before leaves free_ with a part of this
     sync_turn turn(header);
     HF_STORE_TRY(turn.take());
     if (header.panic.load() != 0) {
@@ -185,6 +190,7 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
         header.unpromised.store(0);
         header.synced.store(meta.transaction, std::memory_order_release);
     }
+    free_transaction_ = meta.transaction;
     free_sequence_ = meta.sequence;
     free_offset_ = 0;
     free_list_page_ = meta.free_list;
@@ -296,8 +302,13 @@ void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
     if (options_.in_heap && base_.sequence != shared_.header().checkpoint_sequence.load()) {
         return;
     }
-    release_pages();
-    const std::vector<extent_on_media> runs = free_.ready_runs();
+    std::vector<extent_on_media> runs;
+    try {
+        release_pages();
+        runs = free_.ready_runs();
+    } catch (const std::bad_alloc&) {
+        return;  // it goes back behind another checkpoint
+    }
     std::uint64_t kept = 0;
     const std::uint64_t keep = settle ? 0 : std::max({least_kept, next_page / 32, 2 * taken_pages_});
     const bool much_free = free_.ready_pages() > next_page / 4;
@@ -328,6 +339,7 @@ bool committer::must_be_durable() const noexcept {
 // Which versions may still be read: those of readers, all from the durable one on, which readers may yet enter, and
 // those that a recovery begins with.
 void committer::release_pages() {
+    const std::uint64_t version_of_free = std::exchange(free_transaction_, no_transaction);  // as if memory runs out
     const shared_header& header = shared_.header();
     snapshots_.clear();
     snapshots_.push_back(header.checkpoint_transaction.load(std::memory_order_relaxed));
@@ -346,6 +358,7 @@ void committer::release_pages() {
     std::sort(snapshots_.begin(), snapshots_.end());
     snapshots_.erase(std::unique(snapshots_.begin(), snapshots_.end()), snapshots_.end());
     free_.release(snapshots_);
+    free_transaction_ = version_of_free;
 }
 
 std::uint64_t committer::quota_pages() const noexcept {

@@ -133,10 +133,14 @@ status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t b
         changes.loose.pop_back();
     } else {
         const std::uint64_t end = changes.version.next_page;
-        HF_STORE_TRY(take_pages(changes.version, count, page));
-        if (page < end) {
-            changes.taken.push_back({.start = page, .count = count});
+        changes.taken.emplace_back();  // first: without memory for it no page is lost
+        const status outcome = take_pages(changes.version, count, page);
+        if (outcome == status::ok && page < end) {
+            changes.taken.back() = {.start = page, .count = count};
+        } else {
+            changes.taken.pop_back();
         }
+        HF_STORE_TRY(outcome);
     }
     set_verified(page);
     set_unverified(page + 1, count - 1);
@@ -152,9 +156,6 @@ status engine::commit(write_set& changes, shared_lock& lock) {
     finish_pages(changes);
     if (!append(changes)) {
         const status outcome = checkpoint(changes, {.settle = false, .durable = false});
-        if (outcome != status::ok) {
-            free_transaction_ = no_transaction;  // it has some of this commit
-        }
         lock.unlock();
         changes.clear();
         return outcome;
@@ -212,11 +213,7 @@ status engine::checkpoint_now(bool durable, lock_mode mode) {
         give_space_back(changes.version.next_page, true);
         return status::ok;
     }
-    const status outcome = checkpoint(changes, {.settle = true, .durable = durable});
-    if (outcome != status::ok) {
-        free_transaction_ = no_transaction;
-    }
-    return outcome;
+    return checkpoint(changes, {.settle = true, .durable = durable});
 }
 
 }  // namespace holdfast::store_engine

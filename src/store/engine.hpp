@@ -70,8 +70,11 @@ public:
     [[nodiscard]] status withdraw() noexcept;
     /// It is not known whether the heap has it: nothing can be written until the store is opened again.
     void give_up() noexcept;
-    /// Makes all that was accepted durable, with no_sync, too.
-    [[nodiscard]] status make_accepted_durable() { return sync_log(shared_.header().written.load()); }
+    /// Makes all that was accepted durable, with no_sync, too. In a child of fork(): nothing, as the heap refuses
+    /// there.
+    [[nodiscard]] status make_accepted_durable() {
+        return shared_.is_of_parent() ? status::ok : sync_log(shared_.header().written.load());
+    }
     /// What is accepted is so in the heap's durable state: a recovery leads there or beyond.
     void keep_accepted() noexcept;
     /// A commit of the heap failed, and may be durable all the same: what either state needs stays, until one is kept.

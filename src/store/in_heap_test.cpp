@@ -338,18 +338,36 @@ TEST_F(store_in_heap, a_record_leads_behind_the_end_of_the_file) {
     EXPECT_TRUE(writer.opened != 0 || hf_lmdb_check(writer.env, nullptr) != 0);
 }
 
-/// Random commits, refusals, commits of the heap and crashes, against a model. The durable word stays behind the last
-/// commit (a heap with its own commits), or not.
+/// Random commits, refusals, commits of the heap that succeed or fail, crashes, and readers that stay, against a model.
+/// The durable word stays behind the last commit (a heap with its own commits), or not.
 class store_in_heap_model : public store_in_heap, public testing::WithParamInterface<bool> {
 protected:
     void step(hosted& store);
     void change(hosted& store);
+    void commit_heap(hosted& store);
+    void read(const hosted& store);
+    void end_session(hosted& store);
+    void expect_after_crash();
 
     std::mt19937 random_{20261};
     std::map<std::uint64_t, content_of_store> history_{{0, {}}};
     std::uint64_t durable_ = 0;
+    std::uint64_t maybe_ = 0;  ///< what a commit of the heap that failed may have made durable; or durable_
+    MDB_txn* reader_ = nullptr;
+    std::uint64_t read_ = 0;  ///< the version that it reads
     unsigned refused_ = 0;
+    unsigned busy_ = 0;
 };
+
+void store_in_heap_model::expect_after_crash() {
+    const std::string crashed = copy();
+    const std::string second = directory_.path() + "/second";
+    if (maybe_ != durable_) {
+        std::filesystem::copy_file(crashed, second, std::filesystem::copy_options::overwrite_existing);
+        ASSERT_TRUE(after_crash(second, maybe_) == history_.at(maybe_));
+    }
+    ASSERT_TRUE(after_crash(crashed, durable_) == history_.at(durable_));
+}
 
 void store_in_heap_model::change(hosted& store) {
     content_of_store next = history_.at(store.word);
@@ -359,17 +377,19 @@ void store_in_heap_model::change(hosted& store) {
         if (random_() % 3 == 0) {
             EXPECT_EQ(del(in, 1, key), next.erase(key) == 1 ? 0 : MDB_NOTFOUND);
         } else {
-            const std::size_t most = random_() % 8 == 0 ? 200'000 : 500;
+            const std::size_t large = maybe_ != durable_ ? 900'000 : 200'000;  // fills the log until it must wait
+            const std::size_t most = random_() % 8 == 0 ? large : 500;
             next[key] = std::string(random_() % most, static_cast<char>('a' + random_() % 26));
             EXPECT_EQ(put(in, 1, key, next[key]), 0);
         }
     }
     std::uint64_t commit = 0;
-    ASSERT_EQ(hf_lmdb_prepare(in, &commit), 0);
+    const int prepared = hf_lmdb_prepare(in, &commit);
+    ASSERT_TRUE(prepared == 0 || (prepared == EBUSY && maybe_ != durable_)) << mdb_strerror(prepared);
+    busy_ += prepared == EBUSY ? 1 : 0;
     const bool accepted = random_() % 4 != 0;
-    const bool crashed = random_() % 25 == 0;
-    if (crashed) {
-        ASSERT_TRUE(after_crash(copy(), durable_) == history_.at(durable_)) << "crashed at " << commit;
+    if (random_() % 25 == 0) {
+        ASSERT_NO_FATAL_FAILURE(expect_after_crash()) << "crashed at " << commit;
     }
     if (commit != 0 && accepted) {
         store.word = commit;
@@ -380,38 +400,85 @@ void store_in_heap_model::change(hosted& store) {
         refused_ += accepted ? 0 : 1;
     }
     mdb_txn_abort(in);
-    durable_ = GetParam() ? store.word : durable_;
+    if (GetParam()) {
+        durable_ = maybe_ = store.word;
+    }
+}
+
+void store_in_heap_model::commit_heap(hosted& store) {
+    EXPECT_EQ(hf_lmdb_before_heap_commit(store.env), 0);
+    maybe_ = store.word;
+    ASSERT_NO_FATAL_FAILURE(expect_after_crash());
+    if (!GetParam() && random_() % 3 == 0) {
+        hf_lmdb_heap_commit_failed(store.env);
+        return;
+    }
+    durable_ = store.word;
+    hf_lmdb_after_heap_commit(store.env);
+}
+
+/// A reader stays over many commits.
+void store_in_heap_model::read(const hosted& store) {
+    if (reader_ == nullptr) {
+        reader_ = store.begin(MDB_RDONLY);
+        read_ = store.word;
+        return;
+    }
+    for (const auto& [key, value] : history_.at(read_)) {
+        ASSERT_TRUE(get(reader_, 1, key) == value) << key << " in version " << read_;
+    }
+    mdb_txn_abort(reader_);
+    reader_ = nullptr;
 }
 
 void store_in_heap_model::step(hosted& store) {
-    change(store);
+    ASSERT_NO_FATAL_FAILURE(change(store));
     if (random_() % 30 == 0) {
-        EXPECT_EQ(hf_lmdb_before_heap_commit(store.env), 0);
-        ASSERT_TRUE(after_crash(copy(), durable_) == history_.at(durable_));
-        durable_ = store.word;
-        ASSERT_TRUE(after_crash(copy(), durable_) == history_.at(durable_));
-        hf_lmdb_after_heap_commit(store.env);
+        ASSERT_NO_FATAL_FAILURE(commit_heap(store));
+    }
+    if (random_() % 12 == 0) {
+        ASSERT_NO_FATAL_FAILURE(read(store));
     }
     if (random_() % 15 == 0) {
         ASSERT_TRUE(store.all() == history_.at(store.word));
-        ASSERT_TRUE(after_crash(copy(), durable_) == history_.at(durable_));
+        ASSERT_NO_FATAL_FAILURE(expect_after_crash());
     }
     if (random_() % 60 == 0) {
         EXPECT_EQ(mdb_env_sync(store.env, 1), 0);
     }
 }
 
+/// The heap is closed without a commit.
+void store_in_heap_model::end_session(hosted& store) {
+    mdb_txn_abort(reader_);
+    reader_ = nullptr;
+    if (random_() % 2 == 0) {
+        hf_lmdb_leave_heap(store.env);
+        ASSERT_NO_FATAL_FAILURE(expect_after_crash());
+    }
+    durable_ = maybe_ = random_() % 2 == 0 ? maybe_ : durable_;
+    history_.erase(history_.upper_bound(durable_), history_.end());
+}
+
 TEST_P(store_in_heap_model, agrees_after_every_crash) {
-    for (int sessions = 0; sessions < 4 && !HasFatalFailure(); ++sessions) {
-        hosted store(file(), durable_, GetParam());
-        ASSERT_EQ(store.opened, 0) << mdb_strerror(store.opened);
-        ASSERT_TRUE(store.all() == history_.at(durable_));
-        for (int steps = 0; steps < 150 && !HasFatalFailure(); ++steps) {
-            step(store);
+    for (int sessions = 0; sessions < 5 && !HasFatalFailure(); ++sessions) {
+        const std::string crashed = directory_.path() + "/left";
+        {
+            hosted store(file(), durable_, GetParam());
+            ASSERT_EQ(store.opened, 0) << mdb_strerror(store.opened);
+            ASSERT_TRUE(store.all() == history_.at(durable_));
+            for (int steps = 0; steps < 100 && !HasFatalFailure(); ++steps) {
+                step(store);
+            }
+            std::filesystem::copy_file(file(), crashed, std::filesystem::copy_options::overwrite_existing);
+            end_session(store);
         }
-        history_.erase(history_.upper_bound(durable_), history_.end());
+        if (random_() % 3 == 0) {  // it ended in a crash
+            std::filesystem::rename(crashed, file());
+        }
     }
     EXPECT_GT(refused_, 20U);
+    EXPECT_TRUE(GetParam() || busy_ > 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(heap, store_in_heap_model, testing::Bool(),

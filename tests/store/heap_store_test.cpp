@@ -1,4 +1,6 @@
 // Stores that lie in a heap, through the public headers: transactions of both, snapshots, copies, crashes in between.
+#include <unistd.h>
+
 #include <csignal>
 #include <filesystem>
 #include <string>
@@ -300,6 +302,69 @@ TEST_P(heap_store_test, a_lost_or_unnamed_file_is_removed_with_a_store) {
 }
 
 INSTANTIATE_TEST_SUITE_P(durabilities, heap_store_test, all_test_configurations(), name_of_configuration);
+
+TEST_P(heap_store_test, a_child_of_fork_is_told_that_the_heap_is_its_parents) {
+    manager heap(create_only, path(), options());
+    heap_store shop(heap, "shop");
+    heap.transact([&](transaction& tx) { shop.write(tx).put("n", "1"); });
+    const base::process_end end = base::child_process([&] {
+                                      EXPECT_EQ(reason_of([&] { heap.commit(); }), errc::wrong_process);
+                                      ::_exit(testing::Test::HasFailure() ? 1 : 0);
+                                  }).wait();
+    EXPECT_TRUE(end.succeeded()) << end;
+    EXPECT_EQ(content(shop), "n=1 ");
+}
+
+/// In durability `commit`, changes of which each is a checkpoint of the store, and a crash. shrink() commits where
+/// there is something to shrink, whatever comes of it afterwards.
+void expect_behind_shrink(const std::string& path, const shrink_options& how, const std::string& expected) {
+    const base::process_end end =
+        base::child_process([&] {
+            manager heap(create_only, path, small_options());
+            heap_store shop(heap, "shop");
+            const auto put = [&](int number) {
+                try {
+                    heap.transact([&](transaction& tx) {
+                        shop.write(tx).put("n", std::to_string(number) + "       " + std::string(3'000'000, 'n'));
+                    });
+                } catch (const store_error&) {  // it may be that it must keep too many states
+                }
+            };
+            put(1);
+            heap.commit();
+            put(2);
+            put(3);
+            try {
+                static_cast<void>(heap.shrink(how));
+            } catch (int) {
+            }
+            for (int number = 4; number < 8; ++number) {
+                put(number);
+            }
+            static_cast<void>(::raise(SIGKILL));
+        }).wait();
+    ASSERT_EQ(end.signal(), SIGKILL);
+    manager heap(open_only, path, small_options());
+    const heap_store shop(heap, "shop");
+    EXPECT_EQ(content(shop), expected);
+    EXPECT_NO_THROW(static_cast<void>(shop.check()));
+}
+
+TEST(heap_store, a_shrink_that_did_not_commit) {
+    const segment::test_directory directory;
+    expect_behind_shrink(directory.path("heap"), {.target = std::uint64_t{1} << 40U, .progress = {}}, "n=1        ");
+}
+
+TEST(heap_store, a_shrink_whose_caller_throws_behind_the_commit) {
+    const segment::test_directory directory;
+    int calls = 0;
+    const auto throws = [&calls](const shrink_report&) {
+        if (++calls == 2) {
+            throw 1;
+        }
+    };
+    expect_behind_shrink(directory.path("heap"), {.target = 0, .progress = throws}, "n=3        ");
+}
 
 /// On the disk every commit is synced.
 TEST(heap_store, on_disk) {

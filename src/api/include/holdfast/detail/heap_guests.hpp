@@ -82,7 +82,7 @@ struct guest_access {
     /// A transaction of its own that stores a word. `error`: why it was dropped, as an error number of the system.
     [[nodiscard]] static transaction_end set_word(manager_core& heap, std::uint64_t& word, std::uint64_t value,
                                                   int& error) noexcept;
-    /// Waits until what was stored there survives what the heap's domain survives.
+    /// Waits until what a transaction has stored there is as durable as the transaction is.
     static void persist(manager_core& heap, const void* begin, std::uint64_t bytes) noexcept;
 
     /// The guest that was added with this key; null where there is none. Throws error(invalid_argument) for a
