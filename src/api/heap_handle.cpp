@@ -47,7 +47,10 @@ manager_core::~manager_core() {
         what.code = failure_code::out_of_memory;
         report_failure(what);
     }
-    guests_.leave();
+    // In a child of fork another thread of the parent may have had the lock of the guests, which are the parent's.
+    if (engine_->files().location().check_process()) {
+        guests_.leave();
+    }
 }
 
 base::result<void> manager_core::close_engine(bool commit_changes) {

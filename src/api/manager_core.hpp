@@ -6,6 +6,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <holdfast/manager.hpp>
@@ -106,6 +107,9 @@ public:
     template <class Commit>
     [[nodiscard]] auto around_commit(Commit commit) -> decltype(commit()) {
         const segment::heap_files& files = engine().files();
+        if (auto own = files.location().check_process(); !own) {
+            return std::move(own).error();
+        }
         return guests_.around_commit(
             path(), engine().durability() == heap::durability_kind::commit,
             [&files] { return files.superblock().sequence; }, commit);

@@ -3,6 +3,8 @@
 
 #include <csignal>
 #include <filesystem>
+#include <future>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -313,6 +315,33 @@ TEST_P(heap_store_test, a_child_of_fork_is_told_that_the_heap_is_its_parents) {
                                   }).wait();
     EXPECT_TRUE(end.succeeded()) << end;
     EXPECT_EQ(content(shop), "n=1 ");
+}
+
+/// Another thread of the parent opens a store at the moment of the fork: its lock stays locked in the child.
+TEST_P(heap_store_test, a_child_of_fork_waits_for_no_lock_of_its_parent) {
+    auto heap = std::make_unique<manager>(create_only, path(), options());
+    std::promise<void> begun;
+    std::promise<void> may_end;
+    std::thread opening([&] {
+        EXPECT_THROW(
+            detail::guest_access::find_or_make(*heap, "guest",
+                                               [&](detail::manager_core&) -> std::shared_ptr<detail::heap_guest> {
+                                                   begun.set_value();
+                                                   may_end.get_future().wait();
+                                                   throw store_error(ENOENT);
+                                               }),
+            store_error);
+    });
+    begun.get_future().wait();
+    const base::process_end end = base::child_process([&] {
+                                      ::alarm(20);
+                                      EXPECT_EQ(reason_of([&] { heap->commit(); }), errc::wrong_process);
+                                      heap.reset();
+                                      ::_exit(testing::Test::HasFailure() ? 1 : 0);
+                                  }).wait();
+    may_end.set_value();
+    opening.join();
+    EXPECT_TRUE(end.succeeded()) << end;
 }
 
 /// In durability `commit`, changes of which each is a checkpoint of the store, and a crash. shrink() commits where
