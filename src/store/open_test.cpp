@@ -52,6 +52,11 @@ namespace {
 
 constexpr std::size_t pages_at_first = 258;
 #if defined(HOLDFAST_UNDER_QEMU)
+constexpr bool under_qemu = true;
+#else
+constexpr bool under_qemu = false;
+#endif
+#if defined(HOLDFAST_UNDER_QEMU)
 constexpr bool has_memory_of_others = true;
 #elif defined(__has_feature)
 constexpr bool has_memory_of_others = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
@@ -225,6 +230,10 @@ TEST_F(store_open_test, a_store_that_outgrew_the_addresses_of_a_process_killed_i
 
 /// Was: the failure was told to one writer, and the next one wrote records behind a checkpoint that no more counts.
 TEST_F(store_open_test, a_sync_that_failed_after_a_death_was_forgotten) {
+    if (under_qemu) {
+        GTEST_SKIP()
+            << "NOT TESTED: qemu-user does not tell the kernel about robust lists, so a lock stays with the dead";
+    }
     const test_environment env(directory_.path());
     commit_entries(env, 0, 10, 100);
     const int outcome = in_child([this] {

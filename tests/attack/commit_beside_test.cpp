@@ -248,6 +248,9 @@ TEST(snapshots_beside, calls_of_other_threads_are_refused_in_atomic) {
 
 /// Was: blocks whose pointers moved while blocks were marked could be freed.
 TEST(collections_beside, calls_of_other_threads_are_refused_in_atomic) {
+#if defined(HF_UNDER_THREAD_SANITIZER)
+    GTEST_SKIP() << "NOT TESTED: the race is what is tested; other presets do this";
+#endif
     const scratch_directory scratch;
     const std::string path = scratch / "heap";
     make_heap(path, 3, durability::atomic);
