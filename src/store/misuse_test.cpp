@@ -134,22 +134,22 @@ protected:
     /// A cursor on the database, in which the key b has so many values.
     MDB_cursor* cursor_beside(unsigned values) {
         for (unsigned i = 0; i < values; ++i) {
-            EXPECT_EQ(put(in, database, "b", "value" + std::to_string(10000 + i)), 0);
+            EXPECT_EQ(put(in_, database_, "b", "value" + std::to_string(10000 + i)), 0);
         }
         MDB_cursor* at = nullptr;
-        EXPECT_EQ(mdb_cursor_open(in, database, &at), 0);
+        EXPECT_EQ(mdb_cursor_open(in_, database_, &at), 0);
         return at;
     }
 
-    const store_directory directory;
-    const test_environment env{directory.path(), MDB_NOSYNC};
-    const MDB_dbi database = env.open("dups", MDB_CREATE | MDB_DUPSORT);
-    MDB_txn* const in = env.begin();
+    const store_directory directory_;
+    const test_environment env_{directory_.path(), MDB_NOSYNC};
+    const MDB_dbi database_ = env_.open("dups", MDB_CREATE | MDB_DUPSORT);
+    MDB_txn* const in_ = env_.begin();
 };
 
 TEST_P(store_values_test, the_entry_behind_it_has_its_values) {
     MDB_cursor* const at = cursor_beside(GetParam());
-    ASSERT_EQ(put(in, database, "c", "of another key"), 0);
+    ASSERT_EQ(put(in_, database_, "c", "of another key"), 0);
     MDB_val key = as_val("a");
     MDB_val value{};
     ASSERT_EQ(mdb_cursor_get(at, &key, &value, MDB_SET), MDB_NOTFOUND);
@@ -167,11 +167,11 @@ TEST_P(store_values_test, the_entry_behind_it_has_its_values) {
     ASSERT_EQ(mdb_cursor_get(at, &key, &value, MDB_SET), MDB_NOTFOUND);
     ASSERT_EQ(mdb_cursor_del(at, 0), 0);
     MDB_stat numbers{};
-    ASSERT_EQ(mdb_stat(in, database, &numbers), 0);
+    ASSERT_EQ(mdb_stat(in_, database_, &numbers), 0);
     EXPECT_EQ(numbers.ms_entries, GetParam());
-    EXPECT_EQ(get(in, database, "c"), "of another key");
-    ASSERT_EQ(mdb_txn_commit(in), 0);
-    EXPECT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
+    EXPECT_EQ(get(in_, database_, "c"), "of another key");
+    ASSERT_EQ(mdb_txn_commit(in_), 0);
+    EXPECT_EQ(hf_lmdb_check(env_.get(), nullptr), 0);
 }
 
 // LMDB asks that the new value sorts into the place of the old one. One that does not is put where it belongs, however
@@ -188,10 +188,10 @@ TEST_P(store_values_test, a_value_that_is_replaced_by_any_other_is_in_order) {
     ASSERT_EQ(mdb_cursor_get(at, &key, &value, MDB_FIRST), 0);
     ASSERT_EQ(mdb_cursor_put(at, &key, &last, MDB_CURRENT), 0);  // which is there already
     MDB_stat numbers{};
-    ASSERT_EQ(mdb_stat(in, database, &numbers), 0);
+    ASSERT_EQ(mdb_stat(in_, database_, &numbers), 0);
     EXPECT_EQ(numbers.ms_entries, GetParam() == 1 ? 1 : GetParam() - 1);
-    ASSERT_EQ(mdb_txn_commit(in), 0);
-    EXPECT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
+    ASSERT_EQ(mdb_txn_commit(in_), 0);
+    EXPECT_EQ(hf_lmdb_check(env_.get(), nullptr), 0);
 }
 
 TEST_P(store_values_test, a_transaction_goes_on_where_there_is_no_value_to_replace) {
@@ -203,9 +203,9 @@ TEST_P(store_values_test, a_transaction_goes_on_where_there_is_no_value_to_repla
     MDB_val other = as_val("value2");
     key = as_val("b");
     EXPECT_EQ(mdb_cursor_put(at, &key, &other, MDB_CURRENT), MDB_NOTFOUND);
-    EXPECT_EQ(put(in, database, "b", "value2"), 0);
-    ASSERT_EQ(mdb_txn_commit(in), 0);
-    EXPECT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
+    EXPECT_EQ(put(in_, database_, "b", "value2"), 0);
+    ASSERT_EQ(mdb_txn_commit(in_), 0);
+    EXPECT_EQ(hf_lmdb_check(env_.get(), nullptr), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(values, store_values_test, ::testing::Values(1, 3, 2000));
