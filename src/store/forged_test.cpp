@@ -1,4 +1,6 @@
 // Stores that somebody wrote with right checksums and wrong contents: an error, never a crash.
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -68,13 +70,13 @@ protected:
         const free_list_on_media head{.ready_count = ready.size(), .freed_count = freed.size()};
         auto* at = reinterpret_cast<std::byte*>(&page(meta().free_list));
         std::byte* const begin = at;
-        const auto append = [&at](const void* what, std::size_t size) {
-            std::memcpy(at, what, size);
-            at += size;
+        const auto append = [&at](const auto& many) {
+            const auto bytes = std::as_bytes(std::span(many));
+            at = std::copy(bytes.begin(), bytes.end(), at);
         };
-        append(&head, sizeof(head));
-        append(ready.data(), ready.size() * sizeof(ready[0]));
-        append(freed.data(), freed.size() * sizeof(freed[0]));
+        append(std::array{head});
+        append(ready);
+        append(freed);
         meta().free_list_size = static_cast<std::uint64_t>(at - begin);
         meta().free_list_checksum = bytes_checksum({begin, at}, meta().sequence);
         seal_meta();
