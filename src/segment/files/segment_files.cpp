@@ -80,7 +80,7 @@ base::result<void> segment_files::reserve_in_segment(std::uint64_t index, std::u
         last_used_.forget();
         HF_TRY(location_.storage().remove(path, "grow.remove_remains"));
         HF_TRY_ASSIGN(const auto made, location_.storage().create(path, "grow.create"));
-        names_changed_ = true;
+        set_names_changed(true);
         HF_TRY(made->resize(shape_.file_size(), "grow.resize"));
         if (location_.shared() && location_.syncs_growth()) {
             HF_TRY(made->sync("grow.resize.sync"));
@@ -179,6 +179,7 @@ base::result<void> segment_files::sync(std::uint64_t count) const {
 }
 
 base::result<void> segment_files::sync_new_names() {
+    const base::scoped_lock lock(names_mutex_);
     if (names_changed_) {
         HF_TRY(sync_segment_names(location_.storage(), location_.paths(), "grow.directory.sync"));
         names_changed_ = false;

@@ -12,6 +12,7 @@
 
 #include "base/function_ref.hpp"
 #include "base/result.hpp"
+#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/open_segment.hpp"
@@ -19,7 +20,7 @@
 
 namespace holdfast::segment {
 
-/// for_each() and open() are thread-safe. Callers serialise the others.
+/// for_each(), open() and what concerns names are thread-safe. Callers serialise the others.
 class segment_files {
 public:
     explicit segment_files(const heap_location& location) noexcept : location_(location) {}
@@ -58,10 +59,17 @@ public:
     base::result<void> sync(std::uint64_t count) const;
 
     /// Files were created since the last commit, or since sync_new_names().
-    [[nodiscard]] bool names_changed() const noexcept { return names_changed_; }
-    void set_names_changed(bool changed) noexcept { names_changed_ = changed; }
-    /// Makes the names of new files durable.
-    base::result<void> sync_new_names();
+    // Thread-safe: a growth and a sync of the heap may both come to new names.
+    [[nodiscard]] bool names_changed() const noexcept HF_EXCLUDES(names_mutex_) {
+        const base::scoped_lock lock(names_mutex_);
+        return names_changed_;
+    }
+    void set_names_changed(bool changed) noexcept HF_EXCLUDES(names_mutex_) {
+        const base::scoped_lock lock(names_mutex_);
+        names_changed_ = changed;
+    }
+    /// Makes the names of new files durable. Waits for a thread that does so.
+    base::result<void> sync_new_names() HF_EXCLUDES(names_mutex_);
 
 private:
     base::result<void> reserve_in_segment(std::uint64_t index, std::uint64_t first_page, std::uint64_t last_page);
@@ -69,7 +77,8 @@ private:
     const heap_location& location_;
     geometry shape_;
     open_segment last_used_;
-    bool names_changed_ = false;
+    mutable base::mutex names_mutex_;
+    bool names_changed_ HF_GUARDED_BY(names_mutex_) = false;
 };
 
 }  // namespace holdfast::segment
