@@ -78,7 +78,9 @@ void heap_guests::leave() noexcept {
 
 std::shared_ptr<heap_guest> guest_access::find_or_make(manager& heap, const std::string& name, const maker& make) {
     manager_core& core = manager_access::core(heap);
-    static_cast<void>(core.engine());
+    if (!core.engine().read_only()) {
+        value_or_throw(core.engine().files().location().check_process());
+    }
     return core.guests().find_or_make(name, core, make);
 }
 
@@ -87,6 +89,7 @@ bool guest_access::remove(manager& heap, const std::string& name, const std::fun
     if (core.engine().read_only()) {
         throw_read_only(core.engine(), "remove a store");
     }
+    value_or_throw(core.engine().files().location().check_process());
     core.pending().sync_all();  // what commit_later() left may store into what the removal frees
     return core.guests().remove(name, removal);
 }

@@ -17,8 +17,6 @@
 namespace holdfast::store_engine {
 namespace {
 
-using content_of_store = std::map<std::string, std::string>;
-
 /// The store of a heap that is open.
 class hosted {
 public:
@@ -53,21 +51,7 @@ public:
         EXPECT_EQ(put(in, 1, key, value), 0);
         return mdb_txn_commit(in);
     }
-    [[nodiscard]] content_of_store all() const {
-        content_of_store found;
-        MDB_txn* in = begin(MDB_RDONLY);
-        MDB_cursor* at = nullptr;
-        EXPECT_EQ(mdb_cursor_open(in, 1, &at), 0);
-        MDB_val key{};
-        MDB_val value{};
-        while (mdb_cursor_get(at, &key, &value, MDB_NEXT) == 0) {
-            found.emplace(as_view(key), as_view(value));
-        }
-        mdb_cursor_close(at);
-        mdb_txn_abort(in);
-        EXPECT_EQ(hf_lmdb_check(env, nullptr), 0);
-        return found;
-    }
+    [[nodiscard]] content_of_store all() const { return content_of(env); }
 
     MDB_env* env = nullptr;
     int opened = -1;

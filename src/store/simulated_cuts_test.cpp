@@ -193,8 +193,6 @@ extern "C" int ftruncate(int file, off_t size) noexcept {
 namespace holdfast::store_engine {
 namespace {
 
-using content_of_store = std::map<std::string, std::string>;
-
 enum class kind : std::uint8_t {
     synced,        ///< a commit that returned is there
     now_and_then,  ///< in sessions with MDB_NOSYNC: some commit is there, none older than the last mdb_env_sync()
@@ -226,23 +224,7 @@ public:
         EXPECT_EQ(mdb_txn_begin(env, nullptr, flags, &made), 0);
         return made;
     }
-    [[nodiscard]] content_of_store all() const {
-        content_of_store found;
-        MDB_txn* in = begin(MDB_RDONLY);
-        MDB_cursor* at = nullptr;
-        EXPECT_EQ(mdb_cursor_open(in, 1, &at), 0);
-        MDB_val key{};
-        MDB_val value{};
-        int outcome = 0;
-        while ((outcome = mdb_cursor_get(at, &key, &value, MDB_NEXT)) == 0) {
-            found.emplace(as_view(key), as_view(value));
-        }
-        EXPECT_EQ(outcome, MDB_NOTFOUND);
-        mdb_cursor_close(at);
-        mdb_txn_abort(in);
-        EXPECT_EQ(hf_lmdb_check(env, nullptr), 0);
-        return found;
-    }
+    [[nodiscard]] content_of_store all() const { return content_of(env); }
 
     MDB_env* env = nullptr;
     int opened = -1;

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -76,6 +77,28 @@ private:
     MDB_env* env_ = nullptr;
     int opened_ = 0;
 };
+
+using content_of_store = std::map<std::string, std::string>;
+
+/// The entries of the database without a name; the store must be sound.
+inline content_of_store content_of(MDB_env* env) {
+    content_of_store found;
+    MDB_txn* in = nullptr;
+    EXPECT_EQ(mdb_txn_begin(env, nullptr, MDB_RDONLY, &in), 0);
+    MDB_cursor* at = nullptr;
+    EXPECT_EQ(mdb_cursor_open(in, 1, &at), 0);
+    MDB_val key{};
+    MDB_val value{};
+    int outcome = 0;
+    while ((outcome = mdb_cursor_get(at, &key, &value, MDB_NEXT)) == 0) {
+        found.emplace(as_view(key), as_view(value));
+    }
+    EXPECT_EQ(outcome, MDB_NOTFOUND);
+    mdb_cursor_close(at);
+    mdb_txn_abort(in);
+    EXPECT_EQ(hf_lmdb_check(env, nullptr), 0);
+    return found;
+}
 
 inline int put(MDB_txn* in, MDB_dbi database, std::string_view key, std::string_view value, unsigned flags = 0) {
     MDB_val k = as_val(key);

@@ -143,6 +143,26 @@ TEST_F(map_command, draws_a_store) {
     EXPECT_EQ(run_holdfast({"map", file, "-o", file, "--force"}).status, 2);
 }
 
+TEST_F(map_command, of_a_damaged_store_fails) {
+    const std::string file = scratch("words.store");
+    {
+        store words(file);
+        fill(words);
+    }
+    constexpr std::streamoff bytes_of_page = 4096;
+    constexpr std::streamoff behind_log = 258 * bytes_of_page;
+    std::fstream damaged(file, std::ios::in | std::ios::out | std::ios::binary);
+    for (auto at = behind_log; at < static_cast<std::streamoff>(std::filesystem::file_size(file));
+         at += bytes_of_page) {
+        damaged.seekp(at + bytes_of_page - 1).put('\x55');
+    }
+    damaged.close();
+    const answer refused = run_holdfast({"map", file, "-o", page()});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, HasSubstr("MDB_CORRUPTED"));
+    EXPECT_FALSE(std::filesystem::exists(page()));
+}
+
 TEST_F(map_command, draws_a_store_of_the_heap) {
     {
         manager made(create_only, heap(), small_segments());

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
@@ -311,10 +312,22 @@ TEST_P(heap_store_test, a_child_of_fork_is_told_that_the_heap_is_its_parents) {
     heap.transact([&](transaction& tx) { shop.write(tx).put("n", "1"); });
     const base::process_end end = base::child_process([&] {
                                       EXPECT_EQ(reason_of([&] { heap.commit(); }), errc::wrong_process);
+                                      EXPECT_EQ(reason_of([&] { remove_store(heap, "other"); }), errc::wrong_process);
+                                      EXPECT_EQ(reason_of([&] { heap_store(heap, "another"); }), errc::wrong_process);
                                       ::_exit(testing::Test::HasFailure() ? 1 : 0);
                                   }).wait();
     EXPECT_TRUE(end.succeeded()) << end;
     EXPECT_EQ(content(shop), "n=1 ");
+    EXPECT_EQ(store_files(), 1U);
+}
+
+/// A file to which an object of an unknown type may lead is not one that a crash left.
+TEST_P(heap_store_test, files_stay_where_an_object_of_their_kind_is_unknown) {
+    manager heap(create_only, path(), options());
+    heap.construct<account>("holdfast.store.of_somebody")();
+    std::ofstream(path() + "/store.000005") << "content";
+    const heap_store shop(heap, "shop");
+    EXPECT_EQ(store_files(), 2U);
 }
 
 /// Another thread of the parent opens a store at the moment of the fork: its lock stays locked in the child.

@@ -58,8 +58,8 @@ public:
     /// Makes the contents of the first `count` segments durable.
     base::result<void> sync(std::uint64_t count) const;
 
+    // The names of new files. Thread-safe, because a growth and a sync of the heap may both come to them.
     /// Files were created since the last commit, or since sync_new_names().
-    // Thread-safe: a growth and a sync of the heap may both come to new names.
     [[nodiscard]] bool names_changed() const noexcept HF_EXCLUDES(names_mutex_) {
         const base::scoped_lock lock(names_mutex_);
         return names_changed_;

@@ -17,11 +17,13 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -62,10 +64,16 @@ struct store_place {
     return places;
 }
 
+/// Does nothing where an object has such a name and another type: it may lead to a file, too.
 inline void remove_unnamed_store_files(manager& heap) {
     std::vector<std::uint64_t> named;
     for (const auto& [name, place] : store_places(heap)) {
         named.push_back(place->file);
+    }
+    const std::string prefix = store_object({});
+    const auto leads_to_a_store = [&](const object_info& one) { return one.name().starts_with(prefix); };
+    if (std::count_if(heap.named_begin(), heap.named_end(), leads_to_a_store) != std::ssize(named)) {
+        return;
     }
     guest_access::remove_unnamed_files(heap, named);
 }
