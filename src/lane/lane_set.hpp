@@ -450,7 +450,7 @@ private:
             if (end > voided + last) {
                 checkpoint();
             } else if (end > voided + half && tries == 0) {
-                goes_on = work_on_checkpoint(own, voided + last - end);
+                goes_on = work_on_checkpoint(own, voided + last - end, wanted);
             }
             voided = own.voided.load(std::memory_order_acquire);
             if (end <= voided + half) {
@@ -507,16 +507,17 @@ private:
         return std::max<std::uint64_t>(ring_slots_ / 1024, 1);
     }
     /// Takes a step of the checkpoint that this lane owns, or begins one where no other lane's runs. `room`: records
-    /// until this lane's ring is full; where they are few, it takes the place of another lane's. The shared lane takes
-    /// a whole one, because its calls are of several threads. Returns whether this lane has more steps to take.
-    [[nodiscard]] bool work_on_checkpoint(lane& own, std::uint64_t room) noexcept {
+    /// until this lane's ring is full; where they are few, it takes the place of another lane's. `of_call`: records of
+    /// this call, and probably of the next ones. The shared lane takes a whole checkpoint, because its calls are of
+    /// several threads. Returns whether this lane has more steps to take.
+    [[nodiscard]] bool work_on_checkpoint(lane& own, std::uint64_t room, std::uint64_t of_call) noexcept {
         if (!checkpoint_mutex_.try_lock()) {
             return false;
         }
         const bool is_shared = &own == lanes_[0].get();
         const bool is_late = room < std::max<std::uint64_t>(ring_slots_ / 16, 2);
         if (running_.owner != &own && (running_.owner == nullptr || is_late || is_shared) && begin_checkpoint(&own)) {
-            const std::uint64_t steps = room / 2 / calls_between_steps() + 1;  // so it ends in time
+            const std::uint64_t steps = room / 2 / (calls_between_steps() + of_call - 1) + 1;  // so it ends in time
             running_.step = running_.pending / steps + 1;
         }
         if (running_.owner == &own && advance_checkpoint(is_shared ? all_records : running_.step)) {

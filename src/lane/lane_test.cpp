@@ -48,6 +48,28 @@ TEST_F(lane_test, a_checkpoint_is_spread_over_the_calls_that_follow) {
     EXPECT_LE(set.statistics().checkpoints, 10 * slots / (slots / 2));
 }
 
+TEST_F(lane_test, a_checkpoint_of_calls_with_several_records_ends_before_the_ring_is_full) {
+    lane_set<domain> set({}, space_, *this, options());
+    ASSERT_TRUE(set.open().ok());
+    lane& own = *set.acquire();
+    constexpr std::uint64_t of_call = 4;
+    constexpr std::uint64_t calls = 20 * slots / of_call;
+    for (std::uint64_t i = 0; i < calls; ++i) {
+        set.prepare(own, of_call);
+        set.announce(own);
+        for (std::uint64_t line = i * of_call; line < (i + 1) * of_call; ++line) {
+            record_on_media record =
+                allocation(64 * (line % 512), static_cast<std::uint16_t>(i + 1), base::granule_size);
+            set.append(own, record, {&word(destination_offset(record.destination)), nullptr, nullptr});
+        }
+        EXPECT_TRUE(set.fence(own));
+        set.complete(own);
+    }
+    EXPECT_GE(set.statistics().checkpoints, 20U);
+    EXPECT_LE(set.statistics().flushed_lines, calls * of_call)
+        << "a full ring drops the checkpoint, and writes lines back twice";
+}
+
 TEST_F(lane_test, what_begins_after_half_a_checkpoint_is_void_after_a_whole_one) {
     lane_set<domain> set({}, space_, *this, options());
     ASSERT_TRUE(set.open().ok());
