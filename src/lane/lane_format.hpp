@@ -181,7 +181,8 @@ static_assert(sizeof(lane_header_on_media) == 64);
 inline constexpr std::uint64_t minimum_slots = 64;
 inline constexpr std::uint64_t maximum_slots = 65536;
 inline constexpr std::uint64_t default_slots = 8192;
-/// The largest time and sequence on media (LANE-27): both continue above what media hold and must not wrap around.
+/// The largest time and, below, the largest sequence on media (LANE-27): both continue above what media hold and must
+/// not wrap around.
 inline constexpr std::uint64_t largest_number = std::uint64_t{1} << 63U;
 inline constexpr std::uint64_t largest_sequence = std::uint64_t{1} << (sequence_bits - 1);
 /// The slots that record_order::in_flight uses: few, so that they stay in the processor's cache.

@@ -203,10 +203,10 @@ private:
             return range{segment, of.segment_size + begin, end - begin};
         };
         switch (where) {
-            case fuzz_place::superblock_fields: return {superblock_id, which % 3 == 0 ? 0 : superblock_size, 152};
+            case fuzz_place::superblock_fields: return {superblock_id, which % 3 == 0 ? 0 : superblock_size, 176};
             case fuzz_place::superblocks: return {superblock_id, 0, size_of(superblock_id)};
             case fuzz_place::journal_header: return {journal_id, 0, 56};
-            case fuzz_place::journal_superblock: return {journal_id, base::page_size, 152};
+            case fuzz_place::journal_superblock: return {journal_id, base::page_size, 176};
             case fuzz_place::journal_table: {
                 const auto header = read<journal_header_on_media>(journal_id, 0);
                 return {journal_id, 2 * base::page_size, std::min<std::uint64_t>(header.entry_count, 256) * 16};
