@@ -129,8 +129,7 @@ void commit_builder::add_user(base::pages first, std::uint64_t count) {
     }
 }
 
-/// What the last commit has at page `first`, and for how many of the `most` pages from there on this is so. Calls come
-/// in order of address.
+/// What the last commit has at page `first`, and for how many of `most` pages. Calls come in order of address.
 std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before(base::pages first,
                                                                                  std::uint64_t most) {
     const base::pages committed = from_.mapping.committed();
@@ -157,9 +156,9 @@ std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before
 }
 
 // JRN-5: a page below the end of the last commit may be written to its place before the commit point only where the
-// last commit has it free and without a sum. Whichever of the two commits a crash leaves, nobody then needs the page's
-// old content. A used page without a sum was never written, and must go on to read as zero. A free page with a sum is
-// still compared with its sum.
+// last commit has it free and without a sum. Then neither of the two commits that a crash may leave needs its old
+// content. A used page without a sum was never written, and must go on to read as zero. A free page with a sum is still
+// compared.
 bool commit_builder::is_blank(base::pages page, bool free) const noexcept {
     if (!free && !HF_MUTANT("space.blank_though_used")) {
         return false;
@@ -217,8 +216,7 @@ void commit_builder::sum_objects_run(const page_run& run, std::size_t first_sum)
     }
 }
 
-/// A page that becomes a hole reads as zero, so its old sum must go: the sum would be wrong now, and when the page is
-/// used again.
+/// A page that becomes a hole reads as zero, so its old sum would be wrong.
 void commit_builder::forget_sums(base::pages first, base::pages end) {
     const std::uint64_t per_segment = from_.mapping.view().shape().pages();
     for (base::pages page = first; page < end; ++page.value) {
@@ -334,8 +332,7 @@ bool commit_builder::is_file_below(const page_run& run) const noexcept {
 }
 
 void commit_builder::release() noexcept {
-    // Pages beyond the end of the last commit are not dropped: they are memory, which adopt() replaces by a mapping of
-    // the file.
+    // Pages beyond the end of the last commit are not dropped: adopt() replaces their memory by a mapping of the file.
     std::array<std::span<std::byte>, 1024> batch;
     std::size_t count = 0;
     const auto drop = [&](std::byte* address, std::uint64_t pages) {

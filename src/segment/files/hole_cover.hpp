@@ -11,14 +11,14 @@
 
 namespace holdfast::segment {
 
-/// Bytes [offset, offset + size) of a file, and where they are mapped.
+/// Bytes [offset, offset + size) of a file, and their address.
 struct mapped_window {
     std::byte* address;
     std::uint64_t offset;
     std::uint64_t size;
 };
 
-/// The covered holes of one open heap. Runs while the heap is opened, in one thread.
+/// Runs while the heap is opened, in one thread.
 class hole_cover {
 public:
     hole_cover() = default;
@@ -26,11 +26,10 @@ public:
     hole_cover& operator=(const hole_cover&) = delete;
     ~hole_cover() = default;
 
-    /// The heap is copied, and this process only reads it.
     void require() noexcept { required_ = true; }
     [[nodiscard]] bool is_required() const noexcept { return required_; }
-    /// Maps zeros of this process over the holes in the windows of a file, where its file system takes space to read a
-    /// hole. Does nothing unless it is_required(). `limit` where there are too many holes.
+    /// Maps zeros over the holes in the windows of a file, where it is_required() and the file system takes space to
+    /// read a hole. `limit` where there are too many holes.
     base::result<void> cover(persist::file& file, std::span<const mapped_window> windows);
 
 private:

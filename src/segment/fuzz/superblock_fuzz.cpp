@@ -1,5 +1,5 @@
 // Two copies of a superblock that an adversary wrote: each is good exactly where docs/format.md says so, the newest
-// good one counts, and a good one can be read, written and read again.
+// good one counts, and can be read, written and read again.
 #include <bit>
 #include <cstddef>
 
