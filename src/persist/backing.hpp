@@ -1,4 +1,3 @@
-// Where a file has space on its file system, and where it has holes.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
-// Persistence domains: how far a store to mapped memory must travel to survive a crash.
+// Persistence domains: how far a store to mapped memory must travel to survive a crash. For files there is storage.hpp.
 //
-// Code that persists by stores is written against the concept `persistence_domain`, so that the crash simulator can
-// replace the hardware without virtual calls. For files there is storage.hpp.
+// The concept `persistence_domain` lets the crash simulator replace the hardware without virtual calls.
 //
 // What every domain promises:
 //   - store(): the 8 bytes reach the media as a whole, at any time from now on.
@@ -10,7 +9,7 @@
 //     words may be on the media.
 //   - flush() and then fence() in the same thread: the range and every completed copy_nontemporal() and copy_line() are
 //     as durable as the domain can make them. A fence says nothing about the flushes of other threads.
-// Thread safety: all members may be called by all threads.
+// Thread-safe.
 #pragma once
 
 #include <atomic>

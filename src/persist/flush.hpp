@@ -1,8 +1,7 @@
-// Writing cache lines back to media, by the instructions that the processor has when the program runs.
+// Writing cache lines back to media, by the instructions that the processor has when the program runs. Thread-safe.
 //
 // The instructions are emitted by hand, whatever processor the compiler targets, and executed only where the processor
-// reports them. (Valgrind 3.19 reports neither clwb nor clflushopt and fails on both; clflush is used then.) Thread
-// safety: all functions may be called by all threads.
+// reports them. (Valgrind 3.19 reports neither clwb nor clflushopt and fails on both; clflush is used then.)
 #pragma once
 
 #include <cstddef>
@@ -33,7 +32,6 @@ enum class flush_method : std::uint8_t {
 /// Starts to write back all lines that hold a byte of the range. Complete after drain() in the same thread.
 using flush_function = void (*)(const void* begin, std::size_t bytes) noexcept;
 
-/// The method is_available().
 [[nodiscard]] flush_function flush_with(flush_method method) noexcept;
 
 /// Waits until all write-backs and non-temporal stores of this thread have reached the persistence domain.

@@ -1,4 +1,3 @@
-// The directories that a storage holds open, and the resolution of paths against them.
 #pragma once
 
 #include <sys/stat.h>
@@ -45,7 +44,7 @@ private:
     std::vector<std::shared_ptr<const held_directory>> held_;
 };
 
-/// Fails with `permission` where another user may have put a file with this status into the directory: where it belongs
+/// Fails with `permission` where another user may have put a file with this status into the directory: it belongs
 /// neither to the directory's owner, nor to the user of this process, nor, if the group may write the directory, to
 /// that group. Root accepts every file.
 [[nodiscard]] base::result<void> check_owner(const struct stat& status, const held_directory& in,

@@ -5,12 +5,10 @@
 //     sync()                everything that was noted before, by any thread, is durable (msync)
 //
 // Ranges are noted as chunks of at least 2 MiB in a table of fixed size; when it is full, chunks become twice as large.
-// So nothing is allocated, and a sync may write more pages than were noted, never fewer.
+// So nothing is allocated, and a sync may write more pages than were noted, never fewer. The kernel reports a lost
+// write once, so the first failure stays: every later sync() does nothing.
 //
-// The kernel reports a lost write once, so the first failure stays: every later sync() does nothing.
-//
-// Thread safety: all members may be called by all threads. A thread whose range another thread's sync has taken waits
-// until that sync has ended.
+// Thread-safe. A thread whose range another thread's sync has taken waits until that sync has ended.
 #pragma once
 
 #include <array>

@@ -67,8 +67,8 @@ registry& sites() {
 thread_local step_function this_thread_step = nullptr;
 thread_local media_function this_thread_media = nullptr;
 
-/// Site names that this thread has recorded already, by address: each has one place, where it replaces another. Without
-/// a destructor, because other objects of a thread pass sites when they are destroyed.
+/// Names of sites that this thread has recorded, by address: each has one place, where it replaces another. Without a
+/// destructor, because other objects of a thread pass sites when they are destroyed.
 struct noted_sites {
     unsigned generation = 0;
     std::array<const void*, 256> addresses{};

@@ -1,14 +1,12 @@
-// Mutants: the code with one step left out, to prove that the crash tests notice it.
+// Mutants: the code with one step left out, to prove that the crash tests notice it. Thread-safe.
 //
-// Only the preset `crash` (HOLDFAST_MUTANTS=1) has them. A site is the name of a place in the code that persists
-// something or checks something that it has read (`site` in storage.hpp). The tests list the sites of a scenario, then
-// repeat it with one of these steps dropped at a time, and expect a violation.
+// Only the preset `crash` (HOLDFAST_MUTANTS=1) has them. A site is a place in the code that persists something or
+// checks something that it has read (`site` in storage.hpp). The tests list the sites of a scenario, then repeat it
+// with one of these steps dropped at a time, and expect a violation.
 //   - The simulator drops steps of files and domains (sync, write, flush, fence ...).
 //   - Other code asks: `if (!HF_MUTANT("recover.journal.checksum") && sum != expected) ...`. In all other presets the
-//     macro is the constant false. A program runs with the mutant of this kind that the environment variable
-//     HOLDFAST_MUTANT names.
-// A program appends its sites to the file that HOLDFAST_SEEN_SITES names; tools/test_worth.py uses it. Thread safety:
-// all functions may be called by all threads.
+//     macro is the constant false. The environment variable HOLDFAST_MUTANT selects a mutant of this kind.
+// A program appends its sites to the file that HOLDFAST_SEEN_SITES names, for tools/test_worth.py.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +27,7 @@ enum class site_kind {
     write,           ///< write_at, write_gather: the content does not reach the file
     sync,            ///< success, and nothing is durable
     size,            ///< resize, allocate, punch_hole: size and content stay
-    name,            ///< create, make_directory, rename, remove: never dropped
+    name,            ///< links, create, make_directory, rename, remove: never dropped
     sync_directory,  ///< success, and nothing is durable
     flush,
     fence,  ///< flushes stay incomplete

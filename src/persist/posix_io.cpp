@@ -57,7 +57,6 @@ base::failure too_short(std::uint64_t found, std::uint64_t expected, const std::
     return what;
 }
 
-/// Fails where the range exceeds the largest file offset.
 result<std::uint64_t> end_of(std::uint64_t offset, std::uint64_t length, const char* operation,
                              const std::string& path) {
     const auto end = base::checked_add(offset, length);
@@ -67,8 +66,7 @@ result<std::uint64_t> end_of(std::uint64_t offset, std::uint64_t length, const c
     return *end;
 }
 
-/// The first data extent in [from, limit), or an empty range at `limit`. Without holes in the file system everything is
-/// data.
+/// An empty range at `limit` where there is no data. Without holes in the file system everything is data.
 result<byte_range> next_data(int fd, std::uint64_t from, std::uint64_t limit, const std::string& path) {
     const off_t begin = ::lseek(fd, to_off(from), SEEK_DATA);
     if (begin < 0) {
@@ -302,8 +300,8 @@ result<void> copy_sparse(int source, const std::string& source_path, int target,
                          copy_method method) {
     HF_TRY_ASSIGN(const std::uint64_t size, size_of(source, source_path));
     HF_TRY(set_size(target, size, target_path));
-    // No read-ahead: the source may have holes and be mapped shared, and the page cache must not get folios that reach
-    // into holes (segment/commit/folio_policy.cpp).
+    // No read-ahead: the source may be mapped shared, and the page cache must not get folios that reach into holes
+    // (segment/commit/folio_policy.cpp).
     static_cast<void>(::posix_fadvise(source, 0, 0, POSIX_FADV_RANDOM));
     for (std::uint64_t at = 0; at < size;) {
         HF_TRY_ASSIGN(byte_range data, next_data(source, at, size, source_path));

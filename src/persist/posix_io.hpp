@@ -43,8 +43,7 @@ namespace holdfast::persist {
 [[nodiscard]] base::result<void> reserve_by_writing(int fd, std::uint64_t offset, std::uint64_t length,
                                                     const std::string& path);
 
-/// Punches a hole, or zeroes the data where the file system cannot punch, or has no space to. The size of the file
-/// stays.
+/// Punches a hole, or calls zero_data() where the file system cannot punch, or has no space to.
 [[nodiscard]] base::result<void> punch(int fd, std::uint64_t offset, std::uint64_t length, const std::string& path);
 
 /// Zeroes the data of a range and leaves its holes alone. The size of the file stays.
@@ -53,8 +52,7 @@ namespace holdfast::persist {
 /// If the kernel copies, the files may share blocks afterwards.
 enum class copy_method { kernel_first, read_and_write };
 
-/// Copies the data extents of `source` to the empty file `target`, which gets the same size; holes stay holes. Paths
-/// are for messages.
+/// Copies the data extents to the empty file `target`, which gets the same size; holes stay holes.
 [[nodiscard]] base::result<void> copy_sparse(int source, const std::string& source_path, int target,
                                              const std::string& target_path,
                                              copy_method method = copy_method::kernel_first);

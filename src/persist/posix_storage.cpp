@@ -120,7 +120,7 @@ public:
         : held_(held), of_new_(of_new), known_(std::move(known)) {}
 
     result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) override {
-        // O_NONBLOCK: opening a pipe must not wait for its other end. Regular files do not care.
+        // O_NONBLOCK: opening a pipe must not wait for its other end.
         const int flags = (mode == access_mode::read_only ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
         const place where = held_.find_name(path);
         descriptor fd = open_uninterrupted(where, flags);

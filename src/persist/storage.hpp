@@ -24,7 +24,7 @@
 namespace holdfast::persist {
 
 /// Names a place that persists something, for the simulator and the mutants: a string literal that is unique in the
-/// source ("commit.journal.sync").
+/// source.
 using site = const char*;
 
 enum class access_mode { read_only, read_write };
@@ -59,16 +59,16 @@ public:
     /// Writes the dirty pages of the range to the device and waits; promises no durability. Safe beside all other
     /// calls.
     virtual void write_back(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
-    /// write_at() of bytes that are durable when it returns.
+    /// write_at() that is durable on return.
     virtual base::result<void> write_through(std::uint64_t offset, std::span<const std::byte> data, site where) {
         HF_TRY(write_at(offset, data, where));
         return sync(where);
     }
-    /// Later writes go past the page cache where the file system can do that. Then offsets, lengths and the addresses
-    /// of data are multiples of a page.
+    /// Later writes go past the page cache where the file system can do that. Offsets, lengths and addresses of data
+    /// are then multiples of a page.
     virtual void bypass_page_cache() noexcept {}
-    /// Whether writing to the range again changes neither the size of the file nor which blocks it has, as far as the
-    /// file system tells.
+    /// Whether writing to the range again changes neither the file's size nor its blocks, as far as the file system
+    /// tells.
     [[nodiscard]] virtual bool is_written(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept { return false; }
     /// Makes all earlier writes of this file durable, with the metadata needed to read them (fdatasync).
     virtual base::result<void> sync(site where) = 0;
@@ -85,7 +85,7 @@ public:
     [[nodiscard]] virtual int native_handle() const noexcept = 0;
 };
 
-/// A file system, or a model of one. Thread-safe.
+/// Thread-safe.
 class storage {
 public:
     storage() = default;
@@ -108,8 +108,7 @@ public:
     virtual base::result<void> make_link(const std::string& path, const std::string& target, site where) = 0;
     /// Empty where the path is no link. `missing` where nothing is there.
     virtual base::result<std::string> link_target(const std::string& path) = 0;
-    /// A text that is the same for two paths iff they lead to the same file or directory. `missing` where nothing is
-    /// there.
+    /// Equal for two paths iff they lead to the same file or directory. `missing` where nothing is there.
     virtual base::result<std::string> identity(const std::string& path) = 0;
     /// Identifies the file by the time and place of its creation. Renaming and writing keep the number. A copy, and a
     /// new file of the same name, have another one; a snapshot of a whole subvolume or device has the same. 0: unknown.
@@ -125,7 +124,6 @@ public:
     virtual base::result<void> sync_directory(const std::string& path, site where) = 0;
     /// Bytes left for files in this directory; 2^64 - 1: unknown.
     virtual base::result<std::uint64_t> available(const std::string& /*directory*/) { return ~std::uint64_t{0}; }
-    /// Whether the files of this directory lie in tmpfs or ramfs.
     virtual base::result<bool> is_memory(const std::string& /*directory*/) { return false; }
     /// `unsupported` where files in this directory lack an operation of this interface (hugetlbfs: system calls cannot
     /// write them).
@@ -134,17 +132,15 @@ public:
     /// the file system can (FICLONE, copy_file_range). A later write to a shared block takes space, in either file.
     virtual base::result<void> copy_content(file& source, file& target, shared_blocks blocks, site where) = 0;
 
-    // Held directories stay the same whatever happens to their names. The defaults are for a storage in which names
-    // never change their meaning and files have no owners.
+    // Held directories stay the same whatever happens to their names. The defaults are for a storage without owners, in
+    // which names never change their meaning.
 
-    /// This storage, in which `directory` and all paths below it lead to the directory that is there now, as long as
-    /// the result lives: wherever it is moved, and whatever the working directory is. Directories that were held before
-    /// stay held. Uses one descriptor. `not_found` where nothing is there; `permission` where it belongs to another
-    /// user than the directory held first.
+    /// This storage, in which `directory` and all paths below it lead to the directory that is there now, wherever it
+    /// is moved, and whatever the working directory is, as long as the result lives. Earlier holds stay. Uses one
+    /// descriptor. `not_found` where nothing is there; `permission` where it belongs to another user than the directory
+    /// held first.
     virtual base::result<std::shared_ptr<storage>> hold(const std::string& /*directory*/) { return unowned(); }
-    /// This storage, with other permissions for new files and directories.
     virtual std::shared_ptr<storage> with(const permissions& /*of_new*/) { return unowned(); }
-    /// Of an existing directory and file.
     virtual base::result<permissions> permissions_of(const std::string& /*directory*/, const std::string& /*path*/) {
         return permissions{};
     }
@@ -152,7 +148,7 @@ public:
     virtual base::result<std::unique_ptr<file>> open_directory(const std::string& directory) {
         return base::os_failure(ENOSYS, "open", directory);
     }
-    /// The absolute path as it is now, for people.
+    /// Absolute, as it is now, for people.
     virtual base::result<std::string> location(const std::string& directory) { return directory; }
 
 protected:

@@ -2,7 +2,7 @@
 //
 // Nodes are numbered from 0 without gaps, in the order of the kernel's numbers; nodes without processors do not count.
 // A topology never changes: processors that come online later belong to node 0, and so do all where the machine does
-// not tell. It is an interface so that tests have any number of nodes.
+// not tell.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,6 @@ protected:
     virtual void prefer_nothing_for_this_thread() const noexcept = 0;
 };
 
-/// As the kernel describes it in a directory such as /sys/devices/system/node.
 class machine_topology final : public topology {
 public:
     explicit machine_topology(const std::string& nodes_directory);
@@ -77,7 +76,7 @@ private:
 };
 
 /// For tests: every node has `cpus_a_node` processors, numbered from node 0 on, and a thread says on which node it
-/// runs. Preferences for memory have no effect.
+/// runs. Preferences have no effect.
 class made_up_topology final : public topology {
 public:
     explicit made_up_topology(unsigned nodes, unsigned cpus_a_node = 1);

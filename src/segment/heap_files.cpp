@@ -33,7 +33,7 @@ base::result<void> check_page_size() {
     return {};
 }
 
-/// Makes all sums void where pages were changed without theirs: nobody knows which pages these are.
+/// Nobody knows which pages were changed without their sums, so all sums become void.
 base::result<void> forget_stale_sums(const segment_files& segments, const objects_file& objects,
                                      heap_superblock& superblock) {
     if ((superblock.now().flags & flag_stale_sums) == 0) {
@@ -119,7 +119,6 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
     return files;
 }
 
-/// Sets addresses aside, and limits the heap to them and to its capacity.
 base::result<void> heap_files::reserve_addresses(const mapping_options& options) {
     location_.set_topology(*options.topology);
     HF_TRY(mapping_.reserve(options, superblock_.now()));

@@ -48,8 +48,8 @@ namespace holdfast::segment {
 
 class heap_files {
 public:
-    /// Makes the files, and maps an empty user space (frontier 0). Other processes see a heap from the first commit()
-    /// on; before it, the destructor removes what was made.
+    /// Maps an empty user space (frontier 0). Other processes see a heap from the first commit() on; before it, the
+    /// destructor removes what was made.
     static base::result<std::unique_ptr<heap_files>> create(persist::storage& storage, const std::string& directory,
                                                             const creation_options& options);
     /// Locks, recovers, maps. access_mode::read_only changes nothing on media. `hold`: that of a destroyed object that
@@ -57,8 +57,8 @@ public:
     static base::result<std::unique_ptr<heap_files>> open(persist::storage& storage, const std::string& directory,
                                                           persist::access_mode mode, const mapping_options& options,
                                                           std::shared_ptr<heap_hold> hold = nullptr);
-    /// A heap without files, in memory of this process. Frontier 0. It has no commit and no close. A child of fork has
-    /// a copy of it (continue_in_child()).
+    /// A heap without files, of this process and, as a copy, of its children (continue_in_child()). Frontier 0. It has
+    /// no commit and no close.
     static base::result<std::unique_ptr<heap_files>> create_scratch(persist::storage& storage,
                                                                     const creation_options& options);
 
@@ -96,11 +96,10 @@ public:
     /// New bytes read as zero.
     base::result<void> grow_objects(std::uint64_t bytes) { return objects_.grow(bytes); }
 
-    /// Makes the mapped state durable. All other threads must stand still. After a failed sync it answers `poisoned`.
+    /// All other threads must stand still. After a failed sync it answers `poisoned`.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going = {}) {
         return commits_.commit(free, going, [](std::uint64_t, std::uint64_t) { return base::result<void>(); });
     }
-    /// True where a commit would write nothing.
     base::result<bool> unchanged(const free_runs& free) {
         return limit_changed_ ? base::result<bool>(false) : commits_.unchanged(free);
     }
@@ -108,10 +107,10 @@ public:
     base::result<void> close_cleanly() { return commits_.close_cleanly(); }
 
     [[nodiscard]] base::result<file_statistics> statistics() const;
-    /// Checks SEG-2 over the committed files.
+    /// Checks SEG-2.
     base::result<page_comparison> verify(std::vector<base::failure>& problems, std::size_t limit) const;
 
-    /// Shared pages: says whether a child of fork has the mappings. For a fork() whose child first of all calls
+    /// Shared pages: says whether a child of fork has the mappings. The child must first of all call
     /// continue_in_child().
     base::result<void> show_to_child(bool shown) const;
     /// In a child of fork, for a scratch heap, or for shared pages after show_to_child(true): the child gets a scratch

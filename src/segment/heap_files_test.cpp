@@ -59,7 +59,6 @@ protected:
         must(files.verify(problems, 100));
         return problems;
     }
-    /// What a crash at this moment would leave.
     [[nodiscard]] std::string crash(const std::string& name) const {
         fs::copy(path_, directory_.path(name), fs::copy_options::recursive);
         return directory_.path(name);
@@ -271,7 +270,6 @@ TEST_F(heap_files_test, of_a_pending_journal_look_the_same_to_readers_and_to_rec
     files->view().page_entry_word({700}) = 42;
     must(files->commit({}));
     const std::vector<std::byte> expected(files->view().base(), files->view().base() + 3 * region_size);
-    // The journal is durable, nothing of it is home yet.
     fs::copy_file(path_ + "/journal", before + "/journal", fs::copy_options::overwrite_existing);
     const auto files_before = content_of(before + "/segment.000001");
 
@@ -423,7 +421,7 @@ class memory_model {
 public:
     using page_content = std::vector<std::byte>;
 
-    /// Writes some bytes of a random page, sometimes the whole, to the heap and to the model.
+    /// Some bytes of a random page, sometimes the whole.
     void scribble(heap_files& files, std::mt19937_64& random) {
         const std::uint64_t user = files.frontier().value;
         const std::uint64_t of_metadata = files.view().shape().checksums_at() / page_size;
@@ -535,7 +533,7 @@ TEST_F(heap_files_test, a_slab_that_is_loaded_keeps_its_holes_and_one_that_is_ma
     auto files = must(heap_files::open(posix_storage(), path_, access_mode::read_write, mapping));
     const base::granule slab{2};
     const auto charged = [&] { return must(files->statistics()).charged_bytes; };
-    must(files->bitmaps().back(slab, bitmap_verifier::slab_is::loaded));  // its bitmap has space from here on
+    must(files->bitmaps().back(slab, bitmap_verifier::slab_is::loaded));
     must(files->space().give_back(base::first_page(slab), {base::pages_per_granule}));
     const std::uint64_t before = charged();
     must(files->bitmaps().back(slab, bitmap_verifier::slab_is::loaded));

@@ -74,7 +74,7 @@ base::result<void> heap_mapping::reserve(const mapping_options& options, const s
     }
     for (;; user /= 2) {
         const std::uint64_t before = metadata_span(shape, user) + objects_area_size + guard_size;
-        // Integers: below a low address the sum wraps around, and the range is then refused as taken.
+        // Arithmetic on integers wraps below a low address, and the range is then refused as taken.
         auto* const begin = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(wanted) - before);
         auto range = fixed && wanted != nullptr ? address_range::exactly(begin, before + user)
                                                 : address_range::anywhere(before + user, before, region_size);
@@ -106,8 +106,7 @@ base::result<void> heap_mapping::map_committed(pages frontier) {
     return {};
 }
 
-/// Maps the user pages [from_page, committed frontier) of one segment; with from_page 0, its metadata, too. `fresh`:
-/// their space was just reserved on disk.
+/// With from_page 0, maps the segment's metadata, too. `fresh`: the space was just reserved on disk.
 base::result<void> heap_mapping::map_segment(std::uint64_t index, std::uint64_t from_page, bool fresh) {
     const geometry& shape = view_.shape();
     const std::string path = location_.paths().segment(index);
@@ -133,7 +132,6 @@ base::result<void> heap_mapping::map_segment(std::uint64_t index, std::uint64_t 
     return folios_.choose(*file, index, from_page, end_page, fresh);
 }
 
-/// Chooses the size of the mapping's pages and the node of its memory.
 void heap_mapping::place(std::uint64_t index, std::byte* address, std::uint64_t bytes, bool fresh) const noexcept {
     if (location_.has_place() && location_.sharing() != page_sharing::shared_sync) {
         location_.topology().prefer_memory(location_.node_of_segment(index), address, bytes);

@@ -1,6 +1,6 @@
 // The addresses of an open heap: user space and metadata, mapped from the segment files or memory.
 //
-// Invariants (no function checks them at run time; tests and the kernel's mappings show them):
+// Invariants (no function checks them at run time):
 //
 //   MAP-1: user space [0, frontier) is mapped readable and writable, except for what protect() has taken; beyond the
 //          frontier nothing is accessible. Its pages have space on disk, except for those that give_back() took, new
@@ -53,7 +53,6 @@ public:
         return base::divide_up(frontier.value, view_.shape().pages());
     }
 
-    /// For a heap that is opened.
     base::result<void> map_committed(base::pages frontier);
     /// For a reader: lays the pages of a commit over the mappings of the files.
     base::result<void> apply_overlay(const journal_content& journal);
@@ -61,13 +60,13 @@ public:
     /// Shared pages: maps files whose space up to `to` was just reserved. The committed end is `to` then; on failure it
     /// stays.
     base::result<void> map_grown(base::pages to);
-    /// After map_grown(), where the new end could not be made durable.
+    /// The new end of map_grown() could not be made durable.
     void withdraw_growth(base::pages to) noexcept { committed_ = to; }
-    /// After map_grown(), once the new end is durable.
+    /// The new end of map_grown() is durable.
     void adopt_growth() noexcept { adopted_ = committed_; }
     /// Shared pages: the heap ends at `to` from here on. The mappings stay until remove_beyond().
     void lower(base::pages to) noexcept;
-    /// Unmaps [to, from). Best effort.
+    /// Best effort.
     void unmap_user(base::pages to, base::pages from) noexcept;
     void unmap_metadata(std::uint64_t segment) noexcept;
     /// A commit has made the frontier durable: map_adopted() maps its files in the place of memory.
@@ -85,7 +84,6 @@ public:
     base::result<void> unprotect(base::pages start, base::pages length) override;
     [[nodiscard]] std::uint64_t most_ranges() const override;
 
-    // Says whether a child of fork has the mappings of shared pages.
     /// Says whether a child of fork has the mappings, too.
     base::result<void> show_to_child(bool shown) const;
     /// In a child of fork: puts copies of the extents `used`, the bitmaps of `slabs` and the other tables in the place

@@ -101,8 +101,8 @@ base::result<void> live_bitmaps::admit_all() {
     return {};
 }
 
-/// Bitmaps are the largest tables, and most granules never are slabs. So bitmaps get their space when they need it,
-/// those of a region at once; on a full disk, one page.
+/// Most granules never are slabs, so bitmaps get their space when they need it, those of a region at once; on a full
+/// disk, one page.
 base::result<void> live_bitmaps::back(base::granule position, slab_is use) {
     const geometry& shape = mapping_.view().shape();
     constexpr std::uint64_t together = region_size / base::granule_size * bitmap_size / page_size;

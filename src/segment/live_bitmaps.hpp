@@ -20,14 +20,12 @@ public:
     live_bitmaps(const heap_location& location, const heap_mapping& mapping, segment_files& segments) noexcept
         : location_(location), mapping_(mapping), segments_(segments) {}
 
-    /// At open: verifies page entries and slab headers, and expects the bitmaps to be verified later. `has_sums`: the
-    /// sums of pages count.
+    /// Verifies page entries and slab headers at open; bitmaps are verified later. `has_sums`: the sums of pages count.
     base::result<void> verify_tables(bool has_sums);
 
     base::result<void> admit(base::granule position) override;
     base::result<void> back(base::granule position, slab_is use) override;
     [[nodiscard]] bool has_bitmap(base::granule position) override;
-    /// Verifies the live bitmaps that were not used yet.
     base::result<void> admit_all();
     /// The heap has so many segments from here on.
     void forget_beyond(std::uint64_t segments);

@@ -47,7 +47,7 @@ public:
     [[nodiscard]] persist::mapped_sync& memory() noexcept { return memory_; }
     /// Makes all mapped pages durable with system calls. Not atomic.
     base::result<void> sync() const;
-    /// Makes pages durable, and the names of all files, which a crashed session may have left in the page cache alone.
+    /// sync(), and the names of all files, which a crashed session may have left in the page cache alone.
     base::result<void> sync_after_crash();
     /// Calls sync(), then marks the heap clean: no record counts any more, and no trace is needed.
     base::result<void> close(std::uint64_t checkpoint_clock);

@@ -21,8 +21,8 @@ namespace holdfast::segment {
 /// Free space that a commit need not write: first pages and lengths, sorted, disjoint.
 using free_runs = std::vector<std::pair<base::pages, base::pages>>;
 
-/// Addresses of a mapped heap: arithmetic and at most one load, without search or lock. Valid while the heap is open.
-/// Thread-safe. Tables are mapped for all pages below the frontier.
+/// Addresses of a mapped heap, without search or lock. Valid while the heap is open. Thread-safe. Tables are mapped for
+/// all pages below the frontier.
 class space_view {
 public:
     space_view() = default;
@@ -89,8 +89,7 @@ public:
     space_growth& operator=(const space_growth&) = delete;
     virtual ~space_growth() = default;
 
-    /// The first page that is not mapped, a multiple of unit(). Pages below it may have no space on disk (grow(),
-    /// give_back()).
+    /// The first page that is not mapped, a multiple of unit(). Pages below it may have no space on disk.
     [[nodiscard]] virtual base::pages frontier() const noexcept = 0;
     /// A region; less in the small heaps of crash tests.
     [[nodiscard]] virtual base::pages unit() const noexcept { return {region_size / base::page_size}; }
@@ -100,47 +99,43 @@ public:
     /// extent lock.
     virtual base::result<base::pages> grow(base::pages wanted) = 0;
 
-    /// Extends the user space as grow() does, by `skipped` pages and then `wanted` ones. The skipped pages may have no
-    /// space on disk and must not be stored to before take_back(). The space grows by at most `skipped` and `most`
-    /// pages, unless `wanted` needs more.
+    /// grow() by `skipped` pages and then `wanted` ones. Skipped pages must not be stored to before take_back(). The
+    /// space grows by at most `skipped` and `most` pages, unless `wanted` needs more.
     virtual base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages /*most*/) {
         return grow(skipped + wanted);
     }
 
-    /// The end of the pages that the last growth reserved on disk. Serialised with grow() by the caller.
+    /// The end of what the last growth reserved on disk. Serialised with grow() by the caller.
     [[nodiscard]] virtual base::pages backed_end() const noexcept { return frontier(); }
     /// How many pages one take_back() from page `at` on should reserve: at most `most`, because a long call keeps
-    /// others waiting; at least `least`, at multiples of which its pieces begin and end.
+    /// others waiting. Its pieces begin and end at multiples of `least`.
     struct steps {
         base::pages least;
         base::pages most;
     };
     [[nodiscard]] virtual steps reserve_steps(base::pages /*at*/) const noexcept { return {{64}, {4096}}; }
-    /// Whether the disk has space for so many pages beyond what is needed. Otherwise callers ask take_back() only for
-    /// what they need: some file systems fail only after they have taken the space that was left.
+    /// Whether the disk has space for so many pages to spare. Otherwise callers ask take_back() only for what they
+    /// need: some file systems fail only after they have taken the rest.
     [[nodiscard]] virtual bool has_room(base::pages /*wanted*/) const noexcept { return true; }
 
-    /// Whether free pages may be given back while the heap is in use. In durability `commit` only a commit does so,
-    /// because the last commit may still need them.
+    /// Whether free pages may be given back while the heap is in use. In durability `commit` the last commit may still
+    /// need them.
     [[nodiscard]] virtual bool gives_back_at_once() const noexcept = 0;
-    /// How many free pages in all may keep their space for a while after a huge extent (extent::huge_length) among them
-    /// was freed. 0: its space goes back with the free.
+    /// How many free pages may keep their space for a while, once a huge extent (extent::huge_length) was freed.
     [[nodiscard]] virtual base::pages may_linger() const noexcept { return {}; }
-    /// Turns free pages into a hole, which reads as zero. They must not be stored to before take_back(): on a full disk
-    /// the store would be a SIGBUS. Thread-safe for disjoint ranges.
+    /// Turns free pages into a hole, which reads as zero. A store before take_back() would be a SIGBUS on a full disk.
+    /// Thread-safe for disjoint ranges.
     virtual base::result<void> give_back(base::pages start, base::pages length) = 0;
     /// Reserves disk space for pages that may have none. On no_space nothing is changed. Thread-safe for disjoint
     /// ranges.
     virtual base::result<void> take_back(base::pages start, base::pages length) = 0;
-    /// Makes the heap end at page `to`, a multiple of unit() below the frontier, durably; segments beyond are removed.
-    /// No page beyond may be in use, nor may anything that a recovery reads refer to one. Only where
-    /// gives_back_at_once(). Serialised with grow() by the caller. On failure frontier() is the heap's end: either `to`
-    /// or the old end.
+    /// Makes the heap end at page `to`, a multiple of unit() below the frontier, durably, and removes the segments
+    /// beyond. Nothing beyond may be in use, or be what a recovery reads refers to. Only where gives_back_at_once().
+    /// Serialised with grow() by the caller. On failure frontier() is either `to` or the old end.
     virtual base::result<void> shrink(base::pages to) = 0;
 };
 
-/// Takes away this process's access to pages (guard ranges), and gives it back. Nothing of this is on media.
-/// Thread-safe for disjoint ranges.
+/// Takes this process's access to pages (guard ranges). Nothing of this is on media. Thread-safe for disjoint ranges.
 class page_access {
 public:
     page_access() = default;
@@ -153,7 +148,7 @@ public:
     /// the last commit, so that no commit reads them. A touch is a SIGSEGV from here on. On failure (`limit`: the
     /// process is out of mappings) they stay accessible.
     virtual base::result<void> protect(base::pages start, base::pages length, rights left) = 0;
-    /// Makes the pages readable and writable again. On failure nothing is changed.
+    /// On failure nothing is changed.
     virtual base::result<void> unprotect(base::pages start, base::pages length) = 0;
     /// How many ranges a process should have at most: each adds two mappings.
     [[nodiscard]] virtual std::uint64_t most_ranges() const = 0;
@@ -175,7 +170,7 @@ public:
     [[nodiscard]] virtual bool is_written(std::uint64_t offset, std::uint64_t length) noexcept = 0;
 };
 
-/// Where the redo rings lie (lane/), as one range: the head, then lane by lane. In tests it is memory.
+/// The redo rings (lane/) as one range: the head, then lane by lane.
 class lane_area {
 public:
     lane_area() = default;
@@ -186,8 +181,8 @@ public:
     [[nodiscard]] virtual std::byte* lanes() const noexcept = 0;
     /// Bytes that are mapped and reserved on disk.
     [[nodiscard]] virtual std::uint64_t lanes_size() const noexcept = 0;
-    /// Extends the range to so many bytes, durably; new bytes read as zero, or hold records that do not count. Fails
-    /// with no_space or limit.
+    /// Extends the range to so many bytes, durably; new bytes are zero, or records that do not count. Fails with
+    /// no_space or limit.
     virtual base::result<void> grow_lanes(std::uint64_t bytes) = 0;
     /// For records that are written by system calls. Fails with unsupported where the lanes are no one file.
     virtual base::result<std::unique_ptr<log_writer>> open_log();
@@ -210,14 +205,14 @@ public:
     /// Comes before the first read or change of a granule's live bitmap. `corrupt` where it differs from what was
     /// committed.
     virtual base::result<void> admit(base::granule position) = 0;
-    /// Comes before a granule is used as a slab: from then on its live bitmap has space on disk. Fails with no_space.
+    /// Comes before a granule is used as a slab, and gives its live bitmap space on disk. Fails with no_space.
     enum class slab_is : std::uint8_t {
         made,    ///< all pages of the granule have space on disk, and blocks are about to fill them
         loaded,  ///< pages without a live block may be holes, and stay so
     };
     virtual base::result<void> back(base::granule position, slab_is use) = 0;
-    /// Whether the file has a live bitmap for the granule; may look at the file. For checks: on tmpfs, to read a hole
-    /// through the mapping asks for space, and is a SIGBUS on a full one.
+    /// Whether the file has a live bitmap for the granule. For checks: on tmpfs, to read a hole through the mapping
+    /// takes space, and is a SIGBUS on a full one.
     [[nodiscard]] virtual bool has_bitmap(base::granule position) = 0;
 };
 

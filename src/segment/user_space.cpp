@@ -18,8 +18,7 @@ using base::failure_code;
 using base::page_size;
 using base::pages;
 
-/// The most that a growth adds ahead of need. On a file system in memory it is less, because to reserve the tables
-/// takes longer there.
+/// The most that a growth adds ahead of need. In memory, to reserve the tables takes longer.
 constexpr std::uint64_t most_ahead_pages = 128 * base::mebibyte / page_size;
 constexpr std::uint64_t most_ahead_in_memory = 32 * base::mebibyte / page_size;
 /// Where a growth adds so many pages, it reserves these; take_back() reserves the others when they are handed out.
@@ -78,7 +77,7 @@ base::result<pages> user_space::grow_by(pages skipped, pages wanted, pages gener
     return to - before;
 }
 
-/// Fails where the heap may not grow by so much. Finishes first what an earlier change of the heap's end left undone.
+/// Fails where the heap may not grow by so much. Finishes first what an earlier change of its end left undone.
 base::result<void> user_space::begin_growth(pages wanted) {
     HF_TRY(location_.check_process());
     HF_TRY(location_.check_writer(location_.paths().directory(), "growth"));
@@ -149,7 +148,7 @@ base::result<void> user_space::grow_shared(pages to) {
     return {};
 }
 
-/// Undoes a growth. Best effort: what stays means nothing, and the next growth uses it or the next open removes it.
+/// Best effort: what stays means nothing, and the next growth uses it or the next open removes it.
 void user_space::give_back_on_disk(pages from, pages to) noexcept {
     try {
         // Where the heap's end is in doubt, the superblock on media may include these files, so they stay.
@@ -190,14 +189,12 @@ base::result<void> user_space::take_back(pages start, pages length) {
     return segments_.for_each(
         start, length, [this](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
             HF_TRY(file.allocate(first * page_size, count * page_size, "space.take_back"));
-            // Where a loss of power is survived, it must not undo the reservation: a store into a hole on a full disk
-            // is a SIGBUS.
+            // A loss of power must not undo the reservation: a store into a hole on a full disk is a SIGBUS.
             return location_.syncs_space() ? file.sync("space.take_back.sync") : base::result<void>();
         });
 }
 
-/// Whether take_back() leaves it to the next commit to reserve these pages. Pages below the end of the last commit are
-/// mapped from files, where a store to a hole takes space at once.
+/// Pages below the end of the last commit are mapped from files, where a store to a hole takes space at once.
 bool user_space::only_promises(pages start) const noexcept {
     return location_.reserves_at_commit() && superblock_.is_on_media() && start >= mapping_.committed();
 }
@@ -225,8 +222,7 @@ base::result<void> user_space::shrink(pages to) {
     return {};
 }
 
-/// Writes the heap's end to the superblock. After a failure media may hold either end, and every later write of the
-/// superblock says `in_doubt`.
+/// After a failure media may hold either end, and every later write of the superblock says `in_doubt`.
 base::result<void> user_space::change_frontier(pages to, pages in_doubt) {
     superblock_.set_frontier(in_doubt);
     end_in_doubt_ = true;

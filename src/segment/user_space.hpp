@@ -31,7 +31,7 @@ struct user_space_parts {
     live_bitmaps& bitmaps;
 };
 
-/// Thread safety: as space_growth says. The other functions run while the heap is opened, or in a commit.
+/// Thread safety: as space_growth. The other functions run at an open, or in a commit.
 class user_space final : public space_growth {
 public:
     explicit user_space(const user_space_parts& parts) noexcept;
@@ -49,8 +49,8 @@ public:
     [[nodiscard]] bool gives_back_at_once() const noexcept override {
         return location_.shared() || location_.is_scratch();
     }
-    /// Without files 64 MiB: a program that takes and frees such a block by turns would wait each time while the kernel
-    /// zeroes it.
+    /// Without files 64 MiB: a program that takes and frees such a block by turns would wait while the kernel zeroes
+    /// it.
     [[nodiscard]] base::pages may_linger() const noexcept override {
         return {location_.is_scratch() ? 64 * base::mebibyte / base::page_size : 0};
     }
@@ -61,11 +61,11 @@ public:
     /// For commits: pages to reserve (heap_location::reserves_at_commit()).
     [[nodiscard]] std::vector<page_run> promised() const;
     void forget_promised() noexcept { promised_.clear(); }
-    /// Punches the holes of a durable commit, and returns the pages given back. Best effort: pages that keep their
-    /// space are free all the same.
+    /// Punches the holes of a durable commit, and returns how many pages went. Best effort: other pages are free all
+    /// the same.
     std::uint64_t punch(const free_runs& holes) noexcept;
-    /// Comes after the superblock says that the heap ends at `to`. Best effort: what stays behind means nothing, and
-    /// the next open removes it.
+    /// Comes after the superblock says that the heap ends at `to`. Best effort: the next open removes what stays
+    /// behind.
     void remove_beyond(base::pages to, base::pages from) noexcept;
     /// Removes what an earlier remove_beyond() could not.
     base::result<void> clear_content_beyond();

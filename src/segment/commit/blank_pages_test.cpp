@@ -61,7 +61,7 @@ protected:
         options.verify = true;
         return must(heap_files::open(posix_storage(), copy, access_mode::read_write, options));
     }
-    /// A commit that is refused after it wrote its fresh pages.
+    /// Writes fresh pages, and is refused.
     void commit_without_journal() {
         fs::rename(path_ + "/journal", path_ + "/journal.away");
         EXPECT_FALSE(files_->commit({}).ok());

@@ -91,7 +91,6 @@ base::result<void> commit_builder::check_metadata(metadata_check check) const {
     return {};
 }
 
-/// Takes free space out of the dirty runs; both are sorted.
 void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
     auto free = free_.begin();
     for (const memory_run& run : dirty) {
@@ -117,7 +116,6 @@ void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
     }
 }
 
-/// Splits at segment borders, and by what the last commit has there.
 void commit_builder::add_user(base::pages first, std::uint64_t count) {
     const std::uint64_t per_segment = from_.mapping.view().shape().pages();
     while (count > 0) {
@@ -129,7 +127,7 @@ void commit_builder::add_user(base::pages first, std::uint64_t count) {
     }
 }
 
-/// What the last commit has at page `first`, and for how many of `most` pages. Calls come in order of address.
+/// What the last commit has at page `first`, and for how many of `most` pages. Calls ascend.
 std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before(base::pages first,
                                                                                  std::uint64_t most) {
     const base::pages committed = from_.mapping.committed();
@@ -156,9 +154,8 @@ std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before
 }
 
 // JRN-5: a page below the end of the last commit may be written to its place before the commit point only where the
-// last commit has it free and without a sum. Then neither of the two commits that a crash may leave needs its old
-// content. A used page without a sum was never written, and must go on to read as zero. A free page with a sum is still
-// compared.
+// last commit has it free and without a sum: then neither commit that a crash may leave needs its old content. A used
+// page without a sum was never written, and must go on to read as zero. A free page with a sum is still compared.
 bool commit_builder::is_blank(base::pages page, bool free) const noexcept {
     if (!free && !HF_MUTANT("space.blank_though_used")) {
         return false;
@@ -243,7 +240,7 @@ void commit_builder::forget_sums_of_going() {
     }
 }
 
-/// Checksum pages are summed last: each covers entries of all other pages.
+/// Summed last: each covers entries of all other pages.
 void commit_builder::close_checksum_pages() {
     sort_unique(checksum_pages_);
     const std::uint64_t committed = from_.mapping.segment_count(from_.mapping.committed());

@@ -29,10 +29,9 @@ public:
     base::result<void> check_metadata(metadata_check check) const;
     /// Stores checksums into the mapped checksum pages, and fills the plan's runs and sums. Comes after scan().
     void build(commit_plan& plan, commit_statistics& statistics);
-    /// Whether scan() found nothing.
     [[nodiscard]] bool empty() const noexcept;
-    /// After a refused commit: puts the sums of the last commit back. A page may be freed before the next commit, which
-    /// then does not write it; its sum must match the media.
+    /// After a refused commit. A page may be freed before the next commit, which then does not write it; its sum must
+    /// match the media.
     void restore_sums() noexcept;
     /// After a commit: drops private pages of changed runs and of free space, so that the next scan starts clean.
     void release() noexcept;

@@ -187,7 +187,7 @@ base::result<void> committer::map_adopted() {
     return objects_.map_adopted();
 }
 
-/// Keeps at most one byte for each page of the heap: the shortest runs that do not fit are left out; without memory,
+/// Keeps at most one byte for each page of the heap: where not all runs fit, the shortest are left out; without memory,
 /// all.
 void committer::note_free(const free_runs& free) noexcept {
     constexpr std::uint64_t few = 1024;

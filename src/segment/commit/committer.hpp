@@ -48,8 +48,8 @@ struct commit_statistics {
     std::uint64_t total_ns = 0;
 };
 
-/// Judges a page of metadata, by segment and byte in its metadata (geometry.hpp), or a page of the directory of
-/// objects, by objects_file_id and byte in that file.
+/// Judges a page of metadata, by segment and byte in its metadata, or of the directory of objects, by objects_file_id
+/// and byte in the file.
 using metadata_check = base::function_ref<base::result<void>(std::uint64_t segment, std::uint64_t at)>;
 
 struct committer_parts {
@@ -72,19 +72,16 @@ public:
     /// Comes before the first commit.
     base::result<void> start();
 
-    /// Makes the mapped state durable, then gives the space in `going` back to the file system, if it can. `check` is
-    /// called for each page of metadata that will be written, checksum pages excepted; its failure refuses the commit
-    /// before anything is written.
+    /// Makes the mapped state durable, then gives the space in `going` back to the file system, if it can. `check`
+    /// judges each page of metadata before it is written, checksum pages excepted; its failure refuses the commit.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going, metadata_check check);
-    /// What is free in the last commit; for an open, before any change. Without it, pages of free space go through the
-    /// journal.
+    /// What is free in the last commit; for an open, before any change. Without it, such pages go through the journal.
     void note_free(const free_runs& free) noexcept;
-    /// Whether a commit would write nothing.
     base::result<bool> unchanged(const free_runs& free);
-    /// Leaves a clean heap on media. The last commit() must have everything.
+    /// The last commit() must have everything.
     base::result<void> close_cleanly();
-    /// Leaves a clean heap on media, and forgets changes since the last commit(). Where a commit() failed, it leaves
-    /// the heap as a crash would; the next open removes what that commit wrote.
+    /// Forgets changes since the last commit(). Where a commit() failed, it leaves the heap as a crash would; the next
+    /// open removes what that commit wrote.
     base::result<void> close_unchanged();
 
 private:

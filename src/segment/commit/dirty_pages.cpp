@@ -67,7 +67,6 @@ pm_scan_arg make_request(std::uint64_t start, std::uint64_t end, std::span<page_
     request.end = end;
     request.vec = reinterpret_cast<std::uint64_t>(regions.data());
     request.vec_len = regions.size();
-    // Wanted: pages that are neither the file's nor the zero page, and that are present or swapped out.
     request.category_inverted = page_is_file | page_is_zero;
     request.category_mask = page_is_file | page_is_zero;
     request.category_anyof_mask = page_is_present | page_is_swapped;

@@ -36,7 +36,7 @@ base::result<bool> folio_policy::has_folios(persist::file& file) const {
     return sharing_ == page_sharing::shared_pages ? persist::stores_fill_folios(file) : base::result<bool>(false);
 }
 
-/// Keeps the folios of a segment that has holes, or will have some, small.
+/// Keeps folios small in a segment that has holes, or will have some.
 void folio_policy::keep_small(std::uint64_t index) {
     if (index >= segments_at_open_) {
         return;  // choose() did so when they were mapped

@@ -28,7 +28,7 @@ public:
     folio_policy& operator=(const folio_policy&) = delete;
     ~folio_policy() = default;
 
-    /// Comes before anything is mapped. Splits the folios that earlier reads and stores left where holes begin and end.
+    /// Comes before anything is mapped. Splits folios that earlier reads and stores left at the edges of holes.
     /// `frontier`: bytes of user space.
     base::result<void> split(persist::storage& storage, const heap_paths& paths, std::uint64_t frontier) const;
     /// User pages [from_page, end_page) of a segment have just been mapped; with from_page 0, the segment's tables,

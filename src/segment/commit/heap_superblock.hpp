@@ -37,15 +37,13 @@ public:
     [[nodiscard]] bool is_on_media() const noexcept { return on_media_; }
     void set_on_media() noexcept { on_media_ = true; }
 
-    /// Changes now() without a write.
+    /// Without a write.
     void set(const superblock_on_media& said) noexcept;
     /// `crashed`: the heap was not closed.
     void set_recovered(const superblock_on_media& found, bool crashed) noexcept;
     [[nodiscard]] bool recovered() const noexcept { return recovered_; }
 
-    /// For every later write.
     void set_frontier(base::pages frontier) noexcept;
-    /// For every later write.
     void set_base_address(const std::byte* address) noexcept;
 
     /// Durable on return.
@@ -53,17 +51,15 @@ public:
     /// write() of a running heap for a new size; durable on return where growth must be
     /// (heap_location::syncs_growth()).
     base::result<void> write_size(change by);
-    /// Comes before the first change of a session: a crash from here on needs a recovery.
+    /// Comes before the first change of a session.
     base::result<void> mark_running();
     /// write() for a session in durability `atomic` or `collect`; counts the recovery.
     base::result<void> begin_session(const std::byte* base_address, change by);
 
     [[nodiscard]] superblock_on_media next(const std::byte* base_address, base::pages frontier,
                                            std::uint64_t objects_size) const;
-    /// Comes when this commit is durable.
     void adopt(const superblock_on_media& committed) noexcept;
 
-    /// Comes after the last commit.
     base::result<void> close_cleanly();
 
     /// The last writer had durability `atomic` and crashed: its lanes must be replayed first.

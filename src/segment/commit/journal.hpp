@@ -37,18 +37,17 @@ struct journal_state {
     base::failure why;
 };
 
-/// The caller syncs. `sums` holds the XXH3-64 of each page of the runs, in order: a page that differs fails with
-/// concurrent_modification. On failure recovery sees nothing of the commit. May throw std::bad_alloc.
+/// The caller syncs. `sums` holds the XXH3-64 of each page: one that differs fails with concurrent_modification. On
+/// failure recovery sees nothing of the commit. May throw std::bad_alloc.
 base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock,
                                  std::span<const page_run> runs, std::span<const std::uint64_t> sums);
-/// Reads page `index` of `pages` that write_journal() has written.
 base::result<void> read_written_page(persist::file& file, std::size_t pages, std::size_t index,
                                      std::span<std::byte> page);
 
-/// Makes the journal void with the superblock's sequence, gives its space back, and syncs.
+/// Gives the journal's space back, and syncs.
 base::result<void> write_void_journal(persist::file& file, const superblock_on_media& superblock);
 
-/// Fails where the file is a sound journal of another heap, which this heap must not overwrite.
+/// Fails where the file is a sound journal of another heap, which must not be overwritten.
 base::result<void> check_own_journal(persist::file& file, const superblock_on_media& superblock);
 
 /// Validates JRN-1 to JRN-3. `heap`: the heap's superblock; null: it is not known.

@@ -10,8 +10,8 @@ namespace holdfast::segment {
 
 base::result<void> reserve_journal(const heap_location& location, base::pages frontier);
 
-/// Comes after a commit. Where the disk is short of space, gives back the journal beyond its reserve; its header is
-/// void by its sequence. Best effort.
+/// Comes after a commit. On a disk short of space, gives back the journal beyond its reserve; its header is void by its
+/// sequence. Best effort.
 void shorten_journal(const heap_location& location, base::pages frontier) noexcept;
 
 }  // namespace holdfast::segment

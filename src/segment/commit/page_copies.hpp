@@ -1,7 +1,7 @@
 // Copies of pages on their way to media. A program that stores to a page while a commit writes it is wrong, but the
 // commit must not end with a page that differs from its sum. So each page is copied, and the copy is compared with the
-// sum and written. Few copies stay in the processor's cache; as many as the largest folio has pages let the page cache
-// use large folios, of which a reader of the heap takes fewer page faults.
+// sum and written. Copies are few, to stay in the processor's cache, and as many as the largest folio has pages: a file
+// that was written in smaller pieces lies in small folios, each a page fault for a reader.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Pages that the next commit will reserve on disk: in durability `commit` on a file system in memory, where space on
-// disk is memory, which private pages have already (heap_location::reserves_at_commit()).
+// Pages that the next commit will reserve on disk (heap_location::reserves_at_commit()).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +24,7 @@ public:
     /// no_space where one of `directories` has no room for all promised pages.
     base::result<void> add(persist::storage& storage, const std::vector<std::string>& directories, base::pages start,
                            base::pages length);
-    /// The promised pages below `frontier`, as runs in segments of `pages_of_segment` pages. May throw std::bad_alloc.
+    /// As runs in segments of `pages_of_segment` pages. May throw std::bad_alloc.
     [[nodiscard]] std::vector<page_run> runs(base::pages frontier, std::uint64_t pages_of_segment) const;
     void clear() noexcept;
 

@@ -72,7 +72,7 @@ failure no_superblock(const superblock_copies_read& copies) {
     return what;
 }
 
-/// Rewrites the copy that is bad or older, so that a later torn write always leaves the other one.
+/// Rewrites the copy that is bad or older, so that a later torn write leaves a good one.
 base::result<void> heal_superblock(persist::storage& storage, const heap_paths& paths,
                                    const superblock_copies_read& copies, const superblock_on_media& newest) {
     const auto bytes = std::as_bytes(std::span{&newest, 1});
@@ -131,7 +131,6 @@ base::result<journal_state> read_journal_of(persist::storage& storage, const hea
     return read_journal(*file, newest);
 }
 
-/// The paths with the heap's nodes, after a check that their directories belong to the heap.
 base::result<heap_paths> paths_with_nodes(persist::storage& storage, const heap_paths& paths,
                                           const superblock_on_media* newest, const journal_state& journal) {
     const bool whole = journal.what == journal_state::kind::whole;
@@ -161,8 +160,8 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     superblock_file.reset();
     const superblock_on_media* const newest = copies.newest();
     for (std::size_t copy = 0; copy < superblock_copies; ++copy) {
-        // A copy of a newer format is no damage: only its writer knows what the other copy is worth, so the open fails.
-        // With a bad checksum it may be damage, and a good copy counts.
+        // Only the writer of a newer format knows what the other copy is worth, so the open fails. With a bad checksum
+        // the version may be damage, and a good copy counts.
         if (copies.bad.at(copy).code == failure_code::version_unsupported &&
             (newest == nullptr || copies.other_version.at(copy))) {
             return copies.bad.at(copy);
@@ -210,8 +209,8 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
         // A power cut may leave a half-written journal: that is no damage, and gives no warning.
         HF_TRY(judge_broken_journal(storage, paths, state.superblock, journal.why));
         if (mode == access_mode::read_write) {
-            // The next commit might write just the sectors that the journal lacks. Whole again, it would bring back a
-            // commit that was given up, after the heap has shown the state before it. So it is made void.
+            // The next commit might write just the sectors that the journal lacks, and bring back a commit that was
+            // given up, after the heap has shown the state before it. So it is made void.
             HF_TRY_ASSIGN(auto file, storage.open(paths.journal(), access_mode::read_write));
             HF_TRY(check_own_journal(*file, state.superblock));
             HF_TRY(write_void_journal(*file, state.superblock));

@@ -34,7 +34,7 @@ struct recovered_state {
     std::vector<base::failure> warnings;
 };
 
-/// Decides, and in access_mode::read_write repairs. The caller holds the heap's lock (exclusive for read_write).
+/// In access_mode::read_write repairs. The caller holds the heap's lock (exclusive for read_write).
 base::result<recovered_state> recover(persist::storage& storage, const heap_paths& paths, persist::access_mode mode);
 
 /// Checks SEG-1, and that each file may be opened in this mode.
@@ -42,9 +42,8 @@ base::result<void> check_files(persist::storage& storage, const heap_paths& path
                                const superblock_on_media& superblock, persist::access_mode mode);
 
 /// SEG-2: every page that has a sum matches it, and every checksum page matches its own. Reads the whole heap; stops
-/// after `limit` problems of its content; failures of the environment are returned. `overlay`: a whole journal, whose
-/// pages count in the place of those of the files. A heap that was last open in durability `atomic` or `collect` has no
-/// page sums.
+/// after `limit` problems. Returns failures of the environment only. `overlay`: a whole journal, whose pages count in
+/// the place of those of the files. A heap that was last open in durability `atomic` or `collect` has no page sums.
 struct page_comparison {
     std::uint64_t compared = 0;     ///< pages
     std::uint64_t without_sum = 0;  ///< never committed, or changed since without a commit

@@ -25,7 +25,6 @@ private:
     std::chrono::steady_clock::time_point start_;
 };
 
-/// Writes pages of files; where threads may store to them meanwhile, from copies.
 class page_writer {
 public:
     page_writer(const pages_to_write& pages, persist::site where, transaction_report& report)
@@ -89,8 +88,8 @@ std::uint64_t page_count(std::span<const page_run> runs) noexcept {
     return pages;
 }
 
-/// Takes the runs of the first files off the list. All files are written before the first is synced; syncs begin with
-/// the last one, while the device writes the first.
+/// Takes the runs of the first files off the list. All are written before the first sync; syncs begin with the last
+/// file, while the device writes the first.
 base::result<void> write_some_files(persist::storage& storage, const heap_paths& paths, std::span<const page_run>& runs,
                                     page_writer& writer, persist::site sync_site, transaction_report& report) {
     const bool starts_writeback = page_count(runs) >= writeback_pages;

@@ -1,4 +1,5 @@
-// One commit, from pages in memory to a new state on media: the order of writes and syncs that makes it atomic.
+// One commit, from pages in memory to a new state on media: the order of writes and syncs that makes it atomic. Without
+// mappings, so that the crash simulator can run it whole.
 //
 //     1  fresh pages home, sync           nothing of the old state is there (JRN-5), so they need no journal
 //     2  journal: superblock + changed pages, sync      <- the commit point
@@ -6,8 +7,6 @@
 //     4  superblock, both copies, sync    from here the journal is void
 //
 // JRN-4: the journal of a commit stays whole until both superblock copies of that commit are durable.
-//
-// This file uses storage and formats, but no mappings, so that the crash simulator can run it whole.
 #pragma once
 
 #include <cstdint>
@@ -45,20 +44,18 @@ public:
     [[nodiscard]] std::string segment(std::uint64_t index) const;
     /// A link, or a directory in that of the heap.
     [[nodiscard]] std::string node(std::uint64_t node) const;
-    /// Names the heap in a node's directory.
     [[nodiscard]] std::string node_marker(std::uint64_t of) const { return node(of) + "/node"; }
     [[nodiscard]] std::string node_lanes(std::uint64_t of) const { return node(of) + "/lanes"; }
     [[nodiscard]] std::string node_lock(std::uint64_t of) const { return node(of) + "/lock"; }
     [[nodiscard]] std::vector<std::string> segment_directories() const;
     /// By the id that journal entries use.
     [[nodiscard]] std::string file(std::uint64_t id) const { return id == objects_file_id ? objects() : segment(id); }
-    /// True for files of a heap and for the directories of its nodes.
+    /// Also true for the directories of the heap's nodes.
     [[nodiscard]] static bool is_heap_file(const std::string& name);
-    /// True for files in the directory of a node.
     [[nodiscard]] static bool is_node_file(const std::string& name);
-    /// The node whose directory has this name.
+    /// Nothing where it is no directory of a node.
     [[nodiscard]] static std::optional<std::uint64_t> node_index(std::string_view name);
-    /// The segment whose file has this name.
+    /// Nothing where it is no segment.
     [[nodiscard]] static std::optional<std::uint64_t> segment_index(std::string_view name);
 
 private:
@@ -94,13 +91,12 @@ struct transaction_report {
 base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                    transaction_report& report);
 
-/// Writes both copies one after the other, so that one is always whole, even after an earlier failed write. `durable`:
-/// each is on media before the next step.
+/// Writes one copy after the other, so that one is always whole. `durable`: each is on media before the next step.
 base::result<void> write_state(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                                heap_state state, bool durable = true);
 
-/// Comes after the last commit. Makes the journal void while the heap still counts as running, so that a torn journal
-/// is no damage; then makes the state clean. `superblock` is the one on media, and is changed with it.
+/// Comes after the last commit. Makes the journal void before the state is clean, so that a torn journal is no damage.
+/// `superblock` is the one on media, and is changed with it.
 base::result<void> close_cleanly(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
 
 base::result<void> sync_segment_names(persist::storage& storage, const heap_paths& paths, persist::site where);
@@ -114,7 +110,7 @@ struct pages_to_write {
     std::optional<page_copies::replacement> elsewhere;
 };
 
-/// Writes the pages and syncs each file; for commits and for creations.
+/// Writes the pages and syncs each file.
 base::result<void> write_home(persist::storage& storage, const heap_paths& paths, const pages_to_write& pages,
                               persist::site write_site, persist::site sync_site, transaction_report& report);
 

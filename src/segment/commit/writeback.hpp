@@ -31,7 +31,7 @@ private:
 
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::vector<persist::file*> waiting_;  ///< the oldest first
+    std::vector<persist::file*> waiting_;
     std::size_t next_ = 0;
     bool ends_ = false;
     std::thread thread_;

@@ -36,7 +36,7 @@ using base::failure_code;
 
 constexpr int reserve_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-/// The first mapping of this process that overlaps the range, as /proc/self/maps names it.
+/// As /proc/self/maps names it.
 std::string occupant(std::uintptr_t begin, std::uintptr_t end) {
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
@@ -67,8 +67,8 @@ failure mapping_failure(std::string_view operation, std::string_view path) {
     return what;
 }
 
-/// A failure leaves the old mapping as it was. After mmap() at a fixed address it would be gone: the kernel takes the
-/// old pages away before it asks the file system.
+/// A failure leaves the old mapping. After mmap() at a fixed address it would be gone: the kernel takes the old pages
+/// away before it asks the file system.
 base::result<void> map_over(std::byte* address, std::uint64_t bytes, int flags, int fd, std::uint64_t offset,
                             std::string_view path) {
     void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));

@@ -1,4 +1,4 @@
-// A range of addresses that belongs to one heap: reserved at open, mapped piece by piece, given back at close.
+// Addresses of one heap.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,9 @@ public:
     address_range& operator=(const address_range&) = delete;
     ~address_range();
 
-    /// Reserves `bytes` anywhere, such that begin + `aligned_at` is a multiple of `alignment` (a power of two).
+    /// Such that begin + `aligned_at` is a multiple of `alignment` (a power of two).
     static base::result<address_range> anywhere(std::uint64_t bytes, std::uint64_t aligned_at, std::uint64_t alignment);
-    /// Reserves exactly [begin, begin + bytes) or fails with address_taken, naming the occupant.
+    /// Fails with address_taken, naming the occupant.
     static base::result<address_range> exactly(std::byte* begin, std::uint64_t bytes);
 
     [[nodiscard]] std::byte* begin() const noexcept { return begin_; }
@@ -49,7 +49,7 @@ enum class page_sharing {
     shared_sync,    ///< shared_pages with MAP_SYNC, for persistent memory
 };
 
-/// Part of a reserved range, readable and writable.
+/// Maps part of a reserved range, readable and writable.
 base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std::uint64_t offset,
                             const std::string& path, page_sharing sharing = page_sharing::private_pages);
 base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge_pages);

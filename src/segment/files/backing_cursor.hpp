@@ -18,14 +18,13 @@ struct backed_bytes {
     bool exact = true;  ///< false: a lower bound (persist::file_backing)
 };
 
-/// Ranges come in order of address and do not overlap, so each file's extents are read once: when the cursor reaches
-/// the segment. The heap may be in use.
+/// Ranges come in order of address and do not overlap, so each file's extents are read once. The heap may be in use.
 class backing_cursor {
 public:
     backing_cursor(persist::storage& storage, const heap_paths& paths, geometry shape)
         : storage_(storage), paths_(paths), shape_(shape) {}
 
-    /// The bytes in [begin, end) that have space on disk. `end` is at most the frontier.
+    /// The bytes that have space on disk. `end` is at most the frontier.
     base::result<backed_bytes> count(base::heap_offset begin, base::heap_offset end);
 
 private:

@@ -55,9 +55,8 @@ base::result<void> copied_files::reserve_tables() {
     return objects->allocate(0, parts_.superblock.now().objects_size, "copied.objects");
 }
 
-/// Fails where the file system has less than `wanted` bytes for the heap, including those that it has already: to find
-/// out half way would take the space that is left from everybody else. Several directories are not checked: they may
-/// share a file system or not.
+/// To find out half way that space is short would take what is left from everybody else. Space that the heap has
+/// already counts. Several directories are not checked: they may share a file system or not.
 base::result<void> copied_files::check_room(std::uint64_t wanted) const {
     if (parts_.location.paths().nodes() != 0) {
         return {};

@@ -29,7 +29,7 @@ struct copied_files_parts {
     const shared_session& session;
 };
 
-/// Runs while the heap is opened, in one thread.
+/// Not thread-safe.
 class copied_files {
 public:
     explicit copied_files(const copied_files_parts& parts) noexcept : parts_(parts) {}

@@ -64,8 +64,8 @@ public:
     }
 
 private:
-    /// Holds and locks the directory, which must be empty and able to hold a heap. A creation there meanwhile would
-    /// take what is there for remains, and one of the two would remove the other's files.
+    /// Holds and locks the directory, which must be empty. A creation there meanwhile would take what is there for
+    /// remains, and one of the two would remove the other's files.
     base::result<void> take_directory() {
         HF_TRY_ASSIGN(to_, outer_.with(of_source_)->hold(target_.directory()));
         HF_TRY(refuse_names());  // before the lock, to say what is there
@@ -111,7 +111,7 @@ private:
         }
         superblock.uuid[6] = static_cast<std::uint8_t>((superblock.uuid[6] & 0x0fU) | 0x40U);
         superblock.uuid[8] = static_cast<std::uint8_t>((superblock.uuid[8] & 0x3fU) | 0x80U);
-        // Comes first: it shows that what a crash leaves is no heap yet.
+        // Comes first, to show that what a crash leaves is no heap yet.
         HF_TRY_ASSIGN(auto file, create_like(source_.superblock(), target_.unfinished_superblock(), "copy.superblock"));
         HF_TRY(to_->sync_directory(target_.directory(), "copy.superblock.sync_name"));
         if (superblock.nodes != 0) {
@@ -123,7 +123,7 @@ private:
         }
         HF_TRY(copy_file(objects_file_id));
         HF_TRY(copy_stores());
-        // Pending records and a pending trace are part of the heap: the copy of a crashed heap counts as crashed, too.
+        // Pending records and a pending trace are part of the heap: the copy of a crashed heap is crashed, too.
         const bool crashed = superblock.state != heap_state::clean;
         const bool pending = crashed && (superblock.flags & (flag_lanes | flag_tracing)) != 0;
         if (crashed && (superblock.flags & flag_lanes) != 0) {
@@ -258,7 +258,6 @@ base::result<void> copy_heap(const copy_source& source, persist::storage& storag
 
 namespace {
 
-/// Nothing where no superblock counts.
 base::result<std::optional<superblock_on_media>> superblock_of(persist::storage& storage, const heap_paths& paths) {
     auto file = storage.open(paths.superblock(), access_mode::read_only);
     if (!file) {
@@ -297,7 +296,6 @@ base::result<std::vector<std::string>> names_to_remove(persist::storage& storage
     return names;
 }
 
-/// The directory is held and locked.
 base::result<void> remove_held(persist::storage& outer, const heap_paths& paths, heap_hold& hold) {
     HF_TRY_ASSIGN(const auto names, names_to_remove(*hold.storage, paths.directory()));
     HF_TRY_ASSIGN(const auto superblock, superblock_of(*hold.storage, paths));
@@ -307,8 +305,8 @@ base::result<void> remove_held(persist::storage& outer, const heap_paths& paths,
         HF_TRY(hold_nodes(hold, paths, access_mode::read_write));
     }
     persist::storage& storage = *hold.storage;
-    // The superblock gets the name superblock.new first, durably, and goes last. What a crash leaves is no heap, and
-    // the next create or remove takes it away.
+    // superblock.new goes last, and the name is durable before any removal. What a crash leaves is no heap, and the
+    // next create or remove takes it away.
     if (std::ranges::find(names, "superblock") != names.end()) {
         HF_TRY(storage.rename(paths.superblock(), paths.unfinished_superblock(), "remove.superblock"));
         HF_TRY(storage.sync_directory(paths.directory(), "remove.directory.sync"));
@@ -326,8 +324,7 @@ base::result<void> remove_held(persist::storage& outer, const heap_paths& paths,
     return outer.sync_directory(paths.parent(), "remove.parent.sync");
 }
 
-/// Holds and locks the directory. While another process removes it, any failure is possible: then the path no longer
-/// leads to the held directory.
+/// While another process removes the directory, any failure is possible: then the path no longer leads to it.
 base::result<void> take_to_remove(persist::storage& storage, const std::string& directory, heap_hold& hold) {
     HF_TRY_ASSIGN(hold.storage, storage.hold(directory));
     HF_TRY(names_to_remove(*hold.storage, directory));

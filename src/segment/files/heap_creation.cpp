@@ -87,9 +87,8 @@ heap_creation::~heap_creation() {
     }
 }
 
-/// Accepts an empty directory, and the remains of a creation, copy or removal that was cut off, which have the file
-/// superblock.new. Anything else belongs to somebody else, or is a heap whose superblock was lost or not restored yet,
-/// and must stay.
+/// Accepts an empty directory, and what a creation, copy or removal left with the file superblock.new. Anything else
+/// belongs to somebody else, or is a heap whose superblock was lost or not restored yet, and must stay.
 base::result<void> heap_creation::check_empty(std::vector<std::string>& remains) const {
     HF_TRY_ASSIGN(remains, location_.storage().list(location_.paths().directory()));
     for (const std::string& name : remains) {
@@ -106,7 +105,7 @@ base::result<void> heap_creation::check_empty(std::vector<std::string>& remains)
     return refuse_lost_superblock(location_.paths(), remains);
 }
 
-/// Makes the directory where there is none, holds and locks it. False where it was removed or moved meanwhile.
+/// False where the directory was removed or moved meanwhile.
 base::result<bool> heap_creation::try_to_take_directory() {
     made_directory_ = false;
     HF_TRY_ASSIGN(const bool there, location_.outer_storage().exists(location_.paths().directory()));

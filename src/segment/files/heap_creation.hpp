@@ -36,7 +36,7 @@ public:
     /// Abandons a heap that is not on media.
     ~heap_creation();
 
-    /// Makes the directory where it is missing, holds and locks it, and removes the remains of an earlier creation.
+    /// Makes or accepts the directory, holds and locks it, and removes the remains of an earlier creation.
     base::result<void> take_directory();
     base::result<void> make_nodes(std::span<const std::string> places);
     base::result<void> make_files();

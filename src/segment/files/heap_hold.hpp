@@ -1,6 +1,6 @@
-// The directories of a heap and of its nodes. They are found by their paths once, when the heap is opened, then held
-// and locked. A heap is its directory, not its path: its files are reached through the directory, wherever it is moved,
-// whatever takes its name, and whatever the working directory is.
+// The directories of a heap and of its nodes: found by their paths when the heap is opened, then held and locked. A
+// heap is its directory, not its path: its files are reached through it wherever it is moved, whatever takes its name,
+// and whatever the working directory is.
 #pragma once
 
 #include <memory>
@@ -28,15 +28,14 @@ base::result<void> refuse_lost_superblock(const heap_paths& paths, std::span<con
 /// superblock is missing.
 base::result<std::shared_ptr<persist::storage>> hold_directory(persist::storage& storage, const heap_paths& paths);
 
-/// Holds and locks an existing heap and its nodes. Writes nothing, except a missing file `lock` where the superblock is
-/// one of this format.
+/// Writes nothing, except a missing file `lock` where the superblock is one of this format.
 base::result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const heap_paths& paths,
                                                    persist::access_mode mode);
 
 /// For a directory that may become a heap, whose files will be as private as the directory.
 base::result<std::shared_ptr<heap_hold>> hold_new_heap(persist::storage& storage, const heap_paths& paths);
 
-/// Writes this process's id to the lock files. Comes after the directory was found to be a heap.
+/// Comes after the directory was found to be a heap.
 void sign_locks(const heap_hold& hold) noexcept;
 
 [[nodiscard]] bool leads_to(persist::storage& storage, const std::string& path, persist::storage& held);

@@ -64,7 +64,7 @@ public:
     [[nodiscard]] bool shared() const noexcept { return sharing_ != page_sharing::private_pages; }
 
     [[nodiscard]] const persist::topology& topology() const noexcept { return *topology_; }
-    /// Among how many nodes a thread should choose its own: 1 where the machine has one node.
+    /// Among how many nodes a thread should choose its own.
     [[nodiscard]] std::uint32_t nodes_of_threads() const noexcept {
         return paths_.nodes() == 0 || topology_->nodes() == 1 ? 1 : paths_.nodes();
     }
@@ -78,9 +78,9 @@ public:
                            : persist::topology::preference();
     }
 
-    /// In durability `commit` on a file system in memory, reserved space is memory, which private pages that are no
-    /// mapping of the file yet (MAP-2) have already. A growth only asks whether there is room for them; the commit that
-    /// maps the file in their place reserves them before its commit point.
+    /// True in durability `commit` on a file system in memory: private pages that are no mapping of the file yet
+    /// (MAP-2) have their memory already. A growth only asks whether there is room for them; the commit that maps the
+    /// file in their place reserves them before its commit point.
     [[nodiscard]] bool reserves_at_commit() const noexcept { return in_memory_ && !shared(); }
     /// Whether a change of the heap's size must be on media before it is used. A shared session of the domain
     /// `page-cache` does not survive a loss of power, so no call waits for the disk.
@@ -96,14 +96,13 @@ public:
         return domain_ == persist::domain_kind::page_cache || domain_ == persist::domain_kind::emulated;
     }
     [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
-    /// Whether every file system of segments has room for `wanted` pages beyond what is needed.
+    /// In every file system of segments, beyond what is needed.
     [[nodiscard]] bool has_room(base::pages wanted) const noexcept;
-    /// Whether a file system of the heap has less space left than for `free` pages and 64 MiB.
+    /// Whether a file system of the heap has less left than `free` pages and 64 MiB.
     [[nodiscard]] bool is_space_short(base::pages free) const;
     /// `segments` stays 0.
     [[nodiscard]] base::result<file_statistics> sizes() const;
 
-    /// This process opened the heap.
     [[nodiscard]] bool is_mine() const noexcept;
     /// `wrong_process` in a child of fork.
     [[nodiscard]] base::result<void> check_process() const;

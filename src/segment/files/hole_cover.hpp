@@ -1,5 +1,5 @@
-// Holes of a copied heap that a reader has mapped. To read a hole takes space on some file systems (tmpfs), and a
-// reader must change nothing: it maps zeros of its own over them.
+// Holes of a copied heap that a reader has mapped. To read them takes space on some file systems (tmpfs), and a reader
+// must change nothing: it maps zeros of its own over them.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,6 @@
 
 namespace holdfast::segment {
 
-/// Bytes [offset, offset + size) of a file, and their address.
 struct mapped_window {
     std::byte* address;
     std::uint64_t offset;
@@ -28,8 +27,7 @@ public:
 
     void require() noexcept { required_ = true; }
     [[nodiscard]] bool is_required() const noexcept { return required_; }
-    /// Maps zeros over the holes in the windows of a file, where it is_required() and the file system takes space to
-    /// read a hole. `limit` where there are too many holes.
+    /// `limit` where there are too many holes. Does nothing unless it is_required() and reading takes space.
     base::result<void> cover(persist::file& file, std::span<const mapped_window> windows);
 
 private:

@@ -43,12 +43,11 @@ public:
     base::result<std::unique_ptr<log_writer>> open_log() override;
     /// Lane k lies in file k mod files(). 1 until open().
     [[nodiscard]] std::uint32_t files() const noexcept { return places_ ? places_->files() : 1; }
-    /// Of the file that holds the head.
     [[nodiscard]] std::string path() const { return places_ ? places_->path(0) : location_.paths().lanes(); }
 
-    /// Makes the contents durable with system calls, where the files are open.
+    /// Where the files are open.
     base::result<void> sync(persist::site where) const;
-    /// Removes, durably, the files of a copied heap in which no record counts.
+    /// For a copied heap in which no record counts. Durable on return.
     base::result<void> remove_copied() const;
 
 private:

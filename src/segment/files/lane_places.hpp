@@ -33,7 +33,6 @@ struct lane_shape {
     return {lane_size(slots), maximum_lanes};
 }
 
-/// A piece of the range of all lanes.
 struct lane_window {
     std::uint64_t in_range = 0;
     std::uint64_t in_file = 0;
@@ -65,8 +64,7 @@ public:
     [[nodiscard]] std::uint64_t range_in(std::span<const std::uint64_t> sizes) const noexcept;
     /// The smallest answer of range_in() that has so many bytes.
     [[nodiscard]] std::uint64_t range_of(std::uint64_t bytes) const noexcept;
-    /// The pieces of [begin, end) in the file, ascending and without a gap in the file. Both are answers of range_in(),
-    /// or 0.
+    /// The pieces of [begin, end) in the file, ascending and without a gap. Both are answers of range_in(), or 0.
     [[nodiscard]] std::vector<lane_window> windows(std::uint32_t file, std::uint64_t begin, std::uint64_t end) const;
 
 private:
@@ -78,7 +76,7 @@ private:
 /// Only for a heap that has slots.
 [[nodiscard]] lane_places places_of_lanes(const superblock_on_media& superblock, const heap_paths& paths);
 
-/// Checks LANE-28. False where the file says nothing and has no room for a lane yet: its creation was cut off.
+/// Checks LANE-28. False where the creation of the file was cut off: it has neither an identity nor room for a lane.
 /// `corrupt` where it is the file of another heap or node, or has lanes and does not say whose.
 base::result<bool> is_file_of_node(persist::file& file, const superblock_on_media& superblock, std::uint32_t node);
 /// is_file_of_node(), but `corrupt` in the place of false.
@@ -86,8 +84,7 @@ base::result<void> check_file_of_node(persist::file& file, const superblock_on_m
 /// Durable on return.
 base::result<void> mark_file_of_node(persist::file& file, const superblock_on_media& superblock, std::uint32_t node);
 
-/// Copies all lanes of several files into one, without what says whose the files are. `corrupt` as
-/// check_file_of_node().
+/// Copies all lanes of several files into one, without the identities. `corrupt` as check_file_of_node().
 base::result<void> gather_lanes(persist::storage& storage, const superblock_on_media& superblock,
                                 const lane_places& places, persist::file& to);
 

@@ -1,9 +1,8 @@
 // Who has the heap open: one writer, or any number of readers. The lock is flock() on the heap's directory and on the
 // file `lock` in it. The kernel releases both when their owner dies in any way.
 //
-// Every process that opens the heap can lock the directory, even a reader on a read-only file system. The file, which
-// may be missing, has two uses: network file systems know only locks of files between machines, and it names the last
-// writer to people.
+// A reader can lock the directory even on a read-only file system. The file, which may be missing, is for network file
+// systems, which know only locks of files between machines, and names the last writer to people.
 #pragma once
 
 #include <sys/types.h>
@@ -28,13 +27,12 @@ public:
     heap_lock& operator=(const heap_lock&) = delete;
     ~heap_lock();
 
-    /// Takes the lock at once or fails with `locked`, naming the holder (from /proc/locks). A second lock of the same
-    /// process conflicts too. Nothing is written to the file.
+    /// Takes the lock at once or fails with `locked`, naming the holder. A second lock of the same process conflicts
+    /// too. Nothing is written to the file.
     static base::result<heap_lock> acquire(persist::storage& storage, const std::string& directory,
                                            persist::access_mode mode, missing_file missing = missing_file::make);
 
-    /// Writes this process's id to the file: for people, and where /proc/locks does not show locks. Nothing depends on
-    /// it.
+    /// Writes this process's id to the file, for people. Nothing depends on it.
     void sign() const noexcept;
 
 private:

@@ -144,7 +144,7 @@ TEST_F(locks, are_signed_when_they_are_told_to) {
     EXPECT_EQ(std::filesystem::file_size(path_ + "/lock"), std::to_string(::getpid()).size());
 }
 
-/// Network file systems know locks of files alone, and other libraries of this format may, too.
+/// Network file systems know locks of files alone.
 TEST_F(locks, of_the_file_alone_count) {
     const persist::descriptor file(::open((path_ + "/lock").c_str(), O_RDWR | O_CLOEXEC));
     ASSERT_EQ(::flock(file.get(), LOCK_EX), 0);

@@ -50,7 +50,7 @@ base::result<void> check_mappings(std::uint64_t before, std::uint64_t after) {
 }
 
 base::result<void> check_mappings_in_use(std::uint64_t before, std::uint64_t after) {
-    constexpr std::uint64_t spare = 64;  // for the rest of the process
+    constexpr std::uint64_t spare = 64;
     const std::uint64_t limit = read_number(mapping_limit_path);
     const std::uint64_t segments = after - before;
     const std::uint64_t added = 2 * segments + 1;

@@ -187,7 +187,7 @@ failure not_ours(const heap_paths& paths, std::uint64_t node, std::string found)
                    0};
 }
 
-/// Whether make_node_directories() gives such names: "-", a uuid, "." and the node.
+/// Such names are "-", a uuid, "." and the node.
 bool has_name_of_node(std::string_view place, std::uint64_t node) {
     constexpr std::string_view form = "-00000000-0000-0000-0000-000000000000";
     const std::string end = fmt::format(".{}", node);
@@ -200,7 +200,6 @@ bool has_name_of_node(std::string_view place, std::uint64_t node) {
     });
 }
 
-/// None where it does not exist.
 result<std::vector<std::string>> names_in_node(persist::storage& storage, const heap_paths& paths, std::uint64_t node) {
     auto listed = storage.list(paths.node(node));
     if (!listed && listed.error().os_error == ENOENT) {
@@ -352,7 +351,7 @@ result<void> hold_nodes(heap_hold& hold, const heap_paths& paths, access_mode mo
             }
             return std::move(held).error();
         }
-        // The marker is read in the held directory, which is the one that will be used.
+        // Read in the held directory, which is the one that will be used.
         if (read_marker(**held, paths.node_marker(node))) {
             HF_TRY_ASSIGN(heap_lock lock,
                           heap_lock::acquire(**held, paths.node(node), mode, heap_lock::missing_file::do_without));

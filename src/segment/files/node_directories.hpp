@@ -39,16 +39,16 @@ base::result<void> make_node_directories(persist::storage& storage, const heap_p
 base::result<void> check_node_directories(persist::storage& storage, const heap_paths& paths,
                                           const superblock_on_media& superblock);
 
-/// Holds and locks those directories of nodes that exist and have a marker. check_node_directories() finds what else
-/// may be wrong with them.
+/// Takes those directories of nodes that exist and have a marker. check_node_directories() finds what else may be
+/// wrong.
 base::result<void> hold_nodes(heap_hold& hold, const heap_paths& paths, persist::access_mode mode);
 
 /// Fails where remove_node_directories() would remove anything that is not the heap's, or could not remove everything.
-/// Without a superblock, nobody knows the heap's uuid: then what a crash left of a creation or a removal may go.
+/// Without a superblock, nobody knows the heap's uuid: then the remains of a creation or a removal may go.
 base::result<void> examine_node_directories(persist::storage& storage, const heap_paths& paths,
                                             const superblock_on_media* superblock);
-/// Removes the directories of the nodes and their names, after examining them once more. Durable, except for the
-/// removal of their names from the heap's own directory.
+/// Examines the directories once more first. Durable, except for the removal of their names from the heap's own
+/// directory.
 base::result<void> remove_node_directories(persist::storage& storage, const heap_paths& paths,
                                            const superblock_on_media* superblock);
 

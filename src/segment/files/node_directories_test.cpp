@@ -315,7 +315,7 @@ TEST_F(node_directories, PlacesThatAreNoneAreRefusedBeforeAnythingIsMade) {
 }
 
 TEST_F(node_directories, WhatACreationLeftIsRemovedByTheNext) {
-    // As after a kill: the heap has no superblock yet, its directories have segments.
+    // As after a kill: without a superblock.
     make_and_close(3);
     fs::rename(heap() + "/superblock", heap() + "/superblock.new");
     const std::string old = directory_in("a");

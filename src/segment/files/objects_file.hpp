@@ -44,7 +44,6 @@ public:
     base::result<void> forget_sums() const;
     base::result<void> sync() const;
 
-    // For heap_mapping.
     base::result<void> show_to_child(bool shown) const;
     base::result<void> copy_for_child();
 

@@ -56,7 +56,7 @@ bool is_one_mapping(std::byte* from, std::uint64_t bytes) noexcept {
     }
     return errno == ENOMEM;
 }
-/// How much of the range, from its begin on, is of one mapping. Whole pages.
+/// In bytes from the begin of the range on: whole pages.
 std::uint64_t run_of_one_mapping(std::byte* from, std::uint64_t bytes) noexcept {
     if (is_one_mapping(from, bytes)) {
         return bytes;

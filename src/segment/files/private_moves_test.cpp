@@ -111,7 +111,7 @@ TEST_F(private_moves, of_locked_pages_are_copies) {
     EXPECT_TRUE(holds(at(0), expected));
 }
 
-/// The process has half of the mappings that it may have; they are looked at once in 256 moves.
+/// Mappings of the process are looked at once in 256 moves.
 TEST_F(private_moves, of_a_process_with_many_mappings_are_copies) {
     const std::uint64_t wanted = 2 * most_mapped_ranges();
     base::child_process child([&] {
@@ -132,7 +132,6 @@ TEST_F(private_moves, of_a_process_with_many_mappings_are_copies) {
     ASSERT_TRUE(child.wait().succeeded());
 }
 
-/// Blocks move about, over what others have left, and grow behind it.
 TEST_F(private_moves, may_follow_each_other) {
     constexpr std::uint64_t half = 32;
     std::mt19937_64 random(11);

@@ -22,8 +22,8 @@ void drop_or_store(std::byte* from, std::uint64_t bytes) noexcept {
     }
 }
 
-/// Stores zeros where there is memory already, which is faster than to drop it and to take it again. Other pages may be
-/// in swap, so they are dropped. Should the kernel swap or drop a page after its answer, the zeros are as right.
+/// Zeros where there is memory already, which is faster than to drop it and to take it again. Other pages may be in
+/// swap, so they are dropped. Should the kernel swap or drop a page after its answer, the zeros are as right.
 void zero_asking(std::byte* from, std::uint64_t bytes) noexcept {
     std::array<unsigned char, 1024> in_memory{};
     while (bytes != 0) {

@@ -6,11 +6,11 @@
 
 namespace holdfast::segment {
 
-/// Below this a block is zeroed by stores: to ask the kernel about its pages would take longer.
+/// Below this, to ask the kernel about pages takes longer than stores.
 inline constexpr std::uint64_t least_asked_about = 2 * 1024 * 1024;
 /// Below this one page answers for the others, because an answer for each takes as long as a tenth of the stores.
 inline constexpr std::uint64_t least_asked_wholly = 8 * 1024 * 1024;
-/// From this size on pages are dropped without a question; glibc returns blocks from this size on.
+/// From here on pages are dropped without a question; glibc returns blocks from this size on.
 inline constexpr std::uint64_t least_dropped = 32 * 1024 * 1024;
 
 /// Makes all bytes read as zero. The range lies in memory that map_zeroed() or replace_by_copy() mapped, and no other

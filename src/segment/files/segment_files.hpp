@@ -48,17 +48,15 @@ public:
     /// Removes the content beyond the end in the last segment; durably in durability `commit`, where new space that a
     /// commit does not write must read as zero before and after that commit.
     base::result<void> clear_beyond(base::pages end);
-    /// Removes the file of a segment beyond the frontier. Best effort.
+    /// The segment lies beyond the frontier. Best effort.
     void remove(std::uint64_t index);
-    /// Removes what a crashed writer left beyond the last commit: segment files, and content past the frontier
-    /// (clear_beyond()).
+    /// Removes what a crashed writer left beyond the last commit, as clear_beyond() does.
     base::result<void> remove_leftovers(base::pages frontier, bool recovered) const;
-    /// Makes void, durably, all sums of pages in the first `count` segments, which changed without them.
+    /// Makes void, durably, all sums of pages in the first `count` segments.
     base::result<void> forget_sums(std::uint64_t count) const;
-    /// Makes the contents of the first `count` segments durable.
     base::result<void> sync(std::uint64_t count) const;
 
-    // The names of new files: a growth and a sync of the heap may come to them at once.
+    // The names of new files: a growth and a sync may come to them at once.
     /// Files were created since the last commit or sync_new_names().
     [[nodiscard]] bool names_changed() const noexcept HF_EXCLUDES(names_mutex_) {
         const base::scoped_lock lock(names_mutex_);
@@ -68,7 +66,7 @@ public:
         const base::scoped_lock lock(names_mutex_);
         names_changed_ = changed;
     }
-    /// Makes the names of new files durable. Waits for a thread that does so.
+    /// Waits for a thread that does so.
     base::result<void> sync_new_names() HF_EXCLUDES(names_mutex_);
 
 private:

@@ -22,7 +22,7 @@ inline constexpr std::uint64_t default_segment_size = 256 * base::mebibyte;
 inline constexpr std::uint64_t region_size = 2 * base::mebibyte;
 inline constexpr std::uint64_t region_pages = region_size / base::page_size;
 inline constexpr std::uint64_t maximum_reservation = std::uint64_t{1} << 46;
-/// Addresses, in bytes.
+/// Bytes of addresses.
 inline constexpr std::uint64_t objects_area_size = base::under_qemu ? 64 * base::mebibyte : 4 * base::gibibyte;
 
 inline constexpr std::uint64_t slab_header_size = 64;
@@ -33,7 +33,6 @@ inline constexpr std::uint64_t checksum_entry_size = 4;
 /// The last entry of a checksum page is the page's own checksum.
 inline constexpr std::uint64_t checksums_per_page = base::page_size / checksum_entry_size - 1;
 
-/// All sizes and positions that follow from the segment size.
 struct geometry {
     std::uint64_t segment_size = default_segment_size;
 

@@ -9,7 +9,7 @@
 
 namespace holdfast::segment {
 
-inline constexpr std::uint64_t lanes_at = base::page_size;  ///< of the first lane in a file
+inline constexpr std::uint64_t lanes_at = base::page_size;  ///< offset of the first lane in a file
 inline constexpr std::uint64_t lane_header_size = base::page_size;
 inline constexpr std::uint64_t lane_slot_size = 64;
 inline constexpr std::uint64_t maximum_lanes = 1024;
@@ -21,7 +21,7 @@ inline constexpr std::uint64_t maximum_lanes = 1024;
     return lanes_at + lanes * lane_size(slots);
 }
 
-/// In the first page of a file that holds the lanes of one node: whose it is.
+/// In the first page of a file that holds the lanes of one node.
 struct lanes_identity_on_media {
     char magic[8];
     std::uint8_t uuid[16];      ///< of the heap

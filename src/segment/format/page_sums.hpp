@@ -17,7 +17,6 @@ namespace holdfast::segment {
 
 inline constexpr std::uint64_t objects_group_pages = base::page_size / sizeof(std::uint64_t);
 
-/// Which checksum page has the sum of a page in a segment file, and in which entry.
 struct sum_place {
     std::uint64_t checksum_page = 0;
     std::uint64_t entry = 0;
@@ -26,7 +25,7 @@ struct sum_place {
     return {file_page / checksums_per_page, file_page % checksums_per_page};
 }
 
-/// Over the entries of a checksum page but the last.
+/// A checksum page's own sum, over all entries but the last.
 [[nodiscard]] inline std::uint32_t own_sum(std::span<const std::uint32_t> checksum_page) noexcept {
     return base::page_checksum(std::as_bytes(checksum_page.first(checksums_per_page)));
 }
@@ -37,7 +36,7 @@ struct sum_place {
 }
 /// Never 0, so that 0 can say "never written".
 [[nodiscard]] constexpr std::uint64_t nonzero_sum(std::uint64_t sum) noexcept { return sum == 0 ? 1 : sum; }
-/// Of the first page of a group of the objects file.
+/// The first page of a group of the objects file has its own sum as entry 0.
 [[nodiscard]] inline std::uint64_t own_group_sum(std::span<const std::uint64_t> group_page) noexcept {
     return nonzero_sum(base::checksum64(std::as_bytes(group_page.subspan(1))));
 }

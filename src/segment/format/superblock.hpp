@@ -12,7 +12,6 @@
 
 namespace holdfast::segment {
 
-/// Magic, version and size; the rest zeros.
 [[nodiscard]] superblock_on_media blank_superblock() noexcept;
 
 void seal(superblock_on_media& block) noexcept;
@@ -32,14 +31,13 @@ struct superblock_copies_read {
     /// The copy has another format version and a good checksum: its version is no damage.
     std::array<bool, superblock_copies> other_version{};
 
-    /// The good copy with the highest sequence; null where both are bad.
+    /// By its sequence; null where both are bad.
     [[nodiscard]] const superblock_on_media* newest() const noexcept;
 };
 base::result<superblock_copies_read> read_superblocks(persist::file& file);
 /// Fails where the file belongs to another heap: somebody has exchanged files of an open heap. Comes before a write.
 base::result<void> check_uuid(const std::uint8_t (&found)[16], const superblock_on_media& ours,
                               const std::string& path);
-/// check_uuid() for the good copies in the superblock's file.
 base::result<void> check_own(const superblock_copies_read& there, const superblock_on_media& ours,
                              const std::string& path);
 

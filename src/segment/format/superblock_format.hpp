@@ -1,5 +1,5 @@
 // The superblock on media (docs/format.md, section "superblock"). Little endian. The file `superblock` holds two
-// copies, at byte 0 and at byte 4096, which a commit writes together; one good copy suffices.
+// copies, at bytes 0 and 4096, which a commit writes together; one good copy suffices.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,7 @@ inline constexpr std::uint32_t flag_lanes_by_node = 1U << 5U;
 inline constexpr std::uint32_t known_flags =
     flag_same_address | flag_lanes | flag_stale_sums | flag_tracing | flag_separate_lines | flag_lanes_by_node;
 
-/// A clock on media is at most this. The open heap's clock continues from it and has as much room again, more than a
-/// lifetime.
+/// The open heap's clock continues from at most this, and has as much room again, more than a lifetime.
 inline constexpr std::uint64_t largest_clock = std::uint64_t{1} << 63U;
 
 inline constexpr std::uint32_t maximum_nodes = 64;

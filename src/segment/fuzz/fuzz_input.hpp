@@ -3,8 +3,7 @@
 // An input is 2 bytes of control bits, then edits of 16 bytes, applied one after the other; all little endian:
 //   u8 place, u8 width (bits 0..1: 1, 2, 4 or 8 bytes), operation (bits 2..3) and seek (bit 4), u8 which (copy, segment
 //   or file), u8 unused, u32 offset (modulo the size of the place), u64 value.
-// Then the checksums that the control bits name are repaired, so that the damage gets past them. Such inputs stay
-// useful when the heap that they are applied to changes.
+// Then the checksums that the control bits name are repaired, so that the damage gets past them.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +53,7 @@ inline void expect_telling(const base::failure& what) {
     }
 }
 
-/// Whether a writer may refuse what a reader accepts: a file of another heap that it would not even read.
+/// A writer refuses a file of another heap that a reader would not even read.
 inline bool is_not_ours_to_write(const base::failure& what) { return what.field == "uuid"; }
 
 enum class fuzz_place : std::uint8_t {
@@ -64,7 +63,7 @@ enum class fuzz_place : std::uint8_t {
     journal_superblock,
     journal_table,
     journal,
-    slab_headers,  ///< which: segment, also of the next three
+    slab_headers,  ///< which: segment, also of the next four
     page_entries,
     bitmaps,
     checksums,
@@ -143,7 +142,7 @@ struct fuzz_input {
     }
 };
 
-/// Changes an input by whole edits, with numbers that mean something on media.
+/// Changes whole edits, with numbers that mean something on media.
 class fuzz_mutator {
 public:
     explicit fuzz_mutator(unsigned seed) : random_(seed) {}
@@ -219,7 +218,6 @@ private:
 
     std::uint8_t byte() { return static_cast<std::uint8_t>(random_()); }
 
-    /// Most of what matters stands near the begin.
     void set_offset(record& one) {
         const auto offset = static_cast<std::uint32_t>(below(2) == 0 ? 4 * below(128) : random_());
         std::memcpy(one.data() + 4, &offset, sizeof offset);
@@ -245,7 +243,7 @@ private:
 
 }  // namespace holdfast::segment
 
-// A fuzzer is one file, so these are defined once; libFuzzer finds them by name.
+// A fuzzer is one file, so these are defined once.
 extern "C" [[gnu::used]] inline std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                                     std::size_t room, unsigned seed) {
     return holdfast::segment::fuzz_mutator(seed).mutate(data, size, room);

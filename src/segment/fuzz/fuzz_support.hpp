@@ -1,5 +1,5 @@
-// For the fuzzers: the media of a heap in memory, to which the edits of an input are applied, and whose checksums are
-// then repaired. Edits of pages that the journal carries go to the journal.
+// For the fuzzers: the media of a heap in memory, to which the edits of an input are applied. Edits of pages that the
+// journal carries go to the journal.
 #pragma once
 
 #include <unistd.h>
@@ -42,7 +42,6 @@ public:
     static constexpr std::uint64_t superblock_id = objects_file_id + 1;
     static constexpr std::uint64_t journal_id = objects_file_id + 2;
 
-    /// Loads a heap from a directory of this machine.
     explicit fuzz_media(const std::string& path) {
         const auto image = must(simulator::storage_image::load(path, directory));
         for (const auto& [name, id] : *image.names) {
@@ -84,7 +83,6 @@ public:
 
     [[nodiscard]] content& file(const std::string& name) { return files_.at(name); }
     [[nodiscard]] bool has(const std::string& name) const { return files_.contains(name); }
-    /// Changed pages of a segment or objects file.
     [[nodiscard]] std::set<std::uint64_t> touched(std::uint64_t id) const {
         std::set<std::uint64_t> pages;
         for (auto at = touched_.lower_bound({id, 0}); at != touched_.end() && at->first == id; ++at) {
@@ -165,7 +163,6 @@ private:
         return id == superblock_id ? "superblock" : id == journal_id ? "journal" : heap_paths({}).file(id).substr(1);
     }
 
-    /// Where a page's content is taken from.
     [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> truth_of(std::uint64_t id, std::uint64_t offset) const {
         const auto carried = in_journal_.find({id, offset / base::page_size});
         return carried == in_journal_.end()
@@ -183,7 +180,7 @@ private:
         files_.at(name_of(id)).write(offset, bytes);
     }
 
-    /// By the first copy of the superblock, as long as its files have a size to work with.
+    /// As long as its files have a size to work with.
     [[nodiscard]] geometry shape() const {
         const geometry said = geometry_of(read<superblock_on_media>(superblock_id, 0));
         return said.valid() && said.segment_size <= largest_file ? said : geometry{minimum_segment_size};
@@ -415,7 +412,7 @@ private:
     }
 
     std::map<std::string, content> files_;
-    std::map<place, std::uint64_t> in_journal_;  ///< place in the journal of pages that it carries, in pages
+    std::map<place, std::uint64_t> in_journal_;  ///< places of pages in the journal
     std::set<place> touched_;
 };
 

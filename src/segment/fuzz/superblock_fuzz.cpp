@@ -10,7 +10,7 @@ namespace {
 using namespace holdfast;           // NOLINT(google-build-using-namespace): a program of one file
 using namespace holdfast::segment;  // NOLINT(google-build-using-namespace)
 
-/// The table of docs/format.md, written a second time: of the code under test only the checksum is used.
+/// The table of docs/format.md, written a second time.
 bool is_valid(const superblock_on_media& block) {
     superblock_on_media sealed = block;
     seal(sealed);
