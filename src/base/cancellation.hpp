@@ -1,5 +1,5 @@
-// Calls that write or sync are points at which another thread may cancel the caller (pthread_cancel). In the middle of
-// an operation that would leave a lock held, or end the process.
+// Calls that write or sync are points at which another thread may cancel the caller (pthread_cancel). Inside an
+// operation, a cancellation would leave a lock held, or end the process.
 #pragma once
 
 #include <pthread.h>

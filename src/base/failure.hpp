@@ -19,13 +19,13 @@ enum class failure_code : std::uint32_t {
     already_exists,           ///< create, where something exists
     not_found,                ///< open, where nothing exists; an unknown name
     locked,                   ///< another process (or this one) has the heap open
-    read_only,                ///< heap or file system
+    read_only,                ///< the heap or the file system is read-only
     permission,               ///< the file system refused access
     no_space,                 ///< the file system, a quota or the heap's own capacity is full
     address_taken,            ///< the heap's address range is occupied
     io,                       ///< a system call failed in another way
     type_mismatch,            ///< an object has another type or size
-    name_exists,              ///< of an object
+    name_exists,              ///< an object has the name already
     promise_unavailable,      ///< the storage cannot keep the durability asked for
     wrong_process,            ///< a child of fork used its parent's heap
     concurrent_modification,  ///< memory changed while commit() ran

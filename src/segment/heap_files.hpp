@@ -96,7 +96,7 @@ public:
     /// New bytes read as zero.
     base::result<void> grow_objects(std::uint64_t bytes) { return objects_.grow(bytes); }
 
-    /// All other threads must stand still. After a failed sync it answers `poisoned`.
+    /// Makes the mapped state durable. All other threads must stand still. After a failed sync it answers `poisoned`.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going = {}) {
         return commits_.commit(free, going, [](std::uint64_t, std::uint64_t) { return base::result<void>(); });
     }

@@ -121,7 +121,8 @@ public:
     /// Whether free pages may be given back while the heap is in use. In durability `commit` the last commit may still
     /// need them.
     [[nodiscard]] virtual bool gives_back_at_once() const noexcept = 0;
-    /// How many free pages may keep their space for a while, once a huge extent (extent::huge_length) was freed.
+    /// How many free pages in all may keep their space for a while, huge extents (extent::huge_length) included. 0:
+    /// those give it back at once.
     [[nodiscard]] virtual base::pages may_linger() const noexcept { return {}; }
     /// Turns free pages into a hole, which reads as zero. A store before take_back() would be a SIGBUS on a full disk.
     /// Thread-safe for disjoint ranges.
@@ -130,8 +131,8 @@ public:
     /// ranges.
     virtual base::result<void> take_back(base::pages start, base::pages length) = 0;
     /// Makes the heap end at page `to`, a multiple of unit() below the frontier, durably, and removes the segments
-    /// beyond. Nothing beyond may be in use, or be what a recovery reads refers to. Only where gives_back_at_once().
-    /// Serialised with grow() by the caller. On failure frontier() is either `to` or the old end.
+    /// beyond. No page beyond may be in use, nor may anything that a recovery reads refer to one. Only where
+    /// gives_back_at_once(). Serialised with grow() by the caller. On failure frontier() is either `to` or the old end.
     virtual base::result<void> shrink(base::pages to) = 0;
 };
 

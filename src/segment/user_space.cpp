@@ -21,7 +21,7 @@ using base::pages;
 /// The most that a growth adds ahead of need. In memory, to reserve the tables takes longer.
 constexpr std::uint64_t most_ahead_pages = 128 * base::mebibyte / page_size;
 constexpr std::uint64_t most_ahead_in_memory = 32 * base::mebibyte / page_size;
-/// Where a growth adds so many pages, it reserves these; take_back() reserves the others when they are handed out.
+/// A growth that adds more pages reserves these; take_back() reserves the others when they are handed out.
 constexpr std::uint64_t reserved_at_once = base::mebibyte / page_size;
 /// On a file system in memory, where a page takes 1 to 4 us: for growths, and the most for take_back().
 constexpr std::uint64_t reserved_in_memory = base::mebibyte / 4 / page_size;

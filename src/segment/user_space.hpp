@@ -61,8 +61,8 @@ public:
     /// For commits: pages to reserve (heap_location::reserves_at_commit()).
     [[nodiscard]] std::vector<page_run> promised() const;
     void forget_promised() noexcept { promised_.clear(); }
-    /// Punches the holes of a durable commit, and returns how many pages went. Best effort: other pages are free all
-    /// the same.
+    /// Punches the holes of a durable commit, and returns the number of pages given back. Best effort: pages that keep
+    /// their space are free all the same.
     std::uint64_t punch(const free_runs& holes) noexcept;
     /// Comes after the superblock says that the heap ends at `to`. Best effort: the next open removes what stays
     /// behind.

@@ -37,12 +37,13 @@ public:
     [[nodiscard]] bool is_on_media() const noexcept { return on_media_; }
     void set_on_media() noexcept { on_media_ = true; }
 
-    /// Without a write.
+    /// Changes now() without a write.
     void set(const superblock_on_media& said) noexcept;
     /// `crashed`: the heap was not closed.
     void set_recovered(const superblock_on_media& found, bool crashed) noexcept;
     [[nodiscard]] bool recovered() const noexcept { return recovered_; }
 
+    /// Every later write says this frontier.
     void set_frontier(base::pages frontier) noexcept;
     void set_base_address(const std::byte* address) noexcept;
 

@@ -41,6 +41,7 @@ struct journal_state {
 /// failure recovery sees nothing of the commit. May throw std::bad_alloc.
 base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock,
                                  std::span<const page_run> runs, std::span<const std::uint64_t> sums);
+/// Reads page `index` of `pages` that write_journal() has written.
 base::result<void> read_written_page(persist::file& file, std::size_t pages, std::size_t index,
                                      std::span<std::byte> page);
 

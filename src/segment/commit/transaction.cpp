@@ -166,7 +166,7 @@ base::result<void> write_home(persist::storage& storage, const heap_paths& paths
 base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                    transaction_report& report) {
     report.stage = commit_stage::unchanged;
-    // The directory may hold another heap's files since the heap was opened.
+    // Somebody may have put another heap's files into the directory meanwhile.
     HF_TRY_ASSIGN(auto superblock, storage.open(paths.superblock(), persist::access_mode::read_write));
     HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*superblock));
     HF_TRY(check_own(there, plan.superblock, superblock->path()));

@@ -1,5 +1,5 @@
-// One commit, from pages in memory to a new state on media: the order of writes and syncs that makes it atomic. Without
-// mappings, so that the crash simulator can run it whole.
+// One commit, from pages in memory to a new state on media: the order of writes and syncs that makes it atomic. It uses
+// no mappings, so that the crash simulator can run it whole.
 //
 //     1  fresh pages home, sync           nothing of the old state is there (JRN-5), so they need no journal
 //     2  journal: superblock + changed pages, sync      <- the commit point

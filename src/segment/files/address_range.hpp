@@ -20,7 +20,7 @@ public:
     address_range& operator=(const address_range&) = delete;
     ~address_range();
 
-    /// Such that begin + `aligned_at` is a multiple of `alignment` (a power of two).
+    /// Reserves `bytes` such that begin + `aligned_at` is a multiple of `alignment` (a power of two).
     static base::result<address_range> anywhere(std::uint64_t bytes, std::uint64_t aligned_at, std::uint64_t alignment);
     /// Fails with address_taken, naming the occupant.
     static base::result<address_range> exactly(std::byte* begin, std::uint64_t bytes);

@@ -305,8 +305,8 @@ base::result<void> remove_held(persist::storage& outer, const heap_paths& paths,
         HF_TRY(hold_nodes(hold, paths, access_mode::read_write));
     }
     persist::storage& storage = *hold.storage;
-    // superblock.new goes last, and the name is durable before any removal. What a crash leaves is no heap, and the
-    // next create or remove takes it away.
+    // The superblock is renamed to superblock.new, durably, before any removal, and goes last. What a crash leaves is
+    // no heap, and the next create or remove takes it away.
     if (std::ranges::find(names, "superblock") != names.end()) {
         HF_TRY(storage.rename(paths.superblock(), paths.unfinished_superblock(), "remove.superblock"));
         HF_TRY(storage.sync_directory(paths.directory(), "remove.directory.sync"));

@@ -96,7 +96,7 @@ public:
         return domain_ == persist::domain_kind::page_cache || domain_ == persist::domain_kind::emulated;
     }
     [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
-    /// In every file system of segments, beyond what is needed.
+    /// Whether every file system of segments has `wanted` pages beyond what is needed.
     [[nodiscard]] bool has_room(base::pages wanted) const noexcept;
     /// Whether a file system of the heap has less left than `free` pages and 64 MiB.
     [[nodiscard]] bool is_space_short(base::pages free) const;

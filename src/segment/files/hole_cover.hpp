@@ -27,7 +27,8 @@ public:
 
     void require() noexcept { required_ = true; }
     [[nodiscard]] bool is_required() const noexcept { return required_; }
-    /// `limit` where there are too many holes. Does nothing unless it is_required() and reading takes space.
+    /// Covers the holes in the windows; `limit` where there are too many. Does nothing unless it is_required() and
+    /// reading takes space.
     base::result<void> cover(persist::file& file, std::span<const mapped_window> windows);
 
 private:

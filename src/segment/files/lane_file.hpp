@@ -45,7 +45,7 @@ public:
     [[nodiscard]] std::uint32_t files() const noexcept { return places_ ? places_->files() : 1; }
     [[nodiscard]] std::string path() const { return places_ ? places_->path(0) : location_.paths().lanes(); }
 
-    /// Where the files are open.
+    /// Makes the files durable, where they are open.
     base::result<void> sync(persist::site where) const;
     /// For a copied heap in which no record counts. Durable on return.
     base::result<void> remove_copied() const;

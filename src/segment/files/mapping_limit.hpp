@@ -7,7 +7,7 @@
 
 namespace holdfast::segment {
 
-/// Of ranges with mappings of their own in one heap.
+/// The most ranges with mappings of their own that a heap should have.
 [[nodiscard]] std::uint64_t most_mapped_ranges();
 
 /// Whether this process has half of the mappings or more that it may have. May throw std::bad_alloc.

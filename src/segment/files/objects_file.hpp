@@ -33,7 +33,7 @@ public:
     [[nodiscard]] std::uint64_t adopted_size() const noexcept { return adopted_size_; }
 
     base::result<void> map_committed();
-    /// By at least `bytes`; new bytes read as zero.
+    /// Grows by at least `bytes`; new bytes read as zero.
     base::result<void> grow(std::uint64_t bytes);
     /// A commit has made size() durable: map_adopted() maps the file in the place of memory.
     void commit_size() noexcept { committed_size_ = size_; }
