@@ -1,6 +1,5 @@
-// Assertions are for bugs of Holdfast only. Input, media and the environment are checked by results (result.hpp).
-// Assertions are on where HOLDFAST_CHECKED is 1 (presets dev, asan, tsan, fuzz, crash). Elsewhere they cost nothing, so
-// none aborts a user's process.
+// Assertions are for bugs of Holdfast only; input, media and the environment are checked by results (result.hpp). They
+// are on where HOLDFAST_CHECKED is 1 (presets dev, asan, tsan, fuzz, crash). Elsewhere none aborts a user's process.
 #pragma once
 
 #if !defined(HOLDFAST_CHECKED)
@@ -9,7 +8,7 @@
 
 namespace holdfast::base {
 
-/// Prints the broken assertion to standard error and aborts. For HF_ASSERT alone.
+/// For HF_ASSERT alone.
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line) noexcept;
 
 }  // namespace holdfast::base

@@ -1,4 +1,4 @@
-// Arithmetic that reports overflow. Use it for every number that comes from a caller or from media.
+// Arithmetic that reports overflow, for every number that comes from a caller or from media.
 #pragma once
 
 #include <cstdint>
@@ -6,26 +6,26 @@
 
 namespace holdfast::base {
 
-/// a + b, or nothing where it does not fit 64 bits.
+/// Nothing where the sum does not fit 64 bits.
 [[nodiscard]] constexpr std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b) noexcept {
     std::uint64_t sum = 0;
     return __builtin_add_overflow(a, b, &sum) ? std::nullopt : std::optional{sum};
 }
 
-/// a * b, or nothing where it does not fit 64 bits.
+/// Nothing where the product does not fit 64 bits.
 [[nodiscard]] constexpr std::optional<std::uint64_t> checked_multiply(std::uint64_t a, std::uint64_t b) noexcept {
     std::uint64_t product = 0;
     return __builtin_mul_overflow(a, b, &product) ? std::nullopt : std::optional{product};
 }
 
-/// value rounded up to a multiple of alignment (a power of two), or nothing where that does not fit 64 bits.
+/// Rounds up to a multiple of a power of two; nothing where that does not fit 64 bits.
 [[nodiscard]] constexpr std::optional<std::uint64_t> checked_align_up(std::uint64_t value,
                                                                       std::uint64_t alignment) noexcept {
     const auto sum = checked_add(value, alignment - 1);
     return sum ? std::optional{*sum & ~(alignment - 1)} : std::nullopt;
 }
 
-/// value rounded up to a multiple of alignment (a power of two). The result must fit 64 bits.
+/// Rounds up to a multiple of a power of two. The result must fit 64 bits.
 [[nodiscard]] constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) noexcept {
     return (value + alignment - 1) & ~(alignment - 1);
 }
@@ -42,7 +42,7 @@ namespace holdfast::base {
     return value != 0 && (value & (value - 1)) == 0;  // std::has_single_bit may call a function that counts bits
 }
 
-/// ceil(a / b) for b > 0.
+/// For b > 0.
 [[nodiscard]] constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) noexcept {
     return a / b + (a % b != 0 ? 1 : 0);
 }

@@ -12,7 +12,7 @@ std::uint64_t checksum64_by_avx2(const void* bytes, std::size_t size, std::uint6
 
 namespace {
 
-/// May be used before it is initialised: it is false then, and the checksum is the same.
+/// Before it is initialised it is false, and the checksum is the same.
 const bool has_avx2 = [] {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") != 0;

@@ -9,10 +9,10 @@ namespace holdfast::base {
 
 [[nodiscard]] std::uint64_t checksum64(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept;
 
-/// The checksum of a page as the table of page sums stores it. Never 0, because 0 means "never written" there.
+/// Never 0, which means "never written" in the table of page sums.
 [[nodiscard]] std::uint32_t page_checksum(std::span<const std::byte> page) noexcept;
 
-/// A checksum over parts that arrive one after the other; equal to checksum64 of their concatenation.
+/// checksum64() of parts that arrive one after the other.
 class running_checksum {
 public:
     /// Throws std::bad_alloc.

@@ -26,8 +26,8 @@ std::vector<std::byte> pattern(std::size_t size) {
     return bytes;
 }
 
-// These values are on media: a change of them makes every heap unreadable. The first is the value that the
-// specification of XXH3 gives for the empty input.
+// These values are on media: a change of them makes every heap unreadable. The first is that of the specification of
+// XXH3 for the empty input.
 TEST(checksum64, is_xxh3_and_stays_so) {
     EXPECT_EQ(checksum64({}), 0x2D06'8005'38D3'94C2U);
     EXPECT_EQ(checksum64(bytes_of("holdfast")), 0x4DDF'46EB'D3AD'850BU);

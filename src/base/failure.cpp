@@ -83,7 +83,6 @@ failure_code code_of_errno(int os_error) noexcept {
     }
 }
 
-/// What the operation needs to succeed.
 std::string_view expected_by(failure_code code) noexcept {
     switch (code) {
         case failure_code::no_space: return "free space";

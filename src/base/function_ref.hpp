@@ -1,4 +1,4 @@
-// function_ref: a parameter type for any callable, which neither owns nor allocates.
+// A parameter type for any callable, which neither owns nor allocates.
 #pragma once
 
 #include <concepts>
@@ -11,7 +11,7 @@ namespace holdfast::base {
 template <class Signature>
 class function_ref;
 
-/// Refers to a callable of the given signature; valid as long as that callable lives.
+/// Valid as long as the callable lives.
 template <class Result, class... Arguments>
 class function_ref<Result(Arguments...)> {
 public:

@@ -1,4 +1,4 @@
-// Processes that tests start, how they end, and memory that outlives them.
+// Processes that tests start, and memory that outlives them.
 #pragma once
 
 #include <poll.h>
@@ -26,15 +26,14 @@
 
 namespace holdfast::base {
 
-/// How a process ended.
 class process_end {
 public:
-    /// `status` as waitpid() gives it.
+    /// From waitpid().
     constexpr explicit process_end(int status) noexcept : status_(status) {}
 
-    /// The exit status; -1 where a signal ended the process.
+    /// -1 where a signal ended the process.
     [[nodiscard]] int exit_status() const noexcept { return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1; }
-    /// The signal that ended the process; 0 where it exited.
+    /// 0 where the process exited.
     [[nodiscard]] int signal() const noexcept { return WIFSIGNALED(status_) ? WTERMSIG(status_) : 0; }
     [[nodiscard]] bool succeeded() const noexcept { return exit_status() == 0; }
     [[nodiscard]] bool was_killed() const noexcept { return signal() == SIGKILL; }
@@ -49,12 +48,12 @@ private:
     int status_;
 };
 
-/// A process that works beside this one, and ends with this object at the latest.
+/// Ends with this object at the latest.
 class child_process {
 public:
-    /// Forks. The child runs `work` and exits with its result, an int or a bool that is true for success. Where `work`
-    /// returns nothing, it exits with 1 if an assertion of GoogleTest failed in it, else 0. An exception is printed and
-    /// ends it with status 3. Throws std::system_error if the process cannot be started.
+    /// The child runs `work` and exits with its result, an int or a bool that is true for success. Where `work` returns
+    /// nothing, it exits with 1 if an assertion of GoogleTest failed in it, else 0. An exception is printed and ends it
+    /// with status 3. Throws std::system_error if the process cannot be started.
     template <std::invocable Work>
     explicit child_process(Work&& work) {  // NOLINT(bugprone-forwarding-reference-overload): none is invocable
         std::fflush(nullptr);
@@ -76,7 +75,7 @@ public:
     }
 
     [[nodiscard]] pid_t id() const noexcept { return id_; }
-    /// Waits at most this long. True if the child has ended.
+    /// True if the child has ended.
     [[nodiscard]] bool ends_within(std::uint64_t nanoseconds) const {
         constexpr std::uint64_t second = 1'000'000'000;
         const timespec limit{static_cast<time_t>(nanoseconds / second), static_cast<long>(nanoseconds % second)};
@@ -132,18 +131,17 @@ private:
     }
 
     pid_t id_ = -1;
-    int end_ = -1;  ///< a descriptor that becomes readable at the end
+    int end_ = -1;  ///< becomes readable at the end
     bool ended_ = false;
     int status_ = -1;
 };
 
-/// Runs `work` in a process of its own, as child_process does, and waits for its end.
 template <class Work>
 [[nodiscard]] process_end run_in_child(Work&& work) {
     return child_process(work).wait();
 }
 
-/// Whether `work` succeeds in a process of its own; prints how it ended where it does not.
+/// Prints how the process ended where `work` does not succeed in it.
 template <class Work>
 [[nodiscard]] bool succeeds_in_child(Work&& work) {
     const process_end end = run_in_child(work);
@@ -153,7 +151,7 @@ template <class Work>
     return end.succeeded();
 }
 
-/// A T in memory shared with children. It starts as zero bytes, which must be a valid T.
+/// In memory shared with children. It starts as zero bytes, which must be a valid T.
 template <class T>
 class shared_memory {
 public:

@@ -1,4 +1,4 @@
-// result<T>: a value or a failure, which must not be ignored. C++20 has no std::expected.
+// A value or a failure, which must not be ignored. C++20 has no std::expected.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace holdfast::base {
 
-/// A value of type T, or the failure instead of it. Thread safety: as std::variant.
+/// Thread safety: as std::variant.
 template <class T>
 class [[nodiscard]] result {
 public:
@@ -19,7 +19,7 @@ public:
     [[nodiscard]] bool ok() const noexcept { return content_.index() == 0; }
     explicit operator bool() const noexcept { return ok(); }
 
-    /// The value. Precondition: ok().
+    /// Precondition: ok().
     [[nodiscard]] T& value() & noexcept {
         HF_ASSERT(ok());
         return *std::get_if<0>(&content_);
@@ -37,7 +37,7 @@ public:
     [[nodiscard]] T* operator->() noexcept { return &value(); }
     [[nodiscard]] const T* operator->() const noexcept { return &value(); }
 
-    /// The failure. Precondition: !ok().
+    /// Precondition: !ok().
     [[nodiscard]] failure& error() & noexcept {
         HF_ASSERT(!ok());
         return *std::get_if<1>(&content_);
@@ -55,7 +55,6 @@ private:
     std::variant<T, failure> content_;
 };
 
-/// Success without a value, or a failure.
 template <>
 class [[nodiscard]] result<void> {
 public:
@@ -76,7 +75,7 @@ private:
 
 }  // namespace holdfast::base
 
-// Return a failure of `expression` from the enclosing function, which only a macro can do.
+// Only a macro can return a failure from the enclosing function.
 #define HF_CONCAT_2(a, b) a##b
 #define HF_CONCAT(a, b) HF_CONCAT_2(a, b)
 #define HF_TRY(expression)                                       \

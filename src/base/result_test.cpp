@@ -17,7 +17,6 @@ failure sample_failure() {
     return what;
 }
 
-// A result is copyable and movable where its value is.
 static_assert(std::is_move_constructible_v<result<std::unique_ptr<int>>>);
 static_assert(!std::is_copy_constructible_v<result<std::unique_ptr<int>>>);
 static_assert(!std::is_convertible_v<result<int>, bool>, "only in a condition, never by accident as a number");

@@ -1,4 +1,3 @@
-// Directories for tests.
 #pragma once
 
 #include <unistd.h>
@@ -13,10 +12,10 @@
 namespace holdfast::base {
 
 inline std::string disk_directory() { return std::filesystem::temp_directory_path().string(); }
-/// In memory where the machine has such a file system.
+/// Where the machine has such a file system.
 inline std::string memory_directory() { return ::access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : disk_directory(); }
 
-/// A new directory in `parent` that goes, with all in it, when the object goes, unless keep() was called.
+/// Removed, with all in it, by the destructor, unless keep() was called.
 class scratch_directory {
 public:
     explicit scratch_directory(const std::string& parent = memory_directory())

@@ -12,7 +12,7 @@
 
 namespace holdfast::base {
 
-/// Zeroed anonymous memory, reserved and not committed. The destructor unmaps it.
+/// Zeroed anonymous memory, reserved and not committed.
 class sparse_memory {
 public:
     sparse_memory() = default;
@@ -27,7 +27,7 @@ public:
     sparse_memory& operator=(const sparse_memory&) = delete;
     ~sparse_memory();
 
-    /// Fails with out_of_memory where the system refuses to reserve the addresses. The failure names `purpose`.
+    /// `out_of_memory`, naming `purpose`, where the system refuses to reserve the addresses.
     [[nodiscard]] static result<sparse_memory> map(std::uint64_t bytes, const char* purpose);
 
     [[nodiscard]] void* address() const noexcept { return address_; }
@@ -39,7 +39,7 @@ private:
     std::uint64_t size_ = 0;
 };
 
-/// A table of elements that are all zero at first. Thread safety: as a plain array.
+/// Elements are zero at first. Thread safety: as a plain array.
 template <class T>
 class sparse_table {
     static_assert(std::is_trivially_destructible_v<T> && std::is_trivially_copyable_v<T>);

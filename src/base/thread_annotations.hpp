@@ -1,6 +1,4 @@
 // The locks of the library, and annotations that clang's -Wthread-safety checks; other compilers ignore them.
-//
-// Members that a lock guards are marked HF_GUARDED_BY(mutex_), functions that need it held HF_REQUIRES(mutex_).
 // std::mutex has no annotations, and base::mutex is faster.
 #pragma once
 
@@ -23,7 +21,7 @@
 #define HF_RELEASE(...) HF_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 #define HF_TRY_ACQUIRE(...) HF_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
 #define HF_EXCLUDES(...) HF_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
-/// For functions that may touch guarded data for a reason that the analysis cannot see; a comment there gives it.
+/// For a reason that the analysis cannot see; a comment there gives it.
 #define HF_NO_THREAD_SAFETY_ANALYSIS HF_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace holdfast::base {
@@ -34,7 +32,7 @@ namespace holdfast::base {
 /// Null: the thread waits.
 inline thread_local void (*when_blocked)() noexcept = nullptr;
 
-/// Lets other threads run in the crash tests; whether it did.
+/// Returns whether it did.
 [[nodiscard]] inline bool give_others_a_turn() noexcept {
     if (when_blocked == nullptr) {
         return false;
@@ -74,10 +72,10 @@ template <class Try>
     return false;
 }
 
-/// The mutex of the library: one atomic instruction to lock, one to unlock. A thread that finds it locked retries for
-/// some microseconds before it sleeps, because being woken takes ten times as long. Who comes by takes the lock before
-/// one that is being woken, which is fast; where a thread waits long for that, others let it go first.
-/// Source of the three states: U. Drepper, "Futexes are tricky".
+/// One atomic instruction to lock, one to unlock. A thread that finds the mutex locked retries for some microseconds
+/// before it sleeps, because being woken takes ten times as long. A thread that comes by takes the lock before one that
+/// is being woken, which is fast; where a thread waits long for that, others let it go first. Source of the three
+/// states: U. Drepper, "Futexes are tricky".
 class HF_CAPABILITY("mutex") mutex {
 public:
     mutex() = default;
@@ -145,8 +143,8 @@ private:
         ::clock_gettime(CLOCK_MONOTONIC, &now);
         return now.tv_sec * 1'000'000'000 + now.tv_nsec;
     }
-    /// Until those have had the lock. At most some milliseconds, which is as long as a busy machine keeps a thread that
-    /// was woken from running: one that cannot run at all must not stop the others.
+    /// Waits at most some milliseconds, as long as a busy machine keeps a woken thread from running: one that cannot
+    /// run at all must not stop the others.
     [[gnu::noinline]] void let_others_go_first() const noexcept {
         const auto none_waits = [this] { return overtaken_.load(std::memory_order_relaxed) == 0; };
         constexpr timespec a_little{0, 50'000};
@@ -157,11 +155,11 @@ private:
     }
 
     std::atomic<int> state_{unlocked};
-    std::atomic<int> overtaken_{0};  ///< threads that are, and still wait
+    std::atomic<int> overtaken_{0};  ///< threads that still wait
 };
 
-/// A lock for sections of a few dozen instructions without a system call; unlocking is a plain store. A thread that
-/// waits long (its owner was descheduled) sleeps 50 us at a time between attempts.
+/// For sections of a few dozen instructions without a system call; unlocking is a plain store. A thread that waits long
+/// (its owner was descheduled) sleeps 50 us at a time between attempts.
 class HF_CAPABILITY("mutex") brief_mutex {
 public:
     brief_mutex() = default;

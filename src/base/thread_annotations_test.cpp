@@ -1,4 +1,3 @@
-// The locks of the library: one holder at a time, and every waiting thread gets the lock in the end.
 #include "base/thread_annotations.hpp"
 
 #include <unistd.h>
@@ -16,7 +15,7 @@
 namespace holdfast::base {
 namespace {
 
-/// Whether the kernel lists the thread of this process as sleeping; false for 0, which stands for no thread.
+/// False for 0, which stands for no thread.
 bool sleeps(pid_t thread) {
     std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
     std::string number;
@@ -85,7 +84,8 @@ TYPED_TEST(lock_test, who_waits_longer_than_he_spins_is_served_too) {
     }
 }
 
-/// Was: a thread that held the lock most of the time, and took it again at once, kept another one out for 300 ms.
+/// Regression: a thread that held the lock most of the time, and took it again at once, kept another one out for 300
+/// ms.
 TEST(mutex_test, who_takes_the_lock_again_and_again_kept_others_out) {
     using clock = std::chrono::steady_clock;
     mutex shared;
@@ -99,7 +99,7 @@ TEST(mutex_test, who_takes_the_lock_again_and_again_kept_others_out) {
     });
     constexpr unsigned wanted = 10;
     constexpr unsigned limit = 3000;  // a busy machine takes longer to wake a thread
-    unsigned served = 0;              // times that the other thread had the lock between two rounds of this one
+    unsigned served = 0;              // the other thread had the lock between two rounds
     unsigned rounds = 0;
     for (unsigned seen = 0; served < wanted && rounds < limit; ++rounds) {
         const scoped_lock lock(shared);

@@ -3,9 +3,9 @@
 
 namespace holdfast::base {
 
-/// Where this is true, reservations are small, and tests of what qemu-user cannot do are skipped. User mode of QEMU 7.2
-/// keeps some 20 bytes for each page of each mapping, also of addresses that are only reserved, and never frees them:
-/// for a heap with the default of 1 TiB of addresses that is several GiB.
+/// Then reservations are small, and tests of what qemu-user cannot do are skipped. User mode of QEMU 7.2 keeps some 20
+/// bytes for each page of each mapping, also of reserved addresses, and never frees them: several GiB for the default
+/// of 1 TiB.
 #if defined(HOLDFAST_UNDER_QEMU)
 inline constexpr bool under_qemu = true;
 #else

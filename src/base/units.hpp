@@ -13,12 +13,12 @@ inline constexpr std::uint64_t tebibyte = 1024 * gibibyte;
 
 /// The unit of dirty tracking, extents and the journal. Fixed by the format, not by the machine.
 inline constexpr std::uint64_t page_size = 4 * kibibyte;
-/// The unit of slabs: one slab fills one granule.
+/// One slab fills one granule.
 inline constexpr std::uint64_t granule_size = 64 * kibibyte;
 inline constexpr std::uint64_t pages_per_granule = granule_size / page_size;
 inline constexpr std::uint64_t cache_line_size = 64;
 
-/// A 64-bit number with a unit. Arithmetic and comparison need the same unit, and wrap around silently.
+/// Arithmetic and comparison need one unit, and wrap around silently.
 template <class Tag>
 struct quantity {
     std::uint64_t value = 0;
@@ -36,11 +36,11 @@ struct quantity {
     friend constexpr quantity operator-(quantity a, quantity b) noexcept { return {a.value - b.value}; }
 };
 
-/// Pages of the user space: an index from the heap's base, or a count.
+/// An index from the heap's base, or a count.
 using pages = quantity<struct pages_tag>;
-/// Bytes from the heap's base. An offset names any byte of the user space, across all segment files.
+/// Bytes from the heap's base, across all segment files.
 using heap_offset = quantity<struct heap_offset_tag>;
-/// Index of a 64 KiB granule from the heap's base.
+/// Index from the heap's base.
 using granule = quantity<struct granule_tag>;
 
 [[nodiscard]] constexpr std::uint64_t to_bytes(pages count) noexcept { return count.value * page_size; }

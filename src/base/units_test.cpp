@@ -14,7 +14,6 @@ concept addable = requires(A a, B b) { a + b; };
 template <class A, class B>
 concept comparable = requires(A a, B b) { a < b; };
 
-// Mixing units does not compile.
 static_assert(addable<pages, pages> && !addable<pages, heap_offset> && !addable<pages, std::uint64_t>);
 static_assert(comparable<pages, pages> && !comparable<pages, granule> && !comparable<granule, heap_offset>);
 static_assert(!std::is_convertible_v<pages, std::uint64_t> && !std::is_convertible_v<pages, granule>);

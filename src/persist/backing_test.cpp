@@ -1,4 +1,3 @@
-// Where files have space: written and reserved ranges count, holes do not.
 #include "persist/backing.hpp"
 
 #include <sys/mman.h>
@@ -25,7 +24,7 @@ using testing::IsEmpty;
 /// Larger than any folio of the page cache, so that a write fills no more than its part.
 constexpr std::uint64_t part = std::uint64_t{256} << 10U;
 
-/// Runs in a directory on disk and, where the machine has one, in a directory in memory.
+/// On disk and, where the machine can, in memory.
 class backing_test : public testing::TestWithParam<const char*> {
 protected:
     void SetUp() override {

@@ -1,4 +1,3 @@
-// descriptor: owns a file descriptor.
 #pragma once
 
 #include <unistd.h>
@@ -26,7 +25,6 @@ public:
 
     [[nodiscard]] int get() const noexcept { return number_; }
     [[nodiscard]] bool valid() const noexcept { return number_ >= 0; }
-    /// The caller closes the descriptor from now on.
     [[nodiscard]] int release() noexcept { return std::exchange(number_, -1); }
     void reset() noexcept {
         if (number_ >= 0) {

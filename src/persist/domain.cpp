@@ -10,8 +10,7 @@
 
 #include "base/units.hpp"
 
-// glibc 2.36 hides these where its headers come first. The values are the kernel's, the same on all supported
-// architectures.
+// glibc 2.36 hides these where its headers come first. The values are the same on all supported architectures.
 #if !defined(MAP_SHARED_VALIDATE)
 #define MAP_SHARED_VALIDATE 0x03
 #endif
@@ -69,7 +68,7 @@ base::result<domain_kind> detect_domain(int fd, const std::string& path) {
         ::munmap(trial, base::page_size);
         return caches_are_persistent() ? domain_kind::eadr : domain_kind::dax;
     }
-    // EINVAL: a kernel before 4.15, without MAP_SHARED_VALIDATE.
+    // A kernel before 4.15, without MAP_SHARED_VALIDATE, answers EINVAL.
     if (errno == EOPNOTSUPP || errno == EINVAL) {
         return domain_kind::page_cache;
     }

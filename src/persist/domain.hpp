@@ -1,7 +1,6 @@
-// Persistence domains: how far a store to mapped memory must travel to survive a crash.
+// Persistence domains: how far a store to mapped memory must travel to survive a crash. For files there is storage.hpp.
 //
-// Code that persists by stores (records, bitmaps, destinations) is written against the concept `persistence_domain`, so
-// that the crash simulator can replace the hardware without virtual calls. For files there is storage.hpp.
+// The concept `persistence_domain` lets the crash simulator replace the hardware without virtual calls.
 //
 // What every domain promises:
 //   - store(): the 8 bytes reach the media as a whole, at any time from now on.
@@ -10,7 +9,7 @@
 //     words may be on the media.
 //   - flush() and then fence() in the same thread: the range and every completed copy_nontemporal() and copy_line() are
 //     as durable as the domain can make them. A fence says nothing about the flushes of other threads.
-// Thread safety: all members may be called by all threads.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -31,10 +30,10 @@
 
 namespace holdfast::persist {
 
-/// The kinds of persistence domain, as `holdfast info` prints them.
+/// As `holdfast info` prints them.
 enum class domain_kind : std::uint8_t {
     dax,         ///< byte-addressable media: a store is durable after flush and fence
-    eadr,        ///< dax whose processor caches survive a power loss: a store is durable after a fence
+    eadr,        ///< dax with processor caches that survive a power loss: a store is durable after a fence
     page_cache,  ///< any file: a store survives a process crash at once, a power loss only by commit()
     emulated,    ///< the instructions of dax without its media: for tests and benchmarks
     disk,        ///< any file: a store is durable after a system call that syncs its page
@@ -44,7 +43,6 @@ enum class domain_kind : std::uint8_t {
 
 using line_words = std::uint64_t[8];
 
-/// The operations of a domain. `site` names the place in the code (storage.hpp).
 template <class Domain>
 concept persistence_domain = requires(Domain& domain, std::uint64_t& word, std::uint64_t value, void* target,
                                       const void* source, std::size_t bytes, const line_words& line, site where) {
@@ -61,16 +59,14 @@ concept persistence_domain = requires(Domain& domain, std::uint64_t& word, std::
     { domain.fence(where) } noexcept;
 };
 
-/// The 8-byte store of all real domains. A release store: threads that see it also see what was written before.
+/// A release store: threads that see it also see what was written before.
 inline void store_word(std::uint64_t& word, std::uint64_t value) noexcept {
     std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_release);
 }
 
-/// The stores that all real domains share.
 class storing_domain {
 public:
     static void store(std::uint64_t& word, std::uint64_t value, site /*where*/) noexcept { store_word(word, value); }
-    /// Ordinary stores.
     static void copy(void* target, const void* source, std::size_t bytes, site /*where*/) noexcept {
         std::memcpy(target, source, bytes);
     }
@@ -93,7 +89,7 @@ public:
     }
 };
 
-/// Executes every flush and fence: `dax` on media behind the memory bus, `emulated` on any memory.
+/// `dax` on media behind the memory bus, `emulated` on any memory.
 template <domain_kind Kind>
     requires(Kind == domain_kind::dax || Kind == domain_kind::emulated)
 class flushing_domain : public storing_domain {
@@ -126,7 +122,7 @@ private:
 using dax_domain = flushing_domain<domain_kind::dax>;
 using emulated_domain = flushing_domain<domain_kind::emulated>;
 
-/// The processor's caches belong to the domain: a store is durable when it has left the store buffer.
+/// A store is durable when it has left the store buffer.
 class eadr_domain : public storing_domain {
 public:
     static constexpr domain_kind kind = domain_kind::eadr;
@@ -141,7 +137,7 @@ public:
     static void fence(site /*where*/) noexcept { drain(); }
 };
 
-/// Ordinary files: stores survive the process, and nothing here makes them survive a power loss.
+/// Ordinary files: nothing here makes stores survive a power loss.
 class page_cache_domain : public storing_domain {
 public:
     static constexpr domain_kind kind = domain_kind::page_cache;
@@ -157,16 +153,16 @@ public:
     static void fence(site /*where*/) noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 };
 
-/// Ordinary files, by system calls: a fence syncs the pages that were flushed. So it costs what a disk costs, and
-/// records go to a log instead (lane/record_log.hpp). After a failure, fences return without having made anything
-/// durable; the memory's mapped_sync keeps the failure.
+/// Ordinary files, by system calls: a fence syncs the pages that were flushed. It costs what a disk costs, so records
+/// go to a log instead (lane/record_log.hpp). After a failure, fences make nothing durable; the memory's mapped_sync
+/// keeps the failure.
 class disk_domain : public storing_domain {
 public:
     static constexpr domain_kind kind = domain_kind::disk;
 
     explicit disk_domain(mapped_sync& memory) noexcept : memory_(&memory) {}
 
-    /// No other instruction than for ordinary stores; the range is as if it were flushed.
+    /// Ordinary stores; the range counts as flushed.
     void copy_nontemporal(void* target, const void* source, std::size_t bytes, site /*where*/) const noexcept {
         std::memcpy(target, source, bytes);
         memory_->note(target, bytes);
@@ -190,15 +186,14 @@ static_assert(persistence_domain<eadr_domain>);
 static_assert(persistence_domain<page_cache_domain>);
 static_assert(persistence_domain<disk_domain>);
 
-/// The domain of an open file: `dax` or `eadr` where a mapping with MAP_SYNC succeeds, else `page_cache`. `path` is for
-/// messages.
+/// `dax` or `eadr` where a mapping with MAP_SYNC succeeds, else `page_cache`. `path` is for messages.
 [[nodiscard]] base::result<domain_kind> detect_domain(int fd, const std::string& path);
 
-/// The flags of mmap() with which a flushed and fenced store is durable without a system call.
+/// Flags for mmap() with which a flushed and fenced store is durable without a system call.
 [[nodiscard]] int synchronous_mapping_flags() noexcept;
 
-/// Whether the kernel reports for every region of persistent memory that the processor's caches belong to the domain
-/// (`persistence_domain` is "cpu_cache"). False where there is no region.
+/// Whether the kernel reports "cpu_cache" as `persistence_domain` of every region of persistent memory. False without
+/// regions.
 [[nodiscard]] bool caches_are_persistent(const std::string& nd_devices = "/sys/bus/nd/devices");
 
 }  // namespace holdfast::persist

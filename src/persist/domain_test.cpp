@@ -1,4 +1,3 @@
-// The real domains: their instructions are legal on this processor, and move the bytes that they promise to move.
 #include "persist/domain.hpp"
 
 #include <fcntl.h>

@@ -1,8 +1,7 @@
-// Writing cache lines back to media, by the instructions that the processor has when the program runs.
+// Writing cache lines back to media, by the instructions that the processor has when the program runs. Thread-safe.
 //
 // The instructions are emitted by hand, whatever processor the compiler targets, and executed only where the processor
 // reports them. (Valgrind 3.19 reports neither clwb nor clflushopt and fails on both; clflush is used then.)
-// Thread safety: all functions may be called by all threads.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +14,7 @@
 
 namespace holdfast::persist {
 
-/// The ways to write a line back, the best of each architecture first.
+/// The best of each architecture first.
 enum class flush_method : std::uint8_t {
     clwb,        ///< x86-64: writes back, may keep the line cached; complete after sfence
     clflushopt,  ///< x86-64: writes back and evicts; complete after sfence
@@ -33,7 +32,6 @@ enum class flush_method : std::uint8_t {
 /// Starts to write back all lines that hold a byte of the range. Complete after drain() in the same thread.
 using flush_function = void (*)(const void* begin, std::size_t bytes) noexcept;
 
-/// The function for a method that is_available().
 [[nodiscard]] flush_function flush_with(flush_method method) noexcept;
 
 /// Waits until all write-backs and non-temporal stores of this thread have reached the persistence domain.
@@ -51,8 +49,8 @@ void drain() noexcept;
 /// before that, any subset of the 8-byte words may be on the media.
 void copy_around_cache(void* target, const void* source, std::size_t bytes) noexcept;
 
-/// As copy_around_cache(), for one line at a multiple of 64: a durable record. It loads word by word: a wider load
-/// could not be forwarded from the stores of the single words, so it would wait for them and for the fence before them.
+/// copy_around_cache() for one line at a multiple of 64. It loads word by word: a wider load could not be forwarded
+/// from the stores of single words, so it would wait for them and for the fence before them.
 inline void copy_line_around_cache(void* target, const std::uint64_t (&words)[8]) noexcept {
 #if defined(__x86_64__)
     auto* const to = static_cast<__m128i*>(target);

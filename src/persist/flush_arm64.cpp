@@ -23,7 +23,7 @@ std::uintptr_t line_size() noexcept {
     return bytes;
 }
 
-// dc cvap, encoded as `sys`, so that the assembler needs no flag for a newer architecture.
+// dc cvap as `sys`: the assembler needs no flag for a newer architecture.
 void cvap_line(std::uintptr_t line) noexcept { asm volatile("sys #3, c7, c12, #1, %0" ::"r"(line) : "memory"); }
 void civac_line(std::uintptr_t line) noexcept { asm volatile("dc civac, %0" ::"r"(line) : "memory"); }
 

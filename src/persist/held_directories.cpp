@@ -17,7 +17,7 @@ using base::failure_code;
 using base::os_failure;
 using base::result;
 
-/// The part of a path below the directory that it begins with; null where it does not lead below that directory.
+/// Null where the path does not lead below the directory.
 const char* name_below(const std::string& path, const std::string& directory) noexcept {
     if (path.size() <= directory.size() || path[directory.size()] != '/' || !path.starts_with(directory)) {
         return nullptr;

@@ -1,4 +1,3 @@
-// The directories that a storage holds open, by the paths that they had, and the resolution of paths against them.
 #pragma once
 
 #include <sys/stat.h>
@@ -14,44 +13,44 @@
 namespace holdfast::persist {
 
 struct held_directory {
-    std::string path;  ///< as it was when the directory was opened
+    std::string path;  ///< when the directory was opened
     descriptor fd;
     uid_t owner = 0;
     gid_t group = 0;
     mode_t mode = 0;
 };
 
-/// The arguments of openat() and its family.
+/// For openat() and its family.
 struct place {
     int directory;                ///< a descriptor; AT_FDCWD: `name` is an ordinary path
     const char* name;             ///< lives as long as the path
-    const held_directory* holds;  ///< the held directory of `directory`; null for AT_FDCWD
+    const held_directory* holds;  ///< of `directory`; null for AT_FDCWD
 };
 
 class held_directories {
 public:
-    /// Where the path leads. The path of a held directory leads to that directory itself.
+    /// The path of a held directory leads to that directory itself.
     [[nodiscard]] place find(const std::string& path) const noexcept;
-    /// As find(), but for the name at the end of the path, even where a directory is held for the whole path.
+    /// find() of the name at the end of the path, even where a directory is held for the whole path.
     [[nodiscard]] place find_name(const std::string& path) const noexcept;
-    /// The descriptor of the directory with this path; -1 where it is not held.
+    /// -1 where it is not held.
     [[nodiscard]] int find_held(const std::string& path) const noexcept;
     [[nodiscard]] const held_directory* first() const noexcept { return held_.empty() ? nullptr : held_.front().get(); }
 
-    /// Opens a directory and holds it. Fails with `permission` where check_owner() refuses it for the first one.
+    /// Opens and holds a directory. `permission` where check_owner() refuses it for the first one.
     [[nodiscard]] base::result<void> add(const std::string& path);
 
 private:
     std::vector<std::shared_ptr<const held_directory>> held_;
 };
 
-/// Fails with `permission` where a file with this status is not a part of the directory, because another user may have
-/// put it there. It is a part where it belongs to the directory's owner, to the user of this process or, if the group
-/// may write the directory, to that group. Root accepts every file.
+/// Fails with `permission` where another user may have put a file with this status into the directory: it belongs
+/// neither to the directory's owner, nor to the user of this process, nor, if the group may write the directory, to
+/// that group. Root accepts every file.
 [[nodiscard]] base::result<void> check_owner(const struct stat& status, const held_directory& in,
                                              const std::string& path);
 
-/// Where root has created a file in the directory of another user, gives it to that user; else does nothing.
+/// A file that root has created in the directory of another user goes to that user.
 [[nodiscard]] base::result<void> give_to_owner(int fd, const held_directory& in, const std::string& path);
 
 }  // namespace holdfast::persist

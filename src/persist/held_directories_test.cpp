@@ -1,4 +1,3 @@
-// Held directories: paths lead to them wherever they are moved, and files of other users are not accepted in them.
 #include "persist/held_directories.hpp"
 
 #include <fcntl.h>
@@ -24,7 +23,6 @@ protected:
     void SetUp() override { fs::create_directory(at("heap")); }
 
     [[nodiscard]] std::string at(const std::string& name) const { return root_ + "/" + name; }
-    /// Looks at the path without any held directory.
     void expect_file(const std::string& name) { EXPECT_TRUE(fs::is_regular_file(at(name))) << name; }
 
     base::scratch_directory scratch_{base::disk_directory()};
@@ -54,7 +52,7 @@ TEST_F(held_directories_test, paths_lead_to_the_directory_that_was_opened) {
     EXPECT_FALSE(*posix_storage().exists(at("heap/file")));
     ASSERT_TRUE(inside.remove(at("heap/file"), "test").ok());
     EXPECT_FALSE(fs::exists(at("moved/file")));
-    // Only paths below the directory: not those that merely begin with its letters, nor those of its parent.
+    // Not paths that merely begin with its letters, nor those of its parent.
     fs::create_directory(at("heap2"));
     ASSERT_TRUE(inside.create(at("heap2/file"), "test").ok());
     expect_file("heap2/file");

@@ -11,7 +11,7 @@ using base::failure;
 using base::failure_code;
 using base::result;
 
-/// A file of a lower layer becomes another one at its first open for writing.
+/// On overlayfs a file of a lower layer becomes another one at its first open for writing.
 bool is_on_overlay(int fd) noexcept {
     struct statfs numbers {};
     return ::fstatfs(fd, &numbers) == 0 && numbers.f_type == OVERLAYFS_SUPER_MAGIC;

@@ -1,7 +1,5 @@
-// Which files the paths of a held directory led to when they were first opened. A heap opens its files again and again,
-// so one that was exchanged meanwhile, by a rename or by a removal, must be found before it is written.
-//
-// Thread-safe.
+// Which files the paths of a held directory first led to. A heap opens its files again and again, so one that was
+// exchanged meanwhile must be found before it is written. Thread-safe.
 #pragma once
 
 #include <sys/stat.h>
@@ -17,13 +15,10 @@ namespace holdfast::persist {
 
 class known_files {
 public:
-    /// `status`: of `fd`, which was opened by that path. Fails with `corrupt` where the path led to another file
-    /// before.
+    /// `status`: of `fd`, which was opened by that path. `corrupt` where the path led to another file before.
     [[nodiscard]] base::result<void> expect_same(const std::string& path, int fd, const struct stat& status);
-    /// The path leads to this file from now on.
     void remember(const std::string& path, const struct stat& status);
     void forget(const std::string& path) noexcept;
-    /// What had the first name has the second one now.
     void move(const std::string& from, const std::string& to);
 
 private:

@@ -46,8 +46,8 @@ void mapped_sync::note(const void* begin, std::uint64_t bytes) noexcept {
     }
 }
 
-/// Chunks that are near each other are one call: each call costs the file system a sync of its own, and pages between
-/// them that nobody changed cost nothing.
+/// Chunks that are near each other are one call, for each is a sync of the file system; unchanged pages between them
+/// cost nothing.
 int mapped_sync::write(const chunk_set& set) noexcept {
     constexpr std::uint64_t near = std::uint64_t{256} << 20U;
     for (std::size_t i = 0; i < set.count;) {

@@ -4,14 +4,11 @@
 //     note(begin, bytes)    stores to the range were made
 //     sync()                everything that was noted before, by any thread, is durable (msync)
 //
-// Ranges are noted as chunks of at least 2 MiB in a table of fixed size. When it is full, chunks become twice as large.
-// So nothing is allocated, and a sync may write more pages than were noted, never fewer.
+// Ranges are noted as chunks of at least 2 MiB in a table of fixed size; when it is full, chunks become twice as large.
+// So nothing is allocated, and a sync may write more pages than were noted, never fewer. The kernel reports a lost
+// write once, so the first failure stays: every later sync() does nothing.
 //
-// The kernel reports a lost write once. So the first failure stays: every later sync() does nothing, and failure() says
-// why.
-//
-// Thread safety: all members may be called by all threads. A sync excludes others, so a thread whose range another
-// thread's sync has taken waits until that sync has ended.
+// Thread-safe. A thread whose range another thread's sync has taken waits until that sync has ended.
 #pragma once
 
 #include <array>
@@ -28,7 +25,7 @@ namespace holdfast::persist {
 
 class mapped_sync {
 public:
-    /// `path`: of the heap, for messages.
+    /// For messages.
     explicit mapped_sync(std::string path) : path_(std::move(path)) {}
     mapped_sync(const mapped_sync&) = delete;
     mapped_sync& operator=(const mapped_sync&) = delete;
@@ -38,7 +35,7 @@ public:
     void sync() noexcept;
 
     [[nodiscard]] bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
-    /// The first failure; meaningful once has_failed().
+    /// Meaningful once has_failed().
     [[nodiscard]] base::failure failure() const;
     /// How many calls of sync() had something to do.
     [[nodiscard]] std::uint64_t syncs() const noexcept { return syncs_.load(std::memory_order_relaxed); }

@@ -54,7 +54,7 @@ struct registry {
     std::mutex mutex;
     std::set<seen_site> seen;
     std::string selected = from_environment("HOLDFAST_MUTANT");
-    // These two save the lock in most calls, of which the tests make many millions.
+    // These save the lock in most calls, of which the tests make many millions.
     std::atomic<bool> any_selected{!selected.empty()};
     std::atomic<unsigned> generation{1};
 };
@@ -67,13 +67,13 @@ registry& sites() {
 thread_local step_function this_thread_step = nullptr;
 thread_local media_function this_thread_media = nullptr;
 
-/// Site names that this thread has recorded already, by address: each has one place, where it replaces another. Other
-/// objects of a thread pass sites when they are destroyed, so nothing here has a destructor.
+/// Names of sites that this thread has recorded, by address: each has one place, where it replaces another. Without a
+/// destructor, because other objects of a thread pass sites when they are destroyed.
 struct noted_sites {
     unsigned generation = 0;
     std::array<const void*, 256> addresses{};
 
-    /// Whether the site is noted; notes it.
+    /// Whether the site was noted before.
     [[nodiscard]] bool note(const void* address) noexcept {
         const auto number = reinterpret_cast<std::uintptr_t>(address);
         const void*& place = addresses[(number ^ number >> 8U) % addresses.size()];
@@ -97,7 +97,7 @@ bool mutant_active(site where, site_kind kind) {
         try {
             const std::lock_guard lock{all.mutex};
             all.seen.insert({where, kind});
-        } catch (const std::bad_alloc&) {  // from functions that throw nothing: a test that lets memory fail goes on
+        } catch (const std::bad_alloc&) {  // callers throw nothing: a test that lets memory fail goes on
         }
     }
     if (!all.any_selected.load(std::memory_order_acquire)) {

@@ -1,15 +1,12 @@
-// Mutants: the code with one step left out, to prove that the crash tests notice it.
+// Mutants: the code with one step left out, to prove that the crash tests notice it. Thread-safe.
 //
-// Only the preset `crash` (HOLDFAST_MUTANTS=1) has them. A site is the name of a place in the code that persists
-// something or checks something that it has read (`site` in storage.hpp). The tests list the sites that a scenario runs
-// through, then repeat the scenario with one of these steps dropped at a time, and expect a violation.
+// Only the preset `crash` (HOLDFAST_MUTANTS=1) has them. A site is a place in the code that persists something or
+// checks something that it has read (`site` in storage.hpp). The tests list the sites of a scenario, then repeat it
+// with one of these steps dropped at a time, and expect a violation.
 //   - The simulator drops steps of files and domains (sync, write, flush, fence ...).
 //   - Other code asks: `if (!HF_MUTANT("recover.journal.checksum") && sum != expected) ...`. In all other presets the
-//     macro is the constant false.
-// In the preset, a program runs with the mutant of the second kind that the environment variable HOLDFAST_MUTANT names,
-// and appends the sites that it ran through to the file that HOLDFAST_SEEN_SITES names. tools/test_worth.py uses this
-// to find the tests that notice a mutant.
-// Thread safety: all functions may be called by all threads.
+//     macro is the constant false. The environment variable HOLDFAST_MUTANT selects a mutant of this kind.
+// A program appends its sites to the file that HOLDFAST_SEEN_SITES names, for tools/test_worth.py.
 #pragma once
 
 #include <cstddef>
@@ -25,16 +22,16 @@
 
 namespace holdfast::persist {
 
-/// What a site does, and what its mutant leaves out.
+/// What the mutant of a site leaves out.
 enum class site_kind {
     write,           ///< write_at, write_gather: the content does not reach the file
-    sync,            ///< sync: returns success and makes nothing durable
+    sync,            ///< success, and nothing is durable
     size,            ///< resize, allocate, punch_hole: size and content stay
-    name,            ///< create, make_directory, rename, remove: never dropped, listed for completeness
-    sync_directory,  ///< sync_directory: returns success and makes nothing durable
-    flush,           ///< flush of a range of memory
-    fence,           ///< fence: flushes stay incomplete
-    code,            ///< HF_MUTANT: a check left out, or two steps in the other order
+    name,            ///< links, create, make_directory, rename, remove: never dropped
+    sync_directory,  ///< success, and nothing is durable
+    flush,
+    fence,  ///< flushes stay incomplete
+    code,   ///< HF_MUTANT: a check left out, or two steps in the other order
 };
 
 [[nodiscard]] std::string_view to_string(site_kind kind) noexcept;
@@ -50,24 +47,24 @@ struct seen_site {
 
 #if HOLDFAST_MUTANTS
 
-/// Whether the mutant of this site is selected. Records that the site was seen.
+/// Whether the mutant is selected. Records that the site was seen.
 [[nodiscard]] bool mutant_active(site where, site_kind kind = site_kind::code);
 
-/// Sets a function that is called at every HF_MUTANT of this thread, so that tests can run another thread there.
+/// Called at every HF_MUTANT of this thread, so that tests can run another thread there.
 using step_function = void (*)(site);
 void set_step_function(step_function call) noexcept;
 
-/// Sets a function that is told, before it happens, what this thread writes back in a domain that executes flushes and
-/// fences: so a test can build what a power loss leaves.
+/// Told, before it happens, what this thread writes back in a domain that executes flushes and fences: so a test can
+/// build what a power loss leaves.
 using media_function = void (*)(media_step, const void* begin, std::size_t bytes);
 void set_media_function(media_function call) noexcept;
 void tell_media(media_step step, const void* begin, std::size_t bytes) noexcept;
 
-/// The sites seen since the start of the program or the last forget_sites(), sorted, each once.
+/// Since the start of the program or the last forget_sites(), sorted, each once.
 [[nodiscard]] std::vector<seen_site> seen_sites();
 void forget_sites();
 
-/// Selects the mutant of one site for its lifetime. At most one selection exists at a time.
+/// For its lifetime; at most one at a time.
 class mutant_selection {
 public:
     explicit mutant_selection(const std::string& name);

@@ -38,7 +38,7 @@ struct passes_sites_at_the_end {
 TEST(mutant_sites, are_passed_by_threads_that_end) {
     forget_sites();
     std::thread([] {
-        thread_local passes_sites_at_the_end first;  // destroyed after all that is made later
+        thread_local passes_sites_at_the_end first;  // destroyed last
         first.used = true;
         static_cast<void>(mutant_active("test.first"));
     }).join();

@@ -1,4 +1,3 @@
-// A file of the kernel's file systems.
 #pragma once
 
 #include <fcntl.h>
@@ -42,7 +41,7 @@ public:
     }
     base::result<void> sync(site /*where*/) override {
         // The kernel reports a lost write once; the next fdatasync returns 0 although the data is lost. So the first
-        // failure is returned from now on, until this file is closed.
+        // failure stays until this file is closed.
         if (sync_failure_) {
             return *sync_failure_;
         }

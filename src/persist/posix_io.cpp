@@ -24,7 +24,7 @@ using base::result;
 
 constexpr std::uint64_t copy_buffer_size = 1024 * 1024;
 
-/// The bytes [begin, end) of a file.
+/// Bytes [begin, end).
 struct byte_range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -32,7 +32,6 @@ struct byte_range {
 
 off_t to_off(std::uint64_t value) noexcept { return static_cast<off_t>(value); }
 
-/// Repeats a system call until it is not interrupted.
 template <class Call>
 auto uninterrupted(Call call) {
     for (;;) {
@@ -58,7 +57,6 @@ base::failure too_short(std::uint64_t found, std::uint64_t expected, const std::
     return what;
 }
 
-/// The end of a range, or a failure where it exceeds the largest file offset.
 result<std::uint64_t> end_of(std::uint64_t offset, std::uint64_t length, const char* operation,
                              const std::string& path) {
     const auto end = base::checked_add(offset, length);
@@ -68,8 +66,7 @@ result<std::uint64_t> end_of(std::uint64_t offset, std::uint64_t length, const c
     return *end;
 }
 
-/// The first data extent in [from, limit), or an empty range at `limit` where there is none. On a file system without
-/// holes everything is data.
+/// An empty range at `limit` where there is no data. Without holes in the file system everything is data.
 result<byte_range> next_data(int fd, std::uint64_t from, std::uint64_t limit, const std::string& path) {
     const off_t begin = ::lseek(fd, to_off(from), SEEK_DATA);
     if (begin < 0) {
@@ -111,7 +108,7 @@ result<void> copy_by_reading(int source, const std::string& source_path, int tar
     return {};
 }
 
-/// Copies with copy_file_range(); returns the offset up to which the kernel could copy.
+/// Returns the offset up to which the kernel could copy.
 result<std::uint64_t> copy_in_kernel(int source, int target, const std::string& target_path, byte_range range) {
     while (range.begin < range.end) {
         off_t from = to_off(range.begin);
@@ -172,13 +169,13 @@ result<void> write_fully(int fd, std::uint64_t offset, std::span<const std::byte
 result<void> write_parts_fully(int fd, std::uint64_t offset, std::span<const std::span<const std::byte>> parts,
                                const std::string& path) {
     std::array<iovec, IOV_MAX> vectors{};
-    std::size_t skip = 0;  // bytes of parts.front() that are written already
+    std::size_t skip = 0;  // bytes of parts.front() that are written
     while (!parts.empty()) {
         std::size_t count = 0;
         std::uint64_t total = 0;
         for (const auto part : parts.first(std::min<std::size_t>(parts.size(), vectors.size()))) {
             const auto rest = part.subspan(count == 0 ? skip : 0);
-            // The kernel takes a non-const pointer for both directions; pwritev only reads.
+            // pwritev only reads.
             vectors.at(count) = {const_cast<std::byte*>(rest.data()), rest.size()};
             total += rest.size();
             ++count;
@@ -303,8 +300,8 @@ result<void> copy_sparse(int source, const std::string& source_path, int target,
                          copy_method method) {
     HF_TRY_ASSIGN(const std::uint64_t size, size_of(source, source_path));
     HF_TRY(set_size(target, size, target_path));
-    // No read-ahead: the source may have holes and be mapped shared, and the page cache must not get folios that reach
-    // into holes (segment/commit/folio_policy.cpp).
+    // No read-ahead: the source may be mapped shared, and the page cache must not get folios that reach into holes
+    // (segment/commit/folio_policy.cpp).
     static_cast<void>(::posix_fadvise(source, 0, 0, POSIX_FADV_RANDOM));
     for (std::uint64_t at = 0; at < size;) {
         HF_TRY_ASSIGN(byte_range data, next_data(source, at, size, source_path));

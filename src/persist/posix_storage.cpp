@@ -56,7 +56,7 @@ std::string_view kind_of(mode_t mode) noexcept {
     }
 }
 
-/// The failure of a system call, with `missing` for ENOENT and ENOTDIR.
+/// ENOENT and ENOTDIR become `missing`.
 failure missing_or(int os_error, std::string_view operation, const std::string& path) {
     failure what = os_failure(os_error, operation, path);
     if (os_error == ENOENT || os_error == ENOTDIR) {
@@ -75,7 +75,7 @@ failure no_regular_file(mode_t mode, const std::string& path) {
     return what;
 }
 
-/// Why a file could not be opened: `corrupt` where something else than a file is in its place, else the system's error.
+/// `corrupt` where something else than a file is in its place, else the system's error.
 failure not_opened(const place& where, int os_error, const std::string& path) {
     const bool may_be_other = os_error == ELOOP || os_error == EISDIR || os_error == ENXIO || os_error == ENODEV;
     struct stat status {};
@@ -86,8 +86,8 @@ failure not_opened(const place& where, int os_error, const std::string& path) {
     return missing_or(os_error, "open", path);
 }
 
-/// Fails where the descriptor is no regular file, on which a read could block, or, in a held directory, a file that
-/// another user may have put there, or another one than before: a write could change a file that is not the heap's.
+/// Refuses what is no regular file, on which a read could block, and, in a held directory, a file that another user may
+/// have put there or that replaced another: a write could change a file that is not the heap's.
 result<void> check_opened(int fd, const held_directory* in, access_mode mode, const std::string& path,
                           known_files& known) {
     struct stat status {};
@@ -120,7 +120,7 @@ public:
         : held_(held), of_new_(of_new), known_(std::move(known)) {}
 
     result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) override {
-        // O_NONBLOCK: opening a pipe must not wait for its other end. It has no effect on regular files.
+        // O_NONBLOCK: opening a pipe must not wait for its other end.
         const int flags = (mode == access_mode::read_only ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
         const place where = held_.find_name(path);
         descriptor fd = open_uninterrupted(where, flags);
@@ -205,8 +205,8 @@ public:
             return missing_or(errno, "statx", path);
         }
         // Inode numbers are reused, and small file systems use the same ones, so the time of creation distinguishes
-        // files. Where the file system keeps none, the device number stands in. It may change from boot to boot; the
-        // file is then taken for a copy.
+        // files. Where the file system keeps none, the device number stands in; it may change from boot to boot, and
+        // the file is then taken for a copy.
         const bool has_time = (status.stx_mask & STATX_BTIME) != 0;
         const std::array<std::uint64_t, 3> what{status.stx_ino,
                                                 has_time
@@ -278,8 +278,8 @@ public:
         if (answer != 0) {
             return os_failure(errno, "fsync", path);
         }
-        // XFS returns 0 from fsync although the changes of the directory were lost, where the file system was shut down
-        // meanwhile (by an error of its own). Reading the directory then fails.
+        // XFS returns 0 from fsync although changes of the directory were lost, where it was shut down meanwhile by an
+        // error of its own. Reading the directory then fails.
         alignas(dirent64) std::array<std::byte, 1024> entries;
         if (::syscall(SYS_getdents64, fd.get(), entries.data(), entries.size()) < 0) {
             return os_failure(errno, "getdents64", path);
@@ -380,7 +380,6 @@ public:
     }
 
 private:
-    /// As statfs() says it.
     [[nodiscard]] result<long> type_of_file_system(const std::string& directory) const {
         const descriptor fd = open_uninterrupted(held_.find(directory), O_PATH | O_DIRECTORY);
         struct statfs numbers {};

@@ -1,4 +1,3 @@
-// The kernel's file systems behind persist::storage: every call does what storage.hpp says and reports its failures.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -63,8 +62,7 @@ TEST_F(posix_storage_test, ABirthIsOfOneFileWhateverItsName) {
     EXPECT_EQ(identity_of("b").value(), identity);
     std::filesystem::copy(path("b"), path("a"));
     EXPECT_NE(identity_of("a").value(), identity);
-    // A new file of that name may get the same inode number, so its time of creation must differ: wait for a tick of
-    // the kernel's clock for files.
+    // A new file of that name may get the same inode number, so its time of creation must differ.
     const auto tick = [] {
         timespec now{};
         ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
@@ -101,7 +99,7 @@ TEST_F(posix_storage_test, GatherWritesMorePartsThanTheKernelTakesAtOnce) {
     for (std::size_t at = 0; at < data.size(); ++at) {
         parts.push_back(std::span{data}.subspan(at, 1));
         if (at % 7 == 0) {
-            parts.emplace_back();  // empty parts are allowed
+            parts.emplace_back();
         }
     }
     const auto made = create("gather");
@@ -310,7 +308,7 @@ TEST_F(posix_storage_test, AFailedSyncStaysFailed) {
     const auto first = made->sync("test.sync");
     ASSERT_FALSE(first.ok());
     EXPECT_EQ(first.error().field, "fdatasync");
-    // The descriptor works again, as after one report of the kernel. The file object must still return the failure.
+    // The descriptor works again, as after one report of the kernel.
     ASSERT_GE(::dup3(good.get(), made->native_handle(), O_CLOEXEC), 0);
     ASSERT_EQ(::fdatasync(made->native_handle()), 0);
     const auto second = made->sync("test.sync");

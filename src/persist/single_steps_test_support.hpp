@@ -1,5 +1,4 @@
-// For tests on x86-64: records the write-backs and fences that a piece of code executes, by single-stepping. The
-// content of memory afterwards shows neither.
+// For x86-64: records the write-backs and fences that code executes, by single-stepping, because memory shows neither.
 #pragma once
 
 #if defined(__x86_64__)
@@ -33,12 +32,12 @@ inline constexpr std::size_t most = 4096;
 inline std::array<executed_instruction, most> executed;
 inline std::size_t count = 0;
 
-/// Indexed by the register numbers of the instruction encoding.
+/// By the register numbers of the instruction encoding.
 inline constexpr std::array<int, 16> general_registers{REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
                                                        REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
                                                        REG_R12, REG_R13, REG_R14, REG_R15};
 
-/// The instruction at `code`, if it is one of cache_instruction.
+/// If it is one of cache_instruction.
 inline std::optional<executed_instruction> decode(const unsigned char* code, const gregset_t& registers) {
     const bool wide = *code == 0x66;
     code += wide ? 1 : 0;
@@ -84,7 +83,7 @@ inline std::optional<executed_instruction> decode(const unsigned char* code, con
     return executed_instruction{what, address / line * line};
 }
 
-/// The SIGTRAP handler: runs before each instruction.
+/// For SIGTRAP before each instruction.
 inline void note(int /*signal*/, siginfo_t* /*what*/, void* context) {
     const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
     const auto* const code = reinterpret_cast<const unsigned char*>(registers[REG_RIP]);
@@ -103,7 +102,7 @@ inline void set_trap_flag(bool wanted) {
 
 }  // namespace single_steps
 
-/// Runs the code with the processor's trap flag set. Does not work under ThreadSanitizer, which delays signals.
+/// Does not work under ThreadSanitizer, which delays signals.
 [[nodiscard]] inline std::vector<executed_instruction> executed_by(const std::function<void()>& code) {
     struct sigaction action {};
     struct sigaction before {};

@@ -1,7 +1,7 @@
 // The interface to files: every byte that reaches media by a system call goes through it.
 //
-// It is an interface because the crash simulator (tests/simulator), the fault injector and the recorder of the
-// full-stack crash tests implement it, too. A system call takes microseconds, so a virtual call does not matter.
+// The crash simulator (tests/simulator), the fault injector and the recorder of the full-stack crash tests implement
+// it, too. A system call takes microseconds, so a virtual call does not matter.
 //
 // Durability, as the simulator models it:
 //   - writes, resize, allocate and punch_hole are durable when a later sync() of the file has succeeded. Before that,
@@ -23,15 +23,15 @@
 
 namespace holdfast::persist {
 
-/// Names a place in the code that persists something, for the simulator and the mutants. It must be a string literal
-/// that is unique in the source: "commit.journal.sync".
+/// Names a place that persists something, for the simulator and the mutants: a string literal that is unique in the
+/// source.
 using site = const char*;
 
 enum class access_mode { read_only, read_write };
 
 enum class shared_blocks { allowed, none };
 
-/// The permissions of files and directories, as bits of chmod, before the umask.
+/// Bits of chmod, before the umask.
 struct permissions {
     std::uint32_t files = 0644;
     std::uint32_t directories = 0755;
@@ -46,34 +46,33 @@ public:
     virtual ~file() = default;
 
     [[nodiscard]] virtual const std::string& path() const noexcept = 0;
-    /// Size in bytes.
     virtual base::result<std::uint64_t> size() = 0;
-    /// Reads exactly buffer.size() bytes. Fails with `corrupt` where the file is shorter.
+    /// Exactly buffer.size() bytes. `corrupt` where the file is shorter.
     virtual base::result<void> read_at(std::uint64_t offset, std::span<std::byte> buffer) = 0;
-    /// Writes exactly data.size() bytes, extending the file where needed.
+    /// Exactly data.size() bytes; extends the file where needed.
     virtual base::result<void> write_at(std::uint64_t offset, std::span<const std::byte> data, site where) = 0;
-    /// As write_at() of the parts one after the other (pwritev).
+    /// write_at() of the parts one after the other (pwritev).
     virtual base::result<void> write_gather(std::uint64_t offset, std::span<const std::span<const std::byte>> parts,
                                             site where) = 0;
-    /// Starts to write back what was written; promises nothing. Safe beside all other calls.
+    /// Starts to write back; promises nothing. Safe beside all other calls.
     virtual void start_writeback() noexcept {}
     /// Writes the dirty pages of the range to the device and waits; promises no durability. Safe beside all other
     /// calls.
     virtual void write_back(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
-    /// As write_at() and sync() of these bytes alone: durable when it returns.
+    /// write_at() that is durable on return.
     virtual base::result<void> write_through(std::uint64_t offset, std::span<const std::byte> data, site where) {
         HF_TRY(write_at(offset, data, where));
         return sync(where);
     }
-    /// Later writes go past the page cache where the file system can do that. Then offsets, lengths and the addresses
-    /// of data are multiples of a page.
+    /// Later writes go past the page cache where the file system can do that. Offsets, lengths and addresses of data
+    /// are then multiples of a page.
     virtual void bypass_page_cache() noexcept {}
-    /// Whether all of the range was written before, as far as the file system tells: writing it again changes neither
-    /// the size of the file nor which blocks it has.
+    /// Whether writing to the range again changes neither the file's size nor its blocks, as far as the file system
+    /// tells.
     [[nodiscard]] virtual bool is_written(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept { return false; }
-    /// Waits until all earlier writes of this file are durable, with the metadata needed to read them (fdatasync).
+    /// Makes all earlier writes of this file durable, with the metadata needed to read them (fdatasync).
     virtual base::result<void> sync(site where) = 0;
-    /// Sets the size; new bytes are a hole that reads as zero.
+    /// New bytes are a hole that reads as zero.
     virtual base::result<void> resize(std::uint64_t bytes, site where) = 0;
     /// Reserves space, so that later writes there cannot fail with no_space. Extends the file where needed; content
     /// stays.
@@ -82,11 +81,11 @@ public:
     virtual base::result<void> punch_hole(std::uint64_t offset, std::uint64_t length, site where) = 0;
     /// Bytes charged by the file system.
     virtual base::result<std::uint64_t> charged() = 0;
-    /// The descriptor for mmap() and flock(); -1 where there is none (simulator).
+    /// For mmap() and flock(); -1 where there is none (simulator).
     [[nodiscard]] virtual int native_handle() const noexcept = 0;
 };
 
-/// A file system, or a model of one. Thread-safe.
+/// Thread-safe.
 class storage {
 public:
     storage() = default;
@@ -94,75 +93,69 @@ public:
     storage& operator=(const storage&) = delete;
     virtual ~storage() = default;
 
-    /// Opens an existing file without waiting. Fails with `missing` where it does not exist, with `corrupt` where it is
-    /// no regular file. A link at the end of the path is not followed, because another user may have made it. In a held
-    /// directory: `permission` where the file belongs to another user, `corrupt` where it has a second name and is to
-    /// be written, or where the path led to another file since the directory was held.
+    /// Opens an existing file without waiting. `missing` where it does not exist, `corrupt` where it is no regular
+    /// file. A link at the end of the path is not followed, because another user may have made it. In a held directory:
+    /// `permission` where the file belongs to another user, `corrupt` where it has a second name and is to be written,
+    /// or where the path led to another file since the directory was held.
     virtual base::result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) = 0;
-    /// Creates a file; `already_exists` where the path exists.
+    /// `already_exists` where the path exists.
     virtual base::result<std::unique_ptr<file>> create(const std::string& path, site where) = 0;
     virtual base::result<bool> exists(const std::string& path) = 0;
     virtual base::result<void> make_directory(const std::string& path, site where) = 0;
     /// Makes a symbolic link to `target`, which need not exist; as durable as a creation. All calls follow links on the
-    /// way. Calls for directories also follow one at the end of the path; remove(), rename(), link_target() and
-    /// exists() act on the link itself.
+    /// way; those for directories also one at the end of the path; remove(), rename(), link_target() and exists() act
+    /// on the link itself.
     virtual base::result<void> make_link(const std::string& path, const std::string& target, site where) = 0;
-    /// The target of a link; empty where the path is no link. `missing` where nothing is there.
+    /// Empty where the path is no link. `missing` where nothing is there.
     virtual base::result<std::string> link_target(const std::string& path) = 0;
-    /// A text that is the same for two paths iff they lead to the same file or directory. `missing` where nothing is
-    /// there.
+    /// Equal for two paths iff they lead to the same file or directory. `missing` where nothing is there.
     virtual base::result<std::string> identity(const std::string& path) = 0;
-    /// A number that identifies the file, from the time and place of its creation. Renaming and writing keep it. A
-    /// copy, and a new file of the same name, have another one; a snapshot of a whole subvolume or device has the same.
-    /// 0 where it is unknown. `missing` where nothing is there.
+    /// Identifies the file by the time and place of its creation. Renaming and writing keep the number. A copy, and a
+    /// new file of the same name, have another one; a snapshot of a whole subvolume or device has the same. 0: unknown.
+    /// `missing` where nothing is there.
     virtual base::result<std::uint64_t> file_identity(const std::string& /*path*/) { return std::uint64_t{0}; }
-    /// Names in a directory, sorted, without "." and "..".
+    /// Sorted, without "." and "..".
     virtual base::result<std::vector<std::string>> list(const std::string& directory) = 0;
     /// Replaces `to` atomically.
     virtual base::result<void> rename(const std::string& from, const std::string& to, site where) = 0;
     /// Removes a file or an empty directory; succeeds where nothing is there.
     virtual base::result<void> remove(const std::string& path, site where) = 0;
-    /// Waits until the names in the directory are durable.
+    /// Makes the names in the directory durable.
     virtual base::result<void> sync_directory(const std::string& path, site where) = 0;
-    /// Bytes that the file system has left for files in this directory; 2^64 - 1 where it is unknown.
+    /// Bytes left for files in this directory; 2^64 - 1: unknown.
     virtual base::result<std::uint64_t> available(const std::string& /*directory*/) { return ~std::uint64_t{0}; }
-    /// Whether the files of this directory lie in memory: tmpfs, ramfs.
     virtual base::result<bool> is_memory(const std::string& /*directory*/) { return false; }
-    /// Fails with `unsupported` where files in this directory lack an operation of this interface (hugetlbfs: system
-    /// calls cannot write them).
+    /// `unsupported` where files in this directory lack an operation of this interface (hugetlbfs: system calls cannot
+    /// write them).
     virtual base::result<void> check_place(const std::string& /*directory*/) { return {}; }
-    /// Copies the content of `source` to the new or empty `target`; holes stay holes. Shares blocks where `blocks`
-    /// allows it and the file system can (FICLONE, copy_file_range). A later write to a shared block takes space, in
-    /// either file.
+    /// Copies the content to the new or empty `target`; holes stay holes. Shares blocks where `blocks` allows it and
+    /// the file system can (FICLONE, copy_file_range). A later write to a shared block takes space, in either file.
     virtual base::result<void> copy_content(file& source, file& target, shared_blocks blocks, site where) = 0;
 
-    // Held directories: they stay the same whatever happens to their names. The defaults are for a storage in which
-    // names never change their meaning and files have no owners.
+    // Held directories stay the same whatever happens to their names. The defaults are for a storage without owners, in
+    // which names never change their meaning.
 
-    /// This storage, in which `directory` and all paths below it lead to the directory that is there now, as long as
-    /// the result lives: wherever it is moved, and whatever the working directory is. Directories that were held before
-    /// stay held. Uses one descriptor. `not_found` where nothing is there; `permission` where it belongs to another
-    /// user than the directory held first.
+    /// This storage, in which `directory` and all paths below it lead to the directory that is there now, wherever it
+    /// is moved, and whatever the working directory is, as long as the result lives. Earlier holds stay. Uses one
+    /// descriptor. `not_found` where nothing is there; `permission` where it belongs to another user than the directory
+    /// held first.
     virtual base::result<std::shared_ptr<storage>> hold(const std::string& /*directory*/) { return unowned(); }
-    /// This storage, with other permissions for new files and directories.
     virtual std::shared_ptr<storage> with(const permissions& /*of_new*/) { return unowned(); }
-    /// The permissions of an existing directory and file.
     virtual base::result<permissions> permissions_of(const std::string& /*directory*/, const std::string& /*path*/) {
         return permissions{};
     }
-    /// The directory itself, for flock() on native_handle().
+    /// For flock() on native_handle().
     virtual base::result<std::unique_ptr<file>> open_directory(const std::string& directory) {
         return base::os_failure(ENOSYS, "open", directory);
     }
-    /// The absolute path of the directory as it is now, for people.
+    /// Absolute, as it is now, for people.
     virtual base::result<std::string> location(const std::string& directory) { return directory; }
 
 protected:
-    /// This storage; its owner must outlive the result.
+    /// The owner must outlive the result.
     [[nodiscard]] std::shared_ptr<storage> unowned() noexcept { return {std::shared_ptr<storage>(), this}; }
 };
 
-/// The kernel's file systems.
 [[nodiscard]] storage& posix_storage() noexcept;
 
 }  // namespace holdfast::persist

@@ -28,7 +28,7 @@ std::optional<unsigned> read_number(std::string_view text) {
     return error == std::errc{} && end == text.end() && number <= largest_number ? std::optional(number) : std::nullopt;
 }
 
-/// Parses a list such as "0-3,8". Text of another form gives no numbers.
+/// A list such as "0-3,8". Text of another form gives no numbers.
 std::vector<unsigned> read_list(std::string_view text) {
     std::vector<unsigned> numbers;
     while (!text.empty()) {
@@ -44,7 +44,7 @@ std::vector<unsigned> read_list(std::string_view text) {
     return numbers;
 }
 
-/// The processors of each node, by the kernel's number of the node.
+/// By the kernel's numbers.
 std::map<unsigned, std::vector<unsigned>> read_nodes(const std::string& directory) {
     constexpr std::string_view prefix = "node";
     std::map<unsigned, std::vector<unsigned>> nodes;
@@ -63,7 +63,7 @@ std::map<unsigned, std::vector<unsigned>> read_nodes(const std::string& director
     return nodes;
 }
 
-/// The mask of one node, by the kernel's number; nothing where the number does not fit the mask.
+/// Nothing where the kernel's number does not fit the mask.
 std::optional<node_mask> mask_of(unsigned kernel_number) {
     node_mask mask{};
     if (kernel_number >= mask.size() * bits_a_word) {
@@ -86,8 +86,6 @@ topology::preference::~preference() {
     }
 }
 
-// --- the machine ----------------------------------------------------------------------------------------------------
-
 machine_topology::machine_topology(const std::string& nodes_directory) {
     for (auto& [kernel_number, cpus] : read_nodes(nodes_directory)) {
         for (const unsigned cpu : cpus) {
@@ -97,7 +95,7 @@ machine_topology::machine_topology(const std::string& nodes_directory) {
         kernel_numbers_.push_back(kernel_number);
         cpus_.push_back(std::move(cpus));
     }
-    if (cpus_.empty()) {  // the kernel tells nothing: one node with all processors
+    if (cpus_.empty()) {  // the kernel tells nothing
         kernel_numbers_.push_back(0);
         auto& all = cpus_.emplace_back();
         const long configured = ::sysconf(_SC_NPROCESSORS_CONF);
@@ -139,8 +137,6 @@ bool machine_topology::prefer_for_this_thread(unsigned node) const noexcept {
 void machine_topology::prefer_nothing_for_this_thread() const noexcept {
     ::syscall(SYS_set_mempolicy, MPOL_DEFAULT, nullptr, 0);
 }
-
-// --- the made-up machine --------------------------------------------------------------------------------------------
 
 made_up_topology::made_up_topology(unsigned nodes, unsigned cpus_a_node) {
     unsigned next = 0;

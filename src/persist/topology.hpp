@@ -2,7 +2,7 @@
 //
 // Nodes are numbered from 0 without gaps, in the order of the kernel's numbers; nodes without processors do not count.
 // A topology never changes: processors that come online later belong to node 0, and so do all where the machine does
-// not tell. It is an interface so that tests have any number of nodes on any machine.
+// not tell.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,15 @@ public:
     /// At least 1.
     [[nodiscard]] virtual unsigned nodes() const noexcept = 0;
     [[nodiscard]] virtual unsigned node_of_cpu(unsigned cpu) const noexcept = 0;
-    /// The processors of a node, ascending.
+    /// Ascending.
     [[nodiscard]] virtual std::span<const unsigned> cpus_of(unsigned node) const noexcept = 0;
-    /// The node on which the calling thread runs now: costs a few loads, and may be out of date at once.
+    /// The node of the calling thread: costs a few loads, and may be out of date at once.
     [[nodiscard]] virtual unsigned current_node() const noexcept = 0;
 
     /// Advises the kernel to take memory for these addresses, whole pages, from the node. False where it refused.
     virtual bool prefer_memory(unsigned node, std::byte* address, std::uint64_t bytes) const noexcept = 0;
-    /// Advises the kernel to take memory that it allocates for this thread from the node, for the lifetime of the
-    /// object: for fallocate() of files in memory.
+    /// Advises the kernel to take this thread's memory from the node, for the lifetime of the object: for fallocate()
+    /// of files in memory.
     class preference {
     public:
         preference() noexcept = default;
@@ -46,13 +46,12 @@ public:
     };
 
 protected:
-    /// Sets the memory policy of the calling thread to the node; the second function resets it to the system's default.
-    /// False where the kernel refuses, or where the thread has a policy of its own, which stays.
+    /// Sets the memory policy of the calling thread; the second function resets it to the system's default. False where
+    /// the kernel refuses, or where the thread has a policy of its own, which stays.
     virtual bool prefer_for_this_thread(unsigned node) const noexcept = 0;
     virtual void prefer_nothing_for_this_thread() const noexcept = 0;
 };
 
-/// The machine that the kernel describes in a directory such as /sys/devices/system/node.
 class machine_topology final : public topology {
 public:
     explicit machine_topology(const std::string& nodes_directory);
@@ -76,13 +75,13 @@ private:
     std::vector<unsigned> kernel_numbers_;  ///< by node
 };
 
-/// A made-up machine for tests: every node has `cpus_a_node` processors, numbered from node 0 on, and a thread says on
-/// which node it runs. Preferences for memory have no effect.
+/// For tests: every node has `cpus_a_node` processors, numbered from node 0 on, and a thread says on which node it
+/// runs. Preferences have no effect.
 class made_up_topology final : public topology {
 public:
     explicit made_up_topology(unsigned nodes, unsigned cpus_a_node = 1);
 
-    /// Puts the calling thread on this node of all made-up machines. It begins on node 0.
+    /// On all made-up machines. A thread begins on node 0.
     static void move_this_thread_to(unsigned node) noexcept;
 
     [[nodiscard]] unsigned nodes() const noexcept override { return static_cast<unsigned>(cpus_.size()); }

@@ -17,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 
-/// A directory such as /sys/devices/system/node.
 class fake_machine {
 public:
     void add(const std::string& name, const std::string& cpulist) const {
@@ -89,7 +88,7 @@ TEST(machine_topology, MemoryOfANodeMayBePreferredWhateverItIs) {
     constexpr std::size_t bytes = 1 << 20;
     void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
-    // The results do not matter, because containers may forbid both. Memory and thread must stay usable.
+    // Containers may forbid both. Memory and thread must stay usable.
     here.prefer_memory(here.nodes() - 1, static_cast<std::byte*>(memory), bytes);
     {
         const topology::preference preferred(here, here.nodes() - 1);

@@ -33,8 +33,7 @@ base::result<void> check_page_size() {
     return {};
 }
 
-/// A writer that keeps sums of pages opens a heap whose pages were changed without their sums. Nobody knows which pages
-/// these are, so all sums become void.
+/// Nobody knows which pages were changed without their sums, so all sums become void.
 base::result<void> forget_stale_sums(const segment_files& segments, const objects_file& objects,
                                      heap_superblock& superblock) {
     if ((superblock.now().flags & flag_stale_sums) == 0) {
@@ -120,7 +119,6 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
     return files;
 }
 
-/// Sets addresses aside, and limits the heap to them and to its capacity.
 base::result<void> heap_files::reserve_addresses(const mapping_options& options) {
     location_.set_topology(*options.topology);
     HF_TRY(mapping_.reserve(options, superblock_.now()));
@@ -136,7 +134,6 @@ base::result<void> heap_files::reserve_addresses(const mapping_options& options)
     return {};
 }
 
-/// Maps what is on media, and verifies what an open reads.
 base::result<void> heap_files::map(const mapping_options& options) {
     HF_TRY(location_.find_domain());
     HF_TRY(location_.choose_sharing(options));

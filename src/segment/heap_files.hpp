@@ -1,5 +1,4 @@
-// The files of one open heap, mapped. The interface of this layer to the heap layer: it opens and closes them, owns the
-// pieces below, and gives access to them.
+// The files of one open heap, mapped: the interface of this layer to the heap layer. It owns these pieces:
 //
 //     heap_location    where the files lie, and who may change them
 //     heap_superblock  what the superblock says on media
@@ -49,21 +48,20 @@ namespace holdfast::segment {
 
 class heap_files {
 public:
-    /// Makes the directory and its files, and maps an empty user space (frontier 0). Other processes see a heap from
-    /// the first commit() on. The destructor before that commit removes what was made.
+    /// Maps an empty user space (frontier 0). Other processes see a heap from the first commit() on; before it, the
+    /// destructor removes what was made.
     static base::result<std::unique_ptr<heap_files>> create(persist::storage& storage, const std::string& directory,
                                                             const creation_options& options);
-    /// Locks, recovers, maps. access_mode::read_only changes nothing on media. `hold`: the hold of an earlier object
-    /// that had this heap open in this mode and was destroyed; null: open what the path leads to.
+    /// Locks, recovers, maps. access_mode::read_only changes nothing on media. `hold`: that of a destroyed object that
+    /// had this heap open in this mode; null: opens what the path leads to.
     static base::result<std::unique_ptr<heap_files>> open(persist::storage& storage, const std::string& directory,
                                                           persist::access_mode mode, const mapping_options& options,
                                                           std::shared_ptr<heap_hold> hold = nullptr);
-    /// A heap without files, in memory of this process. A child of fork has a copy of it (continue_in_child()). Nothing
-    /// is ever on media: there is no commit and no close. Frontier 0, as after create().
+    /// A heap without files, of this process and, as a copy, of its children (continue_in_child()). Frontier 0. It has
+    /// no commit and no close.
     static base::result<std::unique_ptr<heap_files>> create_scratch(persist::storage& storage,
                                                                     const creation_options& options);
 
-    // The pieces.
     [[nodiscard]] const heap_location& location() const noexcept { return location_; }
     [[nodiscard]] heap_mapping& mapping() noexcept { return mapping_; }
     [[nodiscard]] user_space& space() noexcept { return space_; }
@@ -73,7 +71,6 @@ public:
     [[nodiscard]] committer& commits() noexcept { return commits_; }
     [[nodiscard]] copied_files& copies() noexcept { return copies_; }
 
-    // What is asked most.
     [[nodiscard]] const space_view& view() const noexcept { return mapping_.view(); }
     [[nodiscard]] const superblock_on_media& superblock() const noexcept { return superblock_.now(); }
     [[nodiscard]] const heap_paths& paths() const noexcept { return location_.paths(); }
@@ -89,39 +86,36 @@ public:
     [[nodiscard]] bool recovered() const noexcept { return superblock_.recovered(); }
     [[nodiscard]] bool rolled_forward() const noexcept { return rolled_forward_; }
     [[nodiscard]] const std::vector<base::failure>& warnings() const noexcept { return warnings_; }
-    /// What open() compared, with mapping_options::verify.
+    /// With mapping_options::verify.
     [[nodiscard]] const page_comparison& compared() const noexcept { return compared_; }
     [[nodiscard]] bool has_pending_lanes() const noexcept { return superblock_.has_pending_lanes(); }
     [[nodiscard]] bool has_pending_tracing() const noexcept { return superblock_.has_pending_tracing(); }
 
-    /// The objects file as mapped: [objects(), objects() + objects_size()).
     [[nodiscard]] std::byte* objects() const noexcept { return objects_.begin(); }
     [[nodiscard]] std::uint64_t objects_size() const noexcept { return objects_.size(); }
-    /// Extends the objects file by at least `bytes`; new bytes read as zero.
+    /// New bytes read as zero.
     base::result<void> grow_objects(std::uint64_t bytes) { return objects_.grow(bytes); }
 
     /// Makes the mapped state durable. All other threads must stand still. After a failed sync it answers `poisoned`.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going = {}) {
         return commits_.commit(free, going, [](std::uint64_t, std::uint64_t) { return base::result<void>(); });
     }
-    /// True where a commit would write nothing.
     base::result<bool> unchanged(const free_runs& free) {
         return limit_changed_ ? base::result<bool>(false) : commits_.unchanged(free);
     }
-    /// Leaves a clean heap on media. The last commit() must have everything.
+    /// The last commit() must have everything.
     base::result<void> close_cleanly() { return commits_.close_cleanly(); }
 
     [[nodiscard]] base::result<file_statistics> statistics() const;
-    /// SEG-2 over the committed files.
+    /// Checks SEG-2.
     base::result<page_comparison> verify(std::vector<base::failure>& problems, std::size_t limit) const;
 
-    /// Shared pages: says whether a child of fork has the mappings, too. To be switched on only around a fork() whose
-    /// child calls continue_in_child() before anything else.
+    /// Shared pages: says whether a child of fork has the mappings. The child must first of all call
+    /// continue_in_child().
     base::result<void> show_to_child(bool shown) const;
-    /// In a child of fork, for a scratch heap, or for a heap of shared pages after show_to_child(true): from here on
-    /// the child has a scratch heap of its own with the content of its parent's heap. Of shared pages it copies `used`
-    /// (extents that are not free) and the bitmaps of `slabs`; the parent must not change them meanwhile. On failure
-    /// the child must not touch the heap.
+    /// In a child of fork, for a scratch heap, or for shared pages after show_to_child(true): the child gets a scratch
+    /// heap of its own with the parent's content. Of shared pages it copies `used` (extents that are not free) and the
+    /// bitmaps of `slabs`, which the parent must not change meanwhile. On failure the child must not touch the heap.
     base::result<void> continue_in_child(const free_runs& used, std::span<const base::granule> slabs);
 
 private:
@@ -143,11 +137,11 @@ private:
     committer commits_{{location_, superblock_, segments_, mapping_, objects_, space_}};
     copied_files copies_{{location_, superblock_, segments_, lanes_, session_}};
     page_comparison compared_;
-    /// Read-only: the commit whose pages lie over the mappings of the files; verify() needs it, too.
+    /// Read-only: the commit whose pages lie over the mappings of the files.
     std::optional<journal_content> overlay_;
     std::vector<base::failure> warnings_;
     bool rolled_forward_ = false;
-    bool limit_changed_ = false;                      ///< by this open, so that the superblock must be written
+    bool limit_changed_ = false;                      ///< by this open: the superblock must be written
     heap_creation creation_{location_, superblock_};  ///< goes first: it may remove the files
 };
 

@@ -1,4 +1,3 @@
-// The files of an open heap: growth, commit, reopen, and what a crash leaves; compared with a model in memory.
 #include "segment/heap_files.hpp"
 
 #include <cstring>
@@ -60,7 +59,6 @@ protected:
         must(files.verify(problems, 100));
         return problems;
     }
-    /// Copies the heap as it is on media now: what a crash at this moment would leave.
     [[nodiscard]] std::string crash(const std::string& name) const {
         fs::copy(path_, directory_.path(name), fs::copy_options::recursive);
         return directory_.path(name);
@@ -272,7 +270,6 @@ TEST_F(heap_files_test, of_a_pending_journal_look_the_same_to_readers_and_to_rec
     files->view().page_entry_word({700}) = 42;
     must(files->commit({}));
     const std::vector<std::byte> expected(files->view().base(), files->view().base() + 3 * region_size);
-    // The journal is durable, nothing of it is home yet.
     fs::copy_file(path_ + "/journal", before + "/journal", fs::copy_options::overwrite_existing);
     const auto files_before = content_of(before + "/segment.000001");
 
@@ -355,8 +352,6 @@ TEST_F(heap_files_test, keep_a_sum_of_every_page_where_the_format_says) {
     EXPECT_EQ(sum, base::checksum64(std::span(objects).subspan(sizeof sum, page_size - sizeof sum)));
 }
 
-// --- verify_pages ---------------------------------------------------------------------------------------------------
-
 TEST_F(heap_files_test, with_one_wrong_page_are_found_out) {
     auto files = create();
     must(files->grow({region_pages}));
@@ -421,14 +416,12 @@ TEST_F(heap_files_test, with_one_wrong_page_are_found_out) {
     EXPECT_THAT(problems_of(*open()), IsEmpty());
 }
 
-// --- the model ------------------------------------------------------------------------------------------------------
-
-/// What a heap's memory holds, page by page; pages that nothing is known of are left out.
+/// What a heap's memory holds, page by page, as far as it is known.
 class memory_model {
 public:
     using page_content = std::vector<std::byte>;
 
-    /// Writes to the heap and to the model: some bytes of a random page, sometimes the whole.
+    /// Some bytes of a random page, sometimes the whole.
     void scribble(heap_files& files, std::mt19937_64& random) {
         const std::uint64_t user = files.frontier().value;
         const std::uint64_t of_metadata = files.view().shape().checksums_at() / page_size;
@@ -444,7 +437,7 @@ public:
             write(files, {2, place - user - metadata}, random);
         }
     }
-    /// Nothing is known of free pages after a commit.
+    /// After a commit.
     void forget(const free_runs& free) {
         for (const auto& [first, length] : free) {
             for (std::uint64_t i = 0; i < length.value; ++i) {
@@ -540,7 +533,7 @@ TEST_F(heap_files_test, a_slab_that_is_loaded_keeps_its_holes_and_one_that_is_ma
     auto files = must(heap_files::open(posix_storage(), path_, access_mode::read_write, mapping));
     const base::granule slab{2};
     const auto charged = [&] { return must(files->statistics()).charged_bytes; };
-    must(files->bitmaps().back(slab, bitmap_verifier::slab_is::loaded));  // its bitmap has space from here on
+    must(files->bitmaps().back(slab, bitmap_verifier::slab_is::loaded));
     must(files->space().give_back(base::first_page(slab), {base::pages_per_granule}));
     const std::uint64_t before = charged();
     must(files->bitmaps().back(slab, bitmap_verifier::slab_is::loaded));
@@ -552,7 +545,7 @@ TEST_F(heap_files_test, a_slab_that_is_loaded_keeps_its_holes_and_one_that_is_ma
     EXPECT_EQ(charged(), before + base::granule_size);
 }
 
-/// Both growths write the superblock, under different locks of their callers.
+/// Callers grow both under different locks, and both write the superblock.
 TEST_F(heap_files_test, shared_space_and_objects_grow_at_once) {
     must(create()->close_cleanly());
     mapping_options mapping;

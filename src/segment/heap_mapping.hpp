@@ -1,15 +1,14 @@
 // The addresses of an open heap: user space and metadata, mapped from the segment files or memory.
 //
-// Invariants (no function checks them at run time; tests and the kernel's mappings show them):
+// Invariants (no function checks them at run time):
 //
 //   MAP-1: user space [0, frontier) is mapped readable and writable, except for what protect() has taken; beyond the
 //          frontier nothing is accessible. Its pages have space on disk, except for those that give_back() took, new
 //          pages that a growth did not reserve (the `skipped` ones of grow_beyond(), and those from backed_end() on),
-//          and those that reserves_at_commit() leaves to the commit. take_back() reserves what give_back() and growths
-//          left.
+//          and those that reserves_at_commit() leaves to the commit. take_back() reserves the first two kinds.
 //   MAP-2: pages below the committed frontier are mappings of their files; pages beyond it are zeroed memory until the
-//          commit that writes them to their files. Where the kernel refused to map a committed page, the page stays
-//          memory, lies beyond the adopted frontier, and counts as changed.
+//          commit that writes them to their files. A committed page that the kernel refused to map stays memory, lies
+//          beyond the adopted frontier, and counts as changed.
 //
 // So adopted() <= committed() <= frontier(), except while a commit or a shrink lowers the frontier.
 #pragma once
@@ -36,43 +35,38 @@ class heap_mapping final : public page_access {
 public:
     heap_mapping(const heap_location& location, hole_cover& cover) noexcept : location_(location), cover_(cover) {}
 
-    /// Sets aside the addresses of the heap with this superblock.
     base::result<void> reserve(const mapping_options& options, const superblock_on_media& superblock);
-    /// Comes before anything is mapped, for shared pages: prepares the files for folio_policy.
+    /// For shared pages, before anything is mapped: prepares the files for folio_policy.
     base::result<void> split_folios(std::uint64_t frontier_bytes) const;
 
     [[nodiscard]] const space_view& view() const noexcept { return view_; }
-    /// The addresses set aside for the objects file.
     [[nodiscard]] std::byte* objects_area() const noexcept { return objects_area_; }
-    /// The end of user space. May be asked while another thread grows the heap.
+    /// May be asked while another thread grows the heap.
     [[nodiscard]] base::pages frontier() const noexcept {
         return base::pages{__atomic_load_n(&frontier_.value, __ATOMIC_ACQUIRE)};
     }
     void set_frontier(base::pages end) noexcept { __atomic_store_n(&frontier_.value, end.value, __ATOMIC_RELEASE); }
-    /// The frontier that the superblock on media says.
     [[nodiscard]] base::pages committed() const noexcept { return committed_; }
-    /// Pages below are mappings of their files, not memory.
+    /// The end of the pages that are mappings of their files.
     [[nodiscard]] base::pages adopted() const noexcept { return adopted_; }
     [[nodiscard]] std::uint64_t segment_count(base::pages frontier) const noexcept {
         return base::divide_up(frontier.value, view_.shape().pages());
     }
 
-    /// Maps the files of a heap that is opened and ends at `frontier`.
     base::result<void> map_committed(base::pages frontier);
-    /// Lays the pages of a commit over the mappings of the files, for a reader.
+    /// For a reader: lays the pages of a commit over the mappings of the files.
     base::result<void> apply_overlay(const journal_content& journal);
-    /// Maps zeroed memory from `from` to `to`.
     base::result<void> map_fresh(base::pages from, base::pages to);
-    /// Shared pages: maps files of which the space up to `to` was just reserved. The committed end is `to` then; on
-    /// failure it is as it was.
+    /// Shared pages: maps files whose space up to `to` was just reserved. The committed end is `to` then; on failure it
+    /// stays.
     base::result<void> map_grown(base::pages to);
-    /// The end that map_grown() had mapped could not be made durable.
+    /// The new end of map_grown() could not be made durable.
     void withdraw_growth(base::pages to) noexcept { committed_ = to; }
-    /// The end that map_grown() has mapped is durable.
+    /// The new end of map_grown() is durable.
     void adopt_growth() noexcept { adopted_ = committed_; }
-    /// Shared pages: the heap ends at `to` from here on. remove_beyond() takes the mappings away.
+    /// Shared pages: the heap ends at `to` from here on. The mappings stay until remove_beyond().
     void lower(base::pages to) noexcept;
-    /// Takes the mappings from `to` to `from` away. Best effort.
+    /// Best effort.
     void unmap_user(base::pages to, base::pages from) noexcept;
     void unmap_metadata(std::uint64_t segment) noexcept;
     /// A commit has made the frontier durable: map_adopted() maps its files in the place of memory.
@@ -84,14 +78,12 @@ public:
         return folios_.part(file, segment, first, count);
     }
 
-    // page_access. A commit that replaces memory by a mapping of the file (MAP-2) gives access back: its caller must
-    // protect again the ranges between adopted() before the commit and after it. copy_for_child() gives access back to
-    // every range.
+    // page_access. A commit that replaces memory by a mapping (MAP-2) gives access back, so its caller must protect
+    // again the ranges between adopted() before and after it. copy_for_child() gives access back to every range.
     base::result<void> protect(base::pages start, base::pages length, rights left) override;
     base::result<void> unprotect(base::pages start, base::pages length) override;
     [[nodiscard]] std::uint64_t most_ranges() const override;
 
-    // fork, with shared pages
     /// Says whether a child of fork has the mappings, too.
     base::result<void> show_to_child(bool shown) const;
     /// In a child of fork: puts copies of the extents `used`, the bitmaps of `slabs` and the other tables in the place

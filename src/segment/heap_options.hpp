@@ -1,4 +1,3 @@
-// What a heap is created with, and how its files are mapped.
 #pragma once
 
 #include <cstddef>

@@ -82,7 +82,7 @@ base::result<void> live_bitmaps::admit(base::granule position) {
     const std::uint64_t segment = position.value / shape.granules();
     const std::uint64_t page = position.value % shape.granules() * bitmap_size / page_size;
     const std::uint64_t index = segment * pages_of_segment() + page;
-    // The lock is held while the page is verified: a second caller may change the page as soon as it gets the lock.
+    // Verified under the lock: a second caller may change the page as soon as it gets the lock.
     const base::scoped_lock lock(admitted_mutex_);
     if (index >= admitted_.size() || admitted_[index]) {
         return {};
@@ -101,8 +101,8 @@ base::result<void> live_bitmaps::admit_all() {
     return {};
 }
 
-/// Most granules never are slabs, and bitmaps are the largest of the tables: they get their space when they need it,
-/// those of a region at once; on a full disk, the one page that is needed.
+/// Most granules never are slabs, so bitmaps get their space when they need it, those of a region at once; on a full
+/// disk, one page.
 base::result<void> live_bitmaps::back(base::granule position, slab_is use) {
     const geometry& shape = mapping_.view().shape();
     constexpr std::uint64_t together = region_size / base::granule_size * bitmap_size / page_size;
@@ -153,7 +153,7 @@ bool live_bitmaps::has_bitmap(base::granule position) {
     const std::uint64_t segment = position.value / shape.granules();
     const std::uint64_t at = shape.segment_size + shape.bitmaps_at() + position.value % shape.granules() * bitmap_size;
     const base::scoped_lock lock(backed_mutex_);
-    if (segment != examined_segment_ || position.value % shape.granules() == 0) {  // each walk looks anew
+    if (segment != examined_segment_ || position.value % shape.granules() == 0) {
         auto file = location_.storage().open(location_.paths().segment(segment), access_mode::read_only);
         auto found = file ? persist::backing_of(**file) : base::result<persist::file_backing>(std::move(file).error());
         if (!found) {

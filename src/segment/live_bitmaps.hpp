@@ -1,7 +1,5 @@
 // The live bitmaps of an open heap, and what verifies its metadata: page entries and slab headers at open, live bitmaps
-// when they are first used, everything when it is asked to.
-//
-// Invariant SEG-3: a page of the metadata tables matches its checksum until this process changes it.
+// when they are first used (SEG-3).
 #pragma once
 
 #include <cstdint>
@@ -22,16 +20,14 @@ public:
     live_bitmaps(const heap_location& location, const heap_mapping& mapping, segment_files& segments) noexcept
         : location_(location), mapping_(mapping), segments_(segments) {}
 
-    /// At open: verifies page entries and slab headers, and expects the bitmaps of all segments to be verified later.
-    /// `has_sums`: the sums of pages count.
+    /// Verifies page entries and slab headers at open; bitmaps are verified later. `has_sums`: the sums of pages count.
     base::result<void> verify_tables(bool has_sums);
 
     base::result<void> admit(base::granule position) override;
     base::result<void> back(base::granule position, slab_is use) override;
     [[nodiscard]] bool has_bitmap(base::granule position) override;
-    /// Verifies all live bitmaps that were not used yet.
     base::result<void> admit_all();
-    /// The heap has so many segments from here on; the space of further ones is gone.
+    /// The heap has so many segments from here on.
     void forget_beyond(std::uint64_t segments);
 
 private:
@@ -42,12 +38,11 @@ private:
     const heap_mapping& mapping_;
     segment_files& segments_;
     base::mutex admitted_mutex_;
-    std::vector<bool> admitted_
-        HF_GUARDED_BY(admitted_mutex_);  ///< by bitmap page of the segments that were committed at open
+    std::vector<bool> admitted_ HF_GUARDED_BY(admitted_mutex_);  ///< by bitmap page of the segments committed at open
     base::mutex backed_mutex_;
     std::uint64_t examined_segment_ HF_GUARDED_BY(backed_mutex_) = ~std::uint64_t{0};
-    persist::file_backing examined_ HF_GUARDED_BY(backed_mutex_);  ///< of that segment's file, for has_bitmap()
-    std::vector<bool> backed_ HF_GUARDED_BY(backed_mutex_);        ///< by bitmap page of all segments
+    persist::file_backing examined_ HF_GUARDED_BY(backed_mutex_);  ///< of that segment's file
+    std::vector<bool> backed_ HF_GUARDED_BY(backed_mutex_);        ///< by bitmap page
 };
 
 }  // namespace holdfast::segment

@@ -11,7 +11,6 @@ namespace {
 using persist::access_mode;
 using persist::posix_storage;
 
-/// A committed heap of one region.
 class live_bitmaps_test : public testing::Test {
 protected:
     void SetUp() override {

@@ -20,7 +20,6 @@
 
 namespace holdfast::segment {
 
-/// What a shared_session works with.
 struct shared_session_parts {
     const heap_location& location;
     heap_superblock& superblock;
@@ -39,22 +38,21 @@ public:
     shared_session& operator=(const shared_session&) = delete;
     ~shared_session() = default;
 
-    /// Durability `collect` begins, durably: after a crash from here on, the next open traces.
+    /// After a crash from here on, the next open traces. Durable on return.
     base::result<void> begin_tracing();
-    /// Recovery is over, and the lanes are made: a new incarnation begins, durably. A crash from here on is a crash of
-    /// this incarnation.
+    /// Comes after recovery, once the lanes are made. A crash from here on is one of the new incarnation. Durable on
+    /// return.
     base::result<void> begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order);
-    /// What makes the mapped pages durable in the domain `disk`. May be used by all threads.
+    /// What makes the mapped pages durable in the domain `disk`. Thread-safe.
     [[nodiscard]] persist::mapped_sync& memory() noexcept { return memory_; }
-    /// Makes the contents of all mapped pages durable with system calls. Not atomic.
+    /// Makes all mapped pages durable with system calls. Not atomic.
     base::result<void> sync() const;
-    /// As sync(), and the names of all files, which a crashed session may have left in the page cache alone.
+    /// sync(), and the names of all files, which a crashed session may have left in the page cache alone.
     base::result<void> sync_after_crash();
     /// Calls sync(), then marks the heap clean: no record counts any more, and no trace is needed.
     base::result<void> close(std::uint64_t checkpoint_clock);
 
 private:
-    /// superblock_on_media::boot of this session.
     [[nodiscard]] std::uint64_t boot_to_say() const noexcept;
 
     shared_session_parts parts_;

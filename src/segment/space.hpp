@@ -1,6 +1,4 @@
 // The mapped heap as the allocating layers see it: a base, the metadata tables, and a way to ask for more.
-//
-// space_view is arithmetic and one load: no search, no lock. Its tables are mapped for all pages below the frontier.
 #pragma once
 
 #include <atomic>
@@ -20,10 +18,11 @@
 
 namespace holdfast::segment {
 
-/// Free space that a commit need not write, as first pages and lengths: sorted, disjoint.
+/// Free space that a commit need not write: first pages and lengths, sorted, disjoint.
 using free_runs = std::vector<std::pair<base::pages, base::pages>>;
 
-/// Addresses of a mapped heap. Trivially copyable; valid while the heap is open. Thread safety: pure arithmetic.
+/// Addresses of a mapped heap, without search or lock. Valid while the heap is open. Thread-safe. Tables are mapped for
+/// all pages below the frontier.
 class space_view {
 public:
     space_view() = default;
@@ -37,17 +36,16 @@ public:
 
     [[nodiscard]] std::byte* base() const noexcept { return base_; }
     [[nodiscard]] const geometry& shape() const noexcept { return shape_; }
-    /// Bytes of user addresses reserved.
+    /// Bytes of user addresses.
     [[nodiscard]] std::uint64_t reservation() const noexcept { return reservation_; }
 
     [[nodiscard]] std::byte* address(base::heap_offset offset) const noexcept { return base_ + offset.value; }
-    /// The offset of an address. It wraps to a huge number where the address lies below the base: callers compare it
-    /// with the frontier.
+    /// An address below the base wraps to a huge offset: callers compare offsets with the frontier.
     [[nodiscard]] base::heap_offset offset(const void* address) const noexcept {
         return {reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(base_)};
     }
 
-    /// The page entry of a page below the frontier.
+    /// The page lies below the frontier.
     [[nodiscard]] std::uint64_t& page_entry_word(base::pages page) const noexcept {
         const std::uint64_t in_segment = page.value & (shape_.pages() - 1);
         return *reinterpret_cast<std::uint64_t*>(metadata_of(page.value >> page_shift_) + shape_.page_entries_at() +
@@ -58,8 +56,8 @@ public:
         return *reinterpret_cast<slab_header_on_media*>(metadata_of(segment_of(position)) + shape_.slab_headers_at() +
                                                         in_segment * slab_header_size);
     }
-    /// 128 words. The bit of block i is bit i % 64 of word i / 64, counted from upper_bitmap_word where the slab has
-    /// slab_flags::upper_half. The older blocks of a morphed slab have their bits in the other half.
+    /// 128 words. Block i has bit i % 64 of word i / 64, counted from upper_bitmap_word where the slab has
+    /// slab_flags::upper_half. The older blocks of a morphed slab have the other half.
     [[nodiscard]] std::uint64_t* live_bitmap(base::granule position) const noexcept {
         const std::uint64_t in_segment = position.value & (shape_.granules() - 1);
         return reinterpret_cast<std::uint64_t*>(metadata_of(segment_of(position)) + shape_.bitmaps_at() +
@@ -83,8 +81,7 @@ private:
 };
 static_assert(base::pages_per_granule == 16, "segment_of(granule) shifts by 4");
 
-/// Growth of the user space, and space on disk for its pages. Implemented by segment::user_space, and by a fake in the
-/// tests of extent and slab.
+/// Growth of the user space, and space on disk for its pages. Tests of extent and slab have a fake.
 class space_growth {
 public:
     space_growth() = default;
@@ -92,58 +89,54 @@ public:
     space_growth& operator=(const space_growth&) = delete;
     virtual ~space_growth() = default;
 
-    /// The end of the user space: the first page that is not mapped. A multiple of unit(). Pages below it may have no
-    /// space on disk (grow(), give_back()).
+    /// The first page that is not mapped, a multiple of unit(). Pages below it may have no space on disk.
     [[nodiscard]] virtual base::pages frontier() const noexcept = 0;
-    /// The unit of the frontier: a region; less in the small heaps of crash tests.
+    /// A region; less in the small heaps of crash tests.
     [[nodiscard]] virtual base::pages unit() const noexcept { return {region_size / base::page_size}; }
-    /// Extends the user space by at least `wanted` pages; by more where the growth policy says so and there is room.
-    /// New pages hold anything; their page entries are zero. Returns the number of added pages. The first `wanted`
-    /// pages at least, and all below backed_end(), have space on disk; the others must not be stored to before
-    /// take_back(). On failure nothing is changed (no_space, limit). Not thread-safe: the caller holds the extent lock.
+    /// Extends the user space by at least `wanted` pages, and returns by how many. New pages hold anything; their page
+    /// entries are zero. The first `wanted` pages at least, and all below backed_end(), have space on disk; the others
+    /// must not be stored to before take_back(). On failure (no_space, limit) nothing is changed. The caller holds the
+    /// extent lock.
     virtual base::result<base::pages> grow(base::pages wanted) = 0;
 
-    /// Extends the user space as grow() does, and puts `skipped` pages in front of the `wanted` ones. The skipped pages
-    /// may have no space on disk and must not be stored to before take_back(). The space grows by at most `skipped` and
-    /// `most` pages, unless `wanted` needs more.
+    /// grow() by `skipped` pages and then `wanted` ones. Skipped pages must not be stored to before take_back(). The
+    /// space grows by at most `skipped` and `most` pages, unless `wanted` needs more.
     virtual base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages /*most*/) {
         return grow(skipped + wanted);
     }
 
-    /// The end of the pages that the last growth reserved on disk. Serialised with grow() by the caller.
+    /// The end of what the last growth reserved on disk. Serialised with grow() by the caller.
     [[nodiscard]] virtual base::pages backed_end() const noexcept { return frontier(); }
     /// How many pages one take_back() from page `at` on should reserve: at most `most`, because a long call keeps
-    /// others waiting; at least `least`, at multiples of which its pieces begin and end.
+    /// others waiting. Its pieces begin and end at multiples of `least`.
     struct steps {
         base::pages least;
         base::pages most;
     };
     [[nodiscard]] virtual steps reserve_steps(base::pages /*at*/) const noexcept { return {{64}, {4096}}; }
-    /// Whether the disk has space for so many pages beyond what is needed. Where it has not, callers ask take_back()
-    /// only for what they need: some file systems fail only after they have taken the space that was left.
+    /// Whether the disk has space for so many pages to spare. Otherwise callers ask take_back() only for what they
+    /// need: some file systems fail only after they have taken the rest.
     [[nodiscard]] virtual bool has_room(base::pages /*wanted*/) const noexcept { return true; }
 
-    /// Whether free pages may be given back while the heap is in use. In durability `commit` they may not, because the
-    /// last commit may still need them: a commit gives them back.
+    /// Whether free pages may be given back while the heap is in use. In durability `commit` the last commit may still
+    /// need them.
     [[nodiscard]] virtual bool gives_back_at_once() const noexcept = 0;
-    /// How many free pages, all together, may keep their space for a while where one of them was a huge extent
-    /// (extent::huge_length). With 0, that goes back when it is freed.
+    /// How many free pages in all may keep their space for a while, huge extents (extent::huge_length) included. 0:
+    /// those give it back at once.
     [[nodiscard]] virtual base::pages may_linger() const noexcept { return {}; }
-    /// Gives the disk space of free pages back: they become a hole, which reads as zero. They must not be stored to
-    /// before take_back() has succeeded: on a full disk the store would be a SIGBUS. Thread-safe for disjoint ranges.
+    /// Turns free pages into a hole, which reads as zero. A store before take_back() would be a SIGBUS on a full disk.
+    /// Thread-safe for disjoint ranges.
     virtual base::result<void> give_back(base::pages start, base::pages length) = 0;
     /// Reserves disk space for pages that may have none. On no_space nothing is changed. Thread-safe for disjoint
     /// ranges.
     virtual base::result<void> take_back(base::pages start, base::pages length) = 0;
-    /// Makes the heap end at page `to`, a multiple of unit() below the frontier, durably. The segments beyond go back
-    /// to the file system. No page beyond may be in use, and nothing that a recovery reads may refer to one. Only where
-    /// gives_back_at_once(). Serialised with grow() by the caller. On failure frontier() is the heap's end: either `to`
-    /// or the old end.
+    /// Makes the heap end at page `to`, a multiple of unit() below the frontier, durably, and removes the segments
+    /// beyond. No page beyond may be in use, nor may anything that a recovery reads refer to one. Only where
+    /// gives_back_at_once(). Serialised with grow() by the caller. On failure frontier() is either `to` or the old end.
     virtual base::result<void> shrink(base::pages to) = 0;
 };
 
-/// Takes away this process's access to pages, and gives it back: for guard ranges, which nobody may touch. Nothing of
-/// this is on media. Implemented by segment::heap_mapping. Thread-safe for disjoint ranges.
+/// Takes this process's access to pages (guard ranges). Nothing of this is on media. Thread-safe for disjoint ranges.
 class page_access {
 public:
     page_access() = default;
@@ -151,13 +144,12 @@ public:
     page_access& operator=(const page_access&) = delete;
     virtual ~page_access() = default;
 
-    /// The access that is left.
     enum class rights : std::uint8_t { none, read };
-    /// Takes access to pages away. They lie below the frontier, belong to the caller and hold nothing. Where pages are
-    /// private, stores to them since the last commit are forgotten, so that no commit reads them. A touch is a SIGSEGV
-    /// from here on. On failure (`limit`: the process is out of mappings) they stay accessible.
+    /// The pages lie below the frontier, belong to the caller and hold nothing. Private pages lose their stores since
+    /// the last commit, so that no commit reads them. A touch is a SIGSEGV from here on. On failure (`limit`: the
+    /// process is out of mappings) they stay accessible.
     virtual base::result<void> protect(base::pages start, base::pages length, rights left) = 0;
-    /// Makes the pages readable and writable again. On failure nothing is changed.
+    /// On failure nothing is changed.
     virtual base::result<void> unprotect(base::pages start, base::pages length) = 0;
     /// How many ranges a process should have at most: each adds two mappings.
     [[nodiscard]] virtual std::uint64_t most_ranges() const = 0;
@@ -171,16 +163,15 @@ public:
     log_writer& operator=(const log_writer&) = delete;
     virtual ~log_writer() = default;
 
-    /// Whole pages of the file, from memory that begins at a multiple of a page; durable when it returns. After a
-    /// failure, any part of the range may be old or new.
+    /// Writes whole pages, from page-aligned memory; durable when it returns. After a failure, any part of the range
+    /// may be old or new.
     virtual base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
                                      persist::site where) noexcept = 0;
     /// Whether all of the range was written before: then writing it changes no metadata of the file system.
     [[nodiscard]] virtual bool is_written(std::uint64_t offset, std::uint64_t length) noexcept = 0;
 };
 
-/// Where the redo rings lie (lane/), as one range: the head, then lane by lane. Implemented by segment::lane_file; by
-/// memory in tests.
+/// The redo rings (lane/) as one range: the head, then lane by lane.
 class lane_area {
 public:
     lane_area() = default;
@@ -188,12 +179,11 @@ public:
     lane_area& operator=(const lane_area&) = delete;
     virtual ~lane_area() = default;
 
-    /// The lanes as mapped.
     [[nodiscard]] virtual std::byte* lanes() const noexcept = 0;
-    /// Bytes of it that are mapped and reserved on disk.
+    /// Bytes that are mapped and reserved on disk.
     [[nodiscard]] virtual std::uint64_t lanes_size() const noexcept = 0;
-    /// Extends the range to so many bytes, durably; new bytes read as zero, or hold records that do not count. Fails
-    /// with no_space or limit.
+    /// Extends the range to so many bytes, durably; new bytes are zero, or records that do not count. Fails with
+    /// no_space or limit.
     virtual base::result<void> grow_lanes(std::uint64_t bytes) = 0;
     /// For records that are written by system calls. Fails with unsupported where the lanes are no one file.
     virtual base::result<std::unique_ptr<log_writer>> open_log();
@@ -205,8 +195,7 @@ inline base::result<std::unique_ptr<log_writer>> lane_area::open_log() {
     return what;
 }
 
-/// Verifies live bitmaps. An open verifies page entries and slab headers, which it reads in any case. The bitmaps are
-/// much larger; each page of them is verified when it is first used. Implemented by segment::live_bitmaps. Thread-safe.
+/// Verifies live bitmaps, which are large: each page when it is first used. Thread-safe.
 class bitmap_verifier {
 public:
     bitmap_verifier() = default;
@@ -217,15 +206,14 @@ public:
     /// Comes before the first read or change of a granule's live bitmap. `corrupt` where it differs from what was
     /// committed.
     virtual base::result<void> admit(base::granule position) = 0;
-    /// Comes before a granule is used as a slab, made or loaded: from then on its live bitmap has space on disk. Fails
-    /// with no_space.
+    /// Comes before a granule is used as a slab, and gives its live bitmap space on disk. Fails with no_space.
     enum class slab_is : std::uint8_t {
         made,    ///< all pages of the granule have space on disk, and blocks are about to fill them
         loaded,  ///< pages without a live block may be holes, and stay so
     };
     virtual base::result<void> back(base::granule position, slab_is use) = 0;
-    /// Whether the file has a live bitmap for the granule. On some file systems (tmpfs) to read a hole through the
-    /// mapping asks for space, and is a SIGBUS on a full one. For checks: may look at the file.
+    /// Whether the file has a live bitmap for the granule. For checks: on tmpfs, to read a hole through the mapping
+    /// takes space, and is a SIGBUS on a full one.
     [[nodiscard]] virtual bool has_bitmap(base::granule position) = 0;
 };
 

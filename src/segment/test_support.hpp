@@ -1,4 +1,4 @@
-// For tests of segment and of the layers above: temporary directories, and results that must be successes.
+// For tests of segment and of the layers above.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,6 @@ inline void must(base::result<void> outcome) {
 
 enum class place { memory, disk };
 
-/// On tmpfs where there is one, or where temporary files lie.
 class test_directory : public base::scratch_directory {
 public:
     explicit test_directory(place where = place::memory)
@@ -51,7 +50,6 @@ inline std::vector<std::byte> content_of(const std::string& path) {
     return bytes;
 }
 
-/// Writes into an existing file.
 inline void overwrite(const std::string& path, std::uint64_t offset, const std::vector<std::byte>& bytes) {
     std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
     file.seekp(static_cast<std::streamoff>(offset));
@@ -62,7 +60,6 @@ inline void overwrite(const std::string& path, std::uint64_t offset, const std::
     }
 }
 
-/// The names in a directory, sorted.
 inline std::vector<std::string> names_in(const std::string& path) {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path)) {

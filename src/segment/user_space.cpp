@@ -18,19 +18,15 @@ using base::failure_code;
 using base::page_size;
 using base::pages;
 
-/// The most that a growth adds ahead of need. On a file system in memory it is less: to reserve the tables takes longer
-/// there.
+/// The most that a growth adds ahead of need. In memory, to reserve the tables takes longer.
 constexpr std::uint64_t most_ahead_pages = 128 * base::mebibyte / page_size;
 constexpr std::uint64_t most_ahead_in_memory = 32 * base::mebibyte / page_size;
-/// Pages that a growth reserves at least where it adds so many: take_back() reserves the others when they are handed
-/// out.
+/// A growth that adds more pages reserves these; take_back() reserves the others when they are handed out.
 constexpr std::uint64_t reserved_at_once = base::mebibyte / page_size;
-/// On a file system in memory, that number and the most that take_back() reserves beyond need: a page takes 1 to 4 us
-/// there.
+/// On a file system in memory, where a page takes 1 to 4 us: for growths, and the most for take_back().
 constexpr std::uint64_t reserved_in_memory = base::mebibyte / 4 / page_size;
 
-/// A growth doubles addresses and tables, which cost little, so a growing heap seldom asks for them. By a bounded
-/// number, so that no growth takes long.
+/// A growth doubles addresses and tables, which cost little; by a bounded number, so that no growth takes long.
 std::uint64_t ahead_pages(std::uint64_t frontier, std::uint64_t wanted, bool in_memory) noexcept {
     const std::uint64_t most = in_memory ? most_ahead_in_memory : most_ahead_pages;
     return base::align_up(std::max(wanted, std::clamp(frontier, region_pages, most)), region_pages);
@@ -81,7 +77,7 @@ base::result<pages> user_space::grow_by(pages skipped, pages wanted, pages gener
     return to - before;
 }
 
-/// Fails where the heap may not grow by so much. Finishes first what an earlier change of the heap's end left undone.
+/// Fails where the heap may not grow by so much. Finishes first what an earlier change of its end left undone.
 base::result<void> user_space::begin_growth(pages wanted) {
     HF_TRY(location_.check_process());
     HF_TRY(location_.check_writer(location_.paths().directory(), "growth"));
@@ -104,7 +100,7 @@ base::result<void> user_space::begin_growth(pages wanted) {
     return clear_content_beyond();
 }
 
-/// Reserves all or nothing: the metadata of all pages up to `to`, and the pages from `backed_from` to `backed_to`.
+/// Reserves all or nothing: the metadata of all pages up to `to`, and the pages [backed_from, backed_to).
 base::result<void> user_space::reserve_growth(pages to, pages backed_from, pages backed_to) {
     HF_TRY(check_mappings(mapping_.segment_count(mapping_.frontier()), mapping_.segment_count(to)));
     if (location_.is_scratch()) {
@@ -116,7 +112,7 @@ base::result<void> user_space::reserve_growth(pages to, pages backed_from, pages
         reserved = segments_.reserve_tables(mapping_.frontier(), to);
     }
     if (reserved) {
-        // What is promised comes last, for nothing takes it back.
+        // A promise comes last, for nothing takes it back.
         reserved = take_back(backed_from, backed_to - backed_from);
     }
     if (!reserved) {
@@ -137,7 +133,6 @@ base::result<void> user_space::map_growth(pages to) {
     return {};
 }
 
-/// Maps the space up to `to`, which is reserved on disk, and makes it part of the heap.
 base::result<void> user_space::grow_shared(pages to) {
     const pages from = mapping_.frontier();
     if (location_.syncs_growth()) {
@@ -153,8 +148,7 @@ base::result<void> user_space::grow_shared(pages to) {
     return {};
 }
 
-/// Undoes a growth as far as it came. Best effort: what stays behind means nothing, and the next growth uses it or the
-/// next open removes it.
+/// Best effort: what stays means nothing, and the next growth uses it or the next open removes it.
 void user_space::give_back_on_disk(pages from, pages to) noexcept {
     try {
         // Where the heap's end is in doubt, the superblock on media may include these files, so they stay.
@@ -195,19 +189,17 @@ base::result<void> user_space::take_back(pages start, pages length) {
     return segments_.for_each(
         start, length, [this](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
             HF_TRY(file.allocate(first * page_size, count * page_size, "space.take_back"));
-            // Where a loss of power is survived, it must not undo the reservation: a store into a hole on a full disk
-            // is a SIGBUS.
+            // A loss of power must not undo the reservation: a store into a hole on a full disk is a SIGBUS.
             return location_.syncs_space() ? file.sync("space.take_back.sync") : base::result<void>();
         });
 }
 
-/// Whether take_back() leaves it to the next commit to reserve what begins here. Pages below the end of the last commit
-/// are mapped from files, where a store to a hole takes space at once.
+/// Pages below the end of the last commit are mapped from files, where a store to a hole takes space at once.
 bool user_space::only_promises(pages start) const noexcept {
     return location_.reserves_at_commit() && superblock_.is_on_media() && start >= mapping_.committed();
 }
 
-/// On a file system in memory, a call that reserves much takes long, so it reserves little.
+/// In memory, a call that reserves much takes long.
 space_growth::steps user_space::reserve_steps(pages at) const noexcept {
     const steps usual = space_growth::reserve_steps(at);
     return location_.is_in_memory() && !only_promises(at) ? steps{usual.least, pages{reserved_in_memory}} : usual;
@@ -222,16 +214,15 @@ base::result<void> user_space::shrink(pages to) {
     if (to >= from) {
         return {};
     }
-    // Where the next write fails, media may say either end. So from here on nothing beyond the lower of the two is
-    // used, and what lies there stays until a superblock is written that leaves no doubt.
+    // Where the next write fails, media may say either end. So nothing beyond the lower one is used from here on, and
+    // what lies there stays until a superblock is written that leaves no doubt.
     mapping_.lower(to);
     HF_TRY(change_frontier(to, to));
     remove_beyond(to, from);
     return {};
 }
 
-/// Writes the heap's end to the superblock. After a failure media may hold either end, and `in_doubt` is the end that
-/// every later write of the superblock says.
+/// After a failure media may hold either end, and every later write of the superblock says `in_doubt`.
 base::result<void> user_space::change_frontier(pages to, pages in_doubt) {
     superblock_.set_frontier(in_doubt);
     end_in_doubt_ = true;

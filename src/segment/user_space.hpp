@@ -1,5 +1,5 @@
-// How the user space of an open heap grows and shrinks, and which of its pages have space on disk. Space is reserved on
-// disk before it is handed out, so a full disk is an error here and never a SIGBUS later.
+// How the user space of an open heap grows and shrinks, and which of its pages have space on disk. Space is reserved
+// before it is handed out, so a full disk is an error here and never a SIGBUS later.
 //
 // Invariants: MAP-1 (heap_mapping.hpp), and
 //
@@ -23,7 +23,6 @@
 
 namespace holdfast::segment {
 
-/// What a user_space works with.
 struct user_space_parts {
     const heap_location& location;
     heap_superblock& superblock;
@@ -32,12 +31,12 @@ struct user_space_parts {
     live_bitmaps& bitmaps;
 };
 
-/// Thread safety: as space_growth says. The other functions run while the heap is opened, or in a commit.
+/// Thread safety: as space_growth. The other functions run at an open, or in a commit.
 class user_space final : public space_growth {
 public:
     explicit user_space(const user_space_parts& parts) noexcept;
 
-    /// Limits the frontier: to the addresses set aside, and to what the options or the superblock say.
+    /// Limits the frontier, in bytes.
     void set_limit(std::uint64_t capacity) noexcept { capacity_ = capacity; }
 
     /// May be asked while another thread grows the heap.
@@ -50,8 +49,8 @@ public:
     [[nodiscard]] bool gives_back_at_once() const noexcept override {
         return location_.shared() || location_.is_scratch();
     }
-    /// Of a heap without files 64 MiB: a program that takes and frees such a block in turn would wait for the kernel to
-    /// zero it each time.
+    /// Without files 64 MiB: a program that takes and frees such a block by turns would wait while the kernel zeroes
+    /// it.
     [[nodiscard]] base::pages may_linger() const noexcept override {
         return {location_.is_scratch() ? 64 * base::mebibyte / base::page_size : 0};
     }
@@ -59,15 +58,14 @@ public:
     base::result<void> take_back(base::pages start, base::pages length) override;
     base::result<void> shrink(base::pages to) override;
 
-    // For commits.
-    /// The pages that the next commit must reserve (heap_location::reserves_at_commit()).
+    /// For commits: pages to reserve (heap_location::reserves_at_commit()).
     [[nodiscard]] std::vector<page_run> promised() const;
     void forget_promised() noexcept { promised_.clear(); }
-    /// Punches the holes of a commit that is durable. Best effort: pages that keep their space are free all the same.
-    /// Returns the pages given back.
+    /// Punches the holes of a durable commit, and returns the number of pages given back. Best effort: pages that keep
+    /// their space are free all the same.
     std::uint64_t punch(const free_runs& holes) noexcept;
-    /// Comes after the superblock says that the heap ends at `to`. Best effort: what stays behind means nothing, and
-    /// the next open removes it.
+    /// Comes after the superblock says that the heap ends at `to`. Best effort: the next open removes what stays
+    /// behind.
     void remove_beyond(base::pages to, base::pages from) noexcept;
     /// Removes what an earlier remove_beyond() could not.
     base::result<void> clear_content_beyond();
@@ -90,7 +88,7 @@ private:
     std::uint64_t capacity_ = 0;  ///< bytes
     base::pages backed_end_{};
     promised_space promised_;
-    bool content_beyond_ = false;  ///< media have content beyond the frontier that was not removed
+    bool content_beyond_ = false;  ///< media may have content beyond the frontier
     bool end_in_doubt_ = false;    ///< shared: the frontier on media may differ from frontier()
 };
 

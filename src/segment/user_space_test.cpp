@@ -1,4 +1,3 @@
-// User space without the rest of heap_files: what a growth, a shrink and their failures leave.
 #include "segment/user_space.hpp"
 
 #include <filesystem>
@@ -21,7 +20,6 @@ using persist::posix_storage;
 using testing::Contains;
 using testing::Not;
 
-/// A heap of one region, open with shared pages.
 class user_space_test : public testing::Test {
 protected:
     void SetUp() override {

@@ -1,5 +1,4 @@
 // Pages that the last commit has free and without a sum: the next commit writes them to their places at once (JRN-5).
-// All other changed pages go through the journal.
 #include <cstring>
 #include <filesystem>
 
@@ -19,7 +18,7 @@ using persist::access_mode;
 using persist::posix_storage;
 using testing::IsEmpty;
 
-/// The pages that the tests use come from here on; those before are never free.
+/// The first page of the tests; those before are never free.
 constexpr std::uint64_t begin = 32;
 
 class blank_pages_test : public testing::Test {
@@ -43,7 +42,6 @@ protected:
     [[nodiscard]] int byte_of(std::uint64_t page) const {
         return static_cast<int>(files_->view().base()[page * page_size]);
     }
-    /// Commits with these pages free, which are holes from then on.
     commit_statistics punch(const free_runs& holes) { return must(files_->commit(holes, {holes, {}})); }
     void take_back(const free_runs& holes) {
         for (const auto& [start, length] : holes) {
@@ -55,7 +53,6 @@ protected:
         must(files_->verify(problems, 100));
         EXPECT_THAT(problems, IsEmpty());
     }
-    /// Opens what a crash at this moment would leave.
     [[nodiscard]] std::unique_ptr<heap_files> after_a_crash() {
         const std::string copy = directory_.path("crashed");
         fs::remove_all(copy);
@@ -64,14 +61,14 @@ protected:
         options.verify = true;
         return must(heap_files::open(posix_storage(), copy, access_mode::read_write, options));
     }
-    /// A commit that is refused after it wrote its fresh pages.
+    /// Writes fresh pages, and is refused.
     void commit_without_journal() {
         fs::rename(path_ + "/journal", path_ + "/journal.away");
         EXPECT_FALSE(files_->commit({}).ok());
         fs::rename(path_ + "/journal.away", path_ + "/journal");
     }
 
-    /// 50 pages of which 40 are holes, filled for a commit that is refused. Returns the holes.
+    /// Returns 40 holes, which with 10 other pages were filled for a commit that is refused.
     free_runs refuse_what_fills_holes() {
         const free_runs holes{{{begin}, {40}}};
         fill(begin, 50, 1);
@@ -94,14 +91,13 @@ TEST_F(blank_pages_test, holes_are_written_once) {
     must(files_->commit({}));
     punch(holes);
     take_back(holes);
-    fill(begin + 10, 50, 2);  // 30 of the holes, 20 of what is kept
+    fill(begin + 10, 50, 2);  // 30 of the holes
     const commit_statistics done = must(files_->commit({}));
     EXPECT_EQ(done.fresh_pages, 30U);
     EXPECT_EQ(done.journaled_pages, 20U + 1U) << "and the checksum page";
     EXPECT_TRUE(must(files_->unchanged({}))) << "no page stays private";
     EXPECT_EQ(byte_of(begin + 10), 2);
     expect_sound();
-    // Now the last commit has these pages.
     fill(begin + 10, 50, 3);
     EXPECT_EQ(must(files_->commit({})).fresh_pages, 0U);
     expect_sound();

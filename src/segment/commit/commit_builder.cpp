@@ -91,7 +91,6 @@ base::result<void> commit_builder::check_metadata(metadata_check check) const {
     return {};
 }
 
-/// Takes free space out of the dirty runs; both are sorted.
 void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
     auto free = free_.begin();
     for (const memory_run& run : dirty) {
@@ -117,7 +116,6 @@ void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
     }
 }
 
-/// Splits at segment borders, and by what the last commit has there.
 void commit_builder::add_user(base::pages first, std::uint64_t count) {
     const std::uint64_t per_segment = from_.mapping.view().shape().pages();
     while (count > 0) {
@@ -129,8 +127,7 @@ void commit_builder::add_user(base::pages first, std::uint64_t count) {
     }
 }
 
-/// What the last commit has at page `first`, and for how many of the `most` pages from there on this is so. Calls come
-/// in order of address.
+/// What the last commit has at page `first`, and for how many of `most` pages. Calls ascend.
 std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before(base::pages first,
                                                                                  std::uint64_t most) {
     const base::pages committed = from_.mapping.committed();
@@ -157,9 +154,8 @@ std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before
 }
 
 // JRN-5: a page below the end of the last commit may be written to its place before the commit point only where the
-// last commit has it free and without a sum. Whichever of the two commits a crash leaves, nobody then needs the page's
-// old content. A used page without a sum was never written, and must go on to read as zero. A free page with a sum is
-// still compared with its sum.
+// last commit has it free and without a sum: then neither commit that a crash may leave needs its old content. A used
+// page without a sum was never written, and must go on to read as zero. A free page with a sum is still compared.
 bool commit_builder::is_blank(base::pages page, bool free) const noexcept {
     if (!free && !HF_MUTANT("space.blank_though_used")) {
         return false;
@@ -217,8 +213,7 @@ void commit_builder::sum_objects_run(const page_run& run, std::size_t first_sum)
     }
 }
 
-/// A page that becomes a hole reads as zero, so its old sum must go: the sum would be wrong now, and when the page is
-/// used again.
+/// A page that becomes a hole reads as zero, so its old sum would be wrong.
 void commit_builder::forget_sums(base::pages first, base::pages end) {
     const std::uint64_t per_segment = from_.mapping.view().shape().pages();
     for (base::pages page = first; page < end; ++page.value) {
@@ -245,7 +240,7 @@ void commit_builder::forget_sums_of_going() {
     }
 }
 
-/// Checksum pages are summed last: each covers entries of all other pages.
+/// Summed last: each covers entries of all other pages.
 void commit_builder::close_checksum_pages() {
     sort_unique(checksum_pages_);
     const std::uint64_t committed = from_.mapping.segment_count(from_.mapping.committed());
@@ -334,8 +329,7 @@ bool commit_builder::is_file_below(const page_run& run) const noexcept {
 }
 
 void commit_builder::release() noexcept {
-    // Pages beyond the end of the last commit are not dropped: they are memory, which adopt() replaces by a mapping of
-    // the file.
+    // Pages beyond the end of the last commit are not dropped: adopt() replaces their memory by a mapping of the file.
     std::array<std::span<std::byte>, 1024> batch;
     std::size_t count = 0;
     const auto drop = [&](std::byte* address, std::uint64_t pages) {

@@ -1,6 +1,5 @@
 // Makes the commit_plan of a mapped heap: finds its dirty pages, drops those that are free, stores their checksums, and
-// sorts them into fresh ones (the last commit has nothing that counts there, so they are written to their places at
-// once) and changed ones.
+// sorts them into fresh ones (the last commit has nothing there that counts) and changed ones.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +11,12 @@
 
 namespace holdfast::segment {
 
-/// What a commit is made of.
 struct commit_sources {
     const heap_mapping& mapping;
     const objects_file& objects;
     dirty_scanner& scanner;
     const heap_paths& paths;
-    const free_runs& committed_free;  ///< free extents of the last commit; perhaps not all
+    const free_runs& committed_free;  ///< of the last commit; perhaps not all
 };
 
 class commit_builder {
@@ -26,27 +24,22 @@ public:
     commit_builder(const commit_sources& from, const free_runs& free, const space_going& going)
         : from_(from), free_(free), going_(going), next_free_(from.committed_free.begin()) {}
 
-    /// Finds the dirty pages. Changes nothing.
     base::result<void> scan();
-    /// Asks `check` about each page of metadata, and of the directory of objects, that scan() found; its failure is the
-    /// result.
+    /// Asks `check` about each page of metadata, and of the directory of objects, that scan() found.
     base::result<void> check_metadata(metadata_check check) const;
     /// Stores checksums into the mapped checksum pages, and fills the plan's runs and sums. Comes after scan().
     void build(commit_plan& plan, commit_statistics& statistics);
-    /// True where scan() found nothing.
     [[nodiscard]] bool empty() const noexcept;
-    /// After a commit that was refused: puts the sums of the last commit back. A page may be freed before the next
-    /// commit, which then does not write it; its sum must match what the media hold.
+    /// After a refused commit. A page may be freed before the next commit, which then does not write it; its sum must
+    /// match the media.
     void restore_sums() noexcept;
-    /// After a commit that succeeded: private pages of changed runs and of free space are dropped, so that the next
-    /// scan starts clean.
+    /// After a commit: drops private pages of changed runs and of free space, so that the next scan starts clean.
     void release() noexcept;
 
 private:
-    /// What the last commit has at a page.
     enum class content : std::uint8_t {
-        none,   ///< the page lies beyond its end
-        blank,  ///< free, and without a sum: its content means nothing
+        none,   ///< beyond the end of the last commit
+        blank,  ///< free there, and without a sum: its content means nothing
         known,
     };
     struct summed_run {
@@ -73,13 +66,13 @@ private:
     const commit_sources from_;
     const free_runs& free_;
     const space_going going_;
-    free_runs::const_iterator next_free_;  ///< in committed_free_: the first run that the scan has not passed
+    free_runs::const_iterator next_free_;  ///< in from_.committed_free: the scan has passed those before
     std::vector<summed_run> runs_;
     std::vector<std::uint64_t> sums_;
     std::vector<memory_run> dropped_;
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> checksum_pages_;  ///< segment, index: written by this commit
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> checksum_pages_;  ///< segment, index
     std::vector<std::uint64_t> object_groups_;
-    std::vector<std::pair<std::uint32_t*, std::uint32_t>> replaced_sums_;  ///< each place, and its sum before build()
+    std::vector<std::pair<std::uint32_t*, std::uint32_t>> replaced_sums_;  ///< place, and sum before build()
 };
 
 }  // namespace holdfast::segment

@@ -123,8 +123,8 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     return statistics;
 }
 
-/// The part of a commit that may fail. After a failure the sums are those of the last commit; after a failure behind
-/// the commit point the heap is poisoned. Both hold for an exception, too.
+/// The part of a commit that may fail. After a failure or an exception the sums are those of the last commit; behind
+/// the commit point the heap is poisoned.
 base::result<void> committer::write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
                                            transaction_report& report) {
     try {
@@ -140,7 +140,7 @@ base::result<void> committer::write_commit(commit_builder& builder, commit_plan&
         builder.restore_sums();
         failure what = std::move(done).error();
         if (report.stage != commit_stage::unchanged) {
-            poison_.code = what.code;  // the code first: the text needs memory
+            poison_.code = what.code;  // first: the text needs memory
         }
         if (report.stage == commit_stage::durable) {
             what.hint = "the commit itself is durable; opening the heap again finishes it";
@@ -168,19 +168,17 @@ base::result<void> committer::run(commit_plan& plan, transaction_report& report)
     return {};
 }
 
-/// The state of `plan` is on media: fresh pages become mappings of their files.
 void committer::adopt(const commit_plan& plan) noexcept {
     superblock_.adopt(plan.superblock);
     segments_.set_names_changed(false);
     space_.forget_promised();
     mapping_.commit_frontier();
     objects_.commit_size();
-    // Where a mapping cannot be replaced, the memory stays, every commit writes its pages, and the next commit tries to
-    // map it again: slower, but correct.
+    // Memory that cannot be replaced by a mapping stays; every commit writes its pages and tries again.
     try {
         static_cast<void>(map_adopted().ok());
     } catch (const std::bad_alloc&) {
-        return;  // the memory stays, as after a failure
+        return;
     }
 }
 
@@ -189,8 +187,8 @@ base::result<void> committer::map_adopted() {
     return objects_.map_adopted();
 }
 
-/// Keeps at most one byte for each page of the heap. Where that is too little for all runs, the shortest are left out;
-/// where there is no memory, all.
+/// Keeps at most one byte for each page of the heap: where not all runs fit, the shortest are left out; without memory,
+/// all.
 void committer::note_free(const free_runs& free) noexcept {
     constexpr std::uint64_t few = 1024;
     constexpr std::uint64_t long_enough = sizeof(free_runs::value_type);  // pages: there is room for all runs this long
@@ -228,9 +226,9 @@ base::result<void> committer::close_cleanly() {
         return {};
     }
     if (!space_.clear_content_beyond()) {
-        return {};  // left as after a crash: the next open removes the content
+        return {};  // the next open removes the content, as after a crash
     }
-    // Poisoned until the close has succeeded, in case an exception ends it.
+    // Poisoned in case an exception ends the close.
     poison_.code = failure_code::out_of_memory;
     auto closed = superblock_.close_cleanly();
     poison_ = closed ? failure{} : closed.error();

@@ -3,8 +3,8 @@
 // Invariants:
 //
 //   - After a commit that succeeded, no page below the committed frontier is private, except where MAP-2 says so.
-//   - After a failure before anything is in doubt, media and the mapped sums of pages are those of the last commit, and
-//     the commit may be repeated.
+//   - After a failure before anything is in doubt, media and the mapped sums are those of the last commit, and the
+//     commit may be repeated.
 //   - After a failed sync, or a failure behind the commit point, the heap is poisoned: no commit and no clean close
 //     succeeds.
 #pragma once
@@ -30,9 +30,9 @@ namespace holdfast::segment {
 
 class commit_builder;
 
-/// The space that goes back to the file system with a commit.
+/// Space that goes back to the file system with a commit.
 struct space_going {
-    free_runs holes;                      ///< free space that needs none on disk; sorted
+    free_runs holes;                      ///< free space; sorted
     std::optional<base::pages> frontier;  ///< the heap's new end
 };
 
@@ -48,11 +48,10 @@ struct commit_statistics {
     std::uint64_t total_ns = 0;
 };
 
-/// Judges a page of metadata, by the segment's index and the page's place in its metadata in bytes (geometry.hpp), or a
-/// page of the directory of objects, by objects_file_id and its place in that file.
+/// Judges a page of metadata, by segment and byte in its metadata, or of the directory of objects, by objects_file_id
+/// and byte in the file.
 using metadata_check = base::function_ref<base::result<void>(std::uint64_t segment, std::uint64_t at)>;
 
-/// What a committer works with.
 struct committer_parts {
     const heap_location& location;
     heap_superblock& superblock;
@@ -70,22 +69,19 @@ public:
     committer& operator=(const committer&) = delete;
     ~committer() = default;
 
-    /// Opens what finds dirty pages. Comes before the first commit.
+    /// Comes before the first commit.
     base::result<void> start();
 
-    /// Makes the mapped state durable, then gives the space in `going` back to the file system; a failure to give it
-    /// back does not fail the commit. `check` is called for each page of metadata that will be written, checksum pages
-    /// excepted. Its failure refuses the commit before anything is written.
+    /// Makes the mapped state durable, then gives the space in `going` back to the file system, if it can. `check`
+    /// judges each page of metadata before it is written, checksum pages excepted; its failure refuses the commit.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going, metadata_check check);
-    /// Says what is free in the last commit; to be called after an open, before anything is changed. Without it, pages
-    /// of free space go through the journal.
+    /// What is free in the last commit; for an open, before any change. Without it, such pages go through the journal.
     void note_free(const free_runs& free) noexcept;
-    /// True where a commit would write nothing.
     base::result<bool> unchanged(const free_runs& free);
-    /// Leaves a clean heap on media. The last commit() must have everything.
+    /// The last commit() must have everything.
     base::result<void> close_cleanly();
-    /// Leaves a clean heap on media, and forgets what was changed since the last commit(). Where a commit() failed, it
-    /// leaves the heap as a crash would; the next open removes what the failed commit wrote.
+    /// Forgets changes since the last commit(). Where a commit() failed, it leaves the heap as a crash would; the next
+    /// open removes what that commit wrote.
     base::result<void> close_unchanged();
 
 private:
@@ -106,7 +102,7 @@ private:
     objects_file& objects_;
     user_space& space_;
     std::unique_ptr<dirty_scanner> scanner_;
-    free_runs committed_free_;    ///< free extents of the last commit; perhaps not all
+    free_runs committed_free_;    ///< of the last commit; perhaps not all
     bool commit_failed_ = false;  ///< media may have content beyond the frontier
     base::failure poison_;
 };

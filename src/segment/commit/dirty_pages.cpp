@@ -22,12 +22,11 @@ namespace {
 
 constexpr auto pagemap_path = "/proc/self/pagemap";
 
-/// Every commit scans all pages, clean ones too, while the program's other threads stand still. So threads share a
-/// large scan.
+/// Every commit scans all pages while the program's other threads stand still, so threads share a large scan.
 constexpr std::uint64_t most_scanners = 4;
 constexpr std::uint64_t least_share = std::uint64_t{512} << 20U;  // 4 ms; a thread costs 0.1
 
-// The kernel's interface as include/uapi/linux/fs.h of Linux 6.7 defines it; Debian 12's headers are older.
+// From include/uapi/linux/fs.h of Linux 6.7; Debian 12's headers are older.
 struct page_region {
     std::uint64_t start;
     std::uint64_t end;
@@ -68,7 +67,6 @@ pm_scan_arg make_request(std::uint64_t start, std::uint64_t end, std::span<page_
     request.end = end;
     request.vec = reinterpret_cast<std::uint64_t>(regions.data());
     request.vec_len = regions.size();
-    // Wanted: pages that are neither the file's nor the zero page, and that are present or swapped out.
     request.category_inverted = page_is_file | page_is_zero;
     request.category_mask = page_is_file | page_is_zero;
     request.category_anyof_mask = page_is_present | page_is_swapped;
@@ -87,7 +85,7 @@ void append(std::vector<memory_run>& runs, std::byte* address, std::uint64_t pag
 
 base::result<dirty_scanner> dirty_scanner::open() {
     HF_TRY_ASSIGN(dirty_scanner scanner, open(method::pagemap_scan));
-    // Probe one page of our own: kernels before 6.7 answer ENOTTY.
+    // Kernels before 6.7 answer ENOTTY.
     alignas(base::page_size) static std::array<std::byte, base::page_size> probe{};
     std::vector<memory_run> runs;
     if (!scanner.scan(probe.data(), probe.size(), runs)) {
@@ -128,7 +126,7 @@ base::result<void> dirty_scanner::scan(std::byte* begin, std::uint64_t bytes, st
             try {
                 threads.emplace_back([this, &part = shares[i]]() noexcept { scan_share(part); });
             } catch (const std::system_error&) {
-                scan_share(shares[i]);  // no further thread: this one scans the share
+                scan_share(shares[i]);  // no further thread
             }
         }
         scan_share(shares[0]);

@@ -1,9 +1,8 @@
 // Which pages of a private mapping hold stores that the file has not seen.
 //
-// A page that was written in a private file mapping, or in zeroed memory, is anonymous in the kernel's page table. A
-// page that was only read is the file's page, or the zero page. So the page table records what is dirty: no fault
-// handler is needed, and no write barrier in the program. It is read by the PAGEMAP_SCAN ioctl (Linux 6.7), else from
-// the bits of /proc/self/pagemap.
+// A page that was written in a private file mapping, or in zeroed memory, is anonymous in the kernel's page table; a
+// page that was only read is the file's page, or the zero page. So no fault handler is needed, and no write barrier.
+// The page table is read by the PAGEMAP_SCAN ioctl (Linux 6.7), else from /proc/self/pagemap.
 #pragma once
 
 #include <cstddef>
@@ -29,14 +28,13 @@ public:
     static base::result<dirty_scanner> open();
     static base::result<dirty_scanner> open(method how);
 
-    /// Appends the dirty runs of [begin, begin + bytes), in order of address, neighbours merged. The range is page
-    /// aligned. Up to four threads share a large range; they end before it returns.
+    /// Appends the dirty runs of a page-aligned range, in order of address, neighbours merged. Up to four threads share
+    /// a large range; they end before it returns.
     base::result<void> scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs);
     [[nodiscard]] method used() const noexcept { return method_; }
 
 private:
     dirty_scanner(persist::descriptor pagemap, method how) noexcept : pagemap_(std::move(pagemap)), method_(how) {}
-    /// What one thread scans.
     struct share {
         std::byte* begin = nullptr;
         std::uint64_t bytes = 0;

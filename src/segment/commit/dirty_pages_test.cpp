@@ -1,4 +1,3 @@
-// Both ways of finding dirty pages against a model of what was written and read.
 #include "segment/commit/dirty_pages.hpp"
 
 #include <fcntl.h>
@@ -53,7 +52,6 @@ protected:
         }
         const persist::descriptor file(::open(directory_.path("file").c_str(), O_RDWR | O_CREAT, 0600));
         EXPECT_EQ(::ftruncate(file.get(), static_cast<off_t>(range_.size())), 0);
-        // One half has blocks, the other is a hole.
         const std::vector<char> text(range_.size() / 2, 'f');
         EXPECT_EQ(::pwrite(file.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
         must(map_file(range_.begin(), range_.size(), file.get(), 0, directory_.path("file")));
@@ -75,7 +73,7 @@ protected:
         read_.clear();
     }
 
-    /// Expects every page that must be found, and a reason for every other page that is found.
+    /// A page that nobody wrote may be found for known reasons only.
     void check() {
         std::vector<memory_run> runs;
         must(scanner_.scan(range_.begin(), range_.size(), runs));
@@ -159,7 +157,6 @@ TEST_P(dirty_pages, are_found_within_the_range_alone) {
     must(scanner_.scan(range_.begin(), 0, runs));
 }
 
-/// PAGEMAP_SCAN where the kernel has it (Linux 6.7): open() finds out.
 std::vector<method> methods() {
     if (must(dirty_scanner::open()).used() == method::pagemap_scan) {
         return {method::pagemap_scan, method::pagemap_bits};
@@ -167,7 +164,7 @@ std::vector<method> methods() {
     return {method::pagemap_bits};
 }
 
-/// Ranges like these are shared out to several threads, where the machine has cores for them.
+/// Several threads share such ranges, where the machine has cores for them.
 TEST(large_dirty_ranges, have_every_page_once_and_in_order) {
     constexpr std::uint64_t large = std::uint64_t{3} << 30U;
     const auto range = must(address_range::anywhere(large, 0, 2 * base::mebibyte));

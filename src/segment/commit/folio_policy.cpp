@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::uint64_t largest_folio = 2 * base::mebibyte;
 
-/// Writes the folio around the edge back: ext4 splits no dirty folio.
+/// ext4 splits no dirty folio, so the folio around the edge is written back.
 void clean_around(persist::file& file, std::uint64_t edge) noexcept {
     file.write_back(base::align_down(edge, largest_folio), largest_folio);
 }
 
-/// Punches a hole again, which splits folios at its edges. It changes nothing in the file.
+/// Splits folios at the edges of a hole, and changes nothing in the file.
 base::result<void> punch_again(persist::file& file, std::uint64_t begin, std::uint64_t end) {
     if (begin >= end) {
         return {};
@@ -36,7 +36,7 @@ base::result<bool> folio_policy::has_folios(persist::file& file) const {
     return sharing_ == page_sharing::shared_pages ? persist::stores_fill_folios(file) : base::result<bool>(false);
 }
 
-/// Tells the kernel to keep the user pages of a segment small: the segment has holes, or will have some.
+/// Keeps folios small in a segment that has holes, or will have some.
 void folio_policy::keep_small(std::uint64_t index) {
     if (index >= segments_at_open_) {
         return;  // choose() did so when they were mapped
@@ -74,7 +74,7 @@ base::result<void> folio_policy::choose(persist::file& file, std::uint64_t index
     }
     const geometry& shape = view_.shape();
     if (from_page == 0) {
-        // Tables get their space as the heap grows, and bitmaps when they are used. So the tables always have holes.
+        // Tables get their space as the heap grows, and bitmaps when they are used, so they always have holes.
         std::byte* const tables = view_.metadata_of(index);
         keep_pages_small(tables, shape.metadata_size());
         if (!fresh) {

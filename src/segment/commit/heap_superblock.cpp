@@ -16,7 +16,7 @@ std::int64_t wall_clock_ns() {
         .count();
 }
 
-/// Other threads read without the lock what stays the same while the heap is open: uuid, flags, nodes. So these words
+/// Other threads read without the lock what stays the same while the heap is open (uuid, flags, nodes). So these words
 /// are not even stored again.
 void replace_what_differs(superblock_on_media& old, const superblock_on_media& next) noexcept {
     std::array<std::uint32_t, sizeof next / sizeof(std::uint32_t)> wanted;

@@ -19,8 +19,8 @@
 
 namespace holdfast::segment {
 
-/// write() and mark_running() may be called while the heap is in use: user space and objects grow under different
-/// locks, and both growths change the superblock. The other functions that change something run alone.
+/// write() and mark_running() may be called while the heap is in use, because user space and objects grow under
+/// different locks. The other functions that change something run alone.
 class heap_superblock {
 public:
     explicit heap_superblock(const heap_location& location) noexcept : location_(location) {}
@@ -37,34 +37,30 @@ public:
     [[nodiscard]] bool is_on_media() const noexcept { return on_media_; }
     void set_on_media() noexcept { on_media_ = true; }
 
-    /// Sets what the superblock says without a write.
+    /// Changes now() without a write.
     void set(const superblock_on_media& said) noexcept;
-    /// Comes after a recovery. `crashed`: the heap was not closed.
+    /// `crashed`: the heap was not closed.
     void set_recovered(const superblock_on_media& found, bool crashed) noexcept;
     [[nodiscard]] bool recovered() const noexcept { return recovered_; }
 
-    /// Sets the frontier that every later write says.
+    /// Every later write says this frontier.
     void set_frontier(base::pages frontier) noexcept;
-    /// Sets the address that every later write says.
     void set_base_address(const std::byte* address) noexcept;
 
-    /// Changes the superblock on media, durably.
+    /// Durable on return.
     base::result<void> write(heap_state state, change by);
-    /// write() of a heap that is running, for a new size: durable at once where growth must be
+    /// write() of a running heap for a new size; durable on return where growth must be
     /// (heap_location::syncs_growth()).
     base::result<void> write_size(change by);
-    /// Comes before the first change of a session: a crash from here on needs a recovery.
+    /// Comes before the first change of a session.
     base::result<void> mark_running();
-    /// A writer begins a session in durability `atomic` or `collect`: as write(), and counts the recovery.
+    /// write() for a session in durability `atomic` or `collect`; counts the recovery.
     base::result<void> begin_session(const std::byte* base_address, change by);
 
-    /// What the next commit says.
     [[nodiscard]] superblock_on_media next(const std::byte* base_address, base::pages frontier,
                                            std::uint64_t objects_size) const;
-    /// The commit that says so is durable.
     void adopt(const superblock_on_media& committed) noexcept;
 
-    /// Comes after the last commit: leaves a clean heap on media.
     base::result<void> close_cleanly();
 
     /// The last writer had durability `atomic` and crashed: its lanes must be replayed first.
@@ -76,7 +72,7 @@ public:
         return (now_.flags & flag_tracing) != 0 && now_.state != heap_state::clean;
     }
 
-    /// The files are copies of those of a heap: space that was reserved and never written may be holes.
+    /// The files are copies: space that was reserved and never written may be holes.
     [[nodiscard]] bool is_copied() const noexcept { return copied_; }
     /// Finds out whether the superblock is the file that it was written for.
     base::result<void> look_whether_copied();
@@ -92,7 +88,7 @@ private:
     bool on_media_ = false;
     bool copied_ = false;
     bool recovered_ = false;
-    bool recovery_counted_ = false;  ///< a write has counted the recovery
+    bool recovery_counted_ = false;
 };
 
 }  // namespace holdfast::segment

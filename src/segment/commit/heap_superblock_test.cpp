@@ -15,7 +15,6 @@ namespace fs = std::filesystem;
 using persist::access_mode;
 using persist::posix_storage;
 
-/// A closed heap, whose superblock is changed without the rest of it.
 class heap_superblock_test : public testing::Test {
 protected:
     void SetUp() override {

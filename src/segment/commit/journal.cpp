@@ -39,7 +39,7 @@ journal_header_on_media make_header(const superblock_on_media& superblock, std::
     return header;
 }
 
-/// The superblock and the table as they lie in the file from page 1 on.
+/// Pages 1 to T+1 of the file.
 std::vector<std::byte> make_table(const superblock_on_media& superblock, std::span<const page_run> runs,
                                   std::span<const std::uint64_t> sums) {
     std::vector<std::byte> table(page_size + table_size(sums.size()));
@@ -54,8 +54,8 @@ std::vector<std::byte> make_table(const superblock_on_media& superblock, std::sp
     return table;
 }
 
-/// Reserves the journal's space, so that a full disk shows before anything is written. A file that is long enough has
-/// its space already: no hole is punched into it while the heap is open.
+/// A full disk shows before anything is written. A file that is long enough has its space: it gets no holes while the
+/// heap is open.
 base::result<void> reserve(persist::file& file, std::uint64_t bytes) {
     HF_TRY_ASSIGN(const std::uint64_t size, file.size());
     if (size < bytes) {
@@ -117,8 +117,7 @@ base::result<void> write_journal(persist::file& file, const superblock_on_media&
     journal_header_on_media header = make_header(superblock, sums.size());
     header.table_checksum = base::checksum64(table, superblock.sequence);
     header.checksum = checksum_of(header);
-    // The header is written last: a process that dies before it leaves the old, void header, and the next open has
-    // nothing to examine.
+    // A process that dies before this leaves the old, void header, and the next open has nothing to examine.
     return file.write_at(0, std::as_bytes(std::span{&header, 1}), "journal.write.header");
 }
 
@@ -150,7 +149,7 @@ base::result<void> write_void_journal(persist::file& file, const superblock_on_m
 
 namespace {
 
-/// Checks what JRN-2 and JRN-3 demand. A failure here means a broken journal; the caller turns it into a state.
+/// The caller turns a failure into a broken journal.
 base::result<journal_content> read_content(persist::file& file, const journal_header_on_media& header,
                                            std::uint64_t file_size) {
     journal_content content;

@@ -1,7 +1,7 @@
 // The journal: a commit writes the pages that it changes in place here first, all at once.
 //
-// Promise: after write_journal() and a sync() of the file returned success, recovery finds the whole commit. A process
-// crash before write_journal() returns leaves nothing of it.
+// After write_journal() and a sync() of the file returned success, recovery finds the whole commit. A process crash
+// before write_journal() returns leaves nothing of it.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,18 @@
 
 namespace holdfast::segment {
 
-/// The journal of one commit, ready to be applied. Entries point into the file: content is read when it is applied.
+/// The journal of one commit. The content of entries is read from the file when it is applied.
 struct journal_content {
     superblock_on_media superblock{};
     std::vector<journal_entry_on_media> entries;
-    std::uint64_t content_at = 0;  ///< byte in the journal file of the first page of content
+    std::uint64_t content_at = 0;  ///< byte in the journal file
 };
 
-/// What stands in the journal file.
 struct journal_state {
     enum class kind {
-        void_journal,  ///< says that there is nothing to do
-        whole,         ///< a commit, complete and intact
-        broken,        ///< torn while it was written, or damaged later: `why` says what is wrong
+        void_journal,  ///< there is nothing to do
+        whole,         ///< complete and intact
+        broken,        ///< torn, or damaged later: `why` says what is wrong
     };
     kind what = kind::void_journal;
     std::uint64_t sequence = 0;  ///< 0 where the header cannot be trusted
@@ -38,26 +37,24 @@ struct journal_state {
     base::failure why;
 };
 
-/// Writes the journal; the caller syncs it. `sums` holds the XXH3-64 of each page of the runs, in order: a page that
-/// differs fails with concurrent_modification. On failure recovery sees nothing of the commit. May throw
-/// std::bad_alloc.
+/// The caller syncs. `sums` holds the XXH3-64 of each page: one that differs fails with concurrent_modification. On
+/// failure recovery sees nothing of the commit. May throw std::bad_alloc.
 base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock,
                                  std::span<const page_run> runs, std::span<const std::uint64_t> sums);
 /// Reads page `index` of `pages` that write_journal() has written.
 base::result<void> read_written_page(persist::file& file, std::size_t pages, std::size_t index,
                                      std::span<std::byte> page);
 
-/// Makes the journal void, with the superblock's sequence, gives its space back, and syncs.
+/// Gives the journal's space back, and syncs.
 base::result<void> write_void_journal(persist::file& file, const superblock_on_media& superblock);
 
-/// Fails where the file is a sound journal of another heap, which this heap must not overwrite.
+/// Fails where the file is a sound journal of another heap, which must not be overwritten.
 base::result<void> check_own_journal(persist::file& file, const superblock_on_media& superblock);
 
-/// Reads and validates (JRN-1 to JRN-3), with the content of every page. `heap`: the heap's superblock, where it is
-/// known.
+/// Validates JRN-1 to JRN-3. `heap`: the heap's superblock; null: it is not known.
 base::result<journal_state> read_journal(persist::file& file, const superblock_on_media* heap);
 
-/// Reads the content of entry `index` into `page` (4096 bytes) and compares it with the entry's checksum.
+/// Reads page `index` (4096 bytes), and compares it with its checksum.
 base::result<void> read_journal_page(persist::file& file, const journal_content& journal, std::size_t index,
                                      std::span<std::byte> page);
 

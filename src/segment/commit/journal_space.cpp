@@ -14,8 +14,7 @@ using base::page_size;
 using base::pages;
 using persist::access_mode;
 
-/// Bytes of a journal for a commit that only frees: all page entries, slab headers and checksums. They are reserved so
-/// that blocks can be freed on a full disk.
+/// Bytes for a commit that only frees: page entries, slab headers and checksums of all pages.
 std::uint64_t journal_reserve(pages frontier) noexcept {
     constexpr std::uint64_t least = 64 * base::kibibyte;
     constexpr std::uint64_t bytes_a_page =
@@ -41,7 +40,7 @@ void shorten_journal(const heap_location& location, pages frontier) noexcept {
             static_cast<void>((*file)->resize(kept, "journal.give_back").ok());
         }
     } catch (const std::bad_alloc&) {
-        return;  // no memory for a name
+        return;
     }
 }
 

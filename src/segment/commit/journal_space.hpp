@@ -1,4 +1,4 @@
-// The space of the journal: as much as a commit needs that only frees is reserved, so that blocks can be freed on a
+// The space of the journal. As much as a commit needs that only frees is reserved, so that blocks can be freed on a
 // full disk.
 #pragma once
 
@@ -8,11 +8,10 @@
 
 namespace holdfast::segment {
 
-/// Reserves the journal of a heap that ends at `frontier`.
 base::result<void> reserve_journal(const heap_location& location, base::pages frontier);
 
-/// Comes after a commit that wrote all pages to their places. Where the disk is short of space, gives back the journal
-/// beyond its reserve; its header is void by its sequence. Best effort.
+/// Comes after a commit. On a disk short of space, gives back the journal beyond its reserve; its header is void by its
+/// sequence. Best effort.
 void shorten_journal(const heap_location& location, base::pages frontier) noexcept;
 
 }  // namespace holdfast::segment

@@ -1,8 +1,7 @@
-// Copies of pages on their way to media. A thread that stores to a page while a commit writes it is a mistake of the
-// program, but the commit must not end with a page that differs from its sum. So each page is copied, the copy is
-// compared with the sum, and the copy is written. There are few copies, so that they stay in the processor's cache, and
-// as many as the page cache has in its largest folio: a file that was written in small pieces lies in small folios, and
-// a reader of the heap then takes a page fault for each.
+// Copies of pages on their way to media. A program that stores to a page while a commit writes it is wrong, but the
+// commit must not end with a page that differs from its sum. So each page is copied, and the copy is compared with the
+// sum and written. Copies are few, to stay in the processor's cache, and as many as the largest folio has pages: a file
+// that was written in smaller pieces lies in small folios, each a page fault for a reader.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +15,9 @@
 
 namespace holdfast::segment {
 
-/// Neighbouring pages of one file, and their content in memory.
+/// Neighbouring pages of one file.
 struct page_run {
-    std::uint64_t file = 0;  ///< segment index or objects_file_id
+    std::uint64_t file = 0;
     std::uint64_t page = 0;  ///< first page within the file
     std::uint64_t count = 0;
     const std::byte* content = nullptr;
@@ -43,8 +42,8 @@ public:
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
         return std::span(bytes_).first(count_ * base::page_size);
     }
-    /// Appends copies of the pages, at most room(). `sums`: XXH3-64 of each. A copy that differs from its sum is given
-    /// to `replace`, with its number among these pages; `replace` must make it match.
+    /// Appends copies of at most room() pages. `sums`: XXH3-64 of each. `replace` gets each copy that differs from its
+    /// sum, with its number among these pages, and must make it match.
     using replacement = base::function_ref<base::result<void>(std::uint64_t index, std::span<std::byte> page)>;
     [[nodiscard]] base::result<void> add(const page_run& pages, std::span<const std::uint64_t> sums,
                                          replacement replace);
@@ -55,7 +54,6 @@ private:
     std::uint64_t count_ = 0;
 };
 
-/// The failure for a page that was stored to while a commit wrote it.
 [[nodiscard]] base::failure stored_meanwhile(const std::string& path, std::uint64_t page);
 
 }  // namespace holdfast::segment

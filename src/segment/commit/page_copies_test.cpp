@@ -1,4 +1,4 @@
-// Pages that are stored to while a commit writes them: what reaches the file has the sum of what was planned.
+// Pages that are stored to while a commit writes them.
 #include "segment/commit/page_copies.hpp"
 
 #include <algorithm>

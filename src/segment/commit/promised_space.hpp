@@ -1,5 +1,4 @@
-// Pages that the next commit will reserve on disk: in durability `commit` on a file system in memory, where to reserve
-// space is to take memory, and private pages have their memory already (heap_location::reserves_at_commit()).
+// Pages that the next commit will reserve on disk (heap_location::reserves_at_commit()).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace holdfast::segment {
 
-/// The promised pages of one open heap. Thread-safe.
+/// Thread-safe.
 class promised_space {
 public:
     promised_space() = default;
@@ -22,14 +21,11 @@ public:
     promised_space& operator=(const promised_space&) = delete;
     ~promised_space() = default;
 
-    /// Adds pages that the next commit must reserve. no_space where one of `directories` has no room for all promised
-    /// pages.
+    /// no_space where one of `directories` has no room for all promised pages.
     base::result<void> add(persist::storage& storage, const std::vector<std::string>& directories, base::pages start,
                            base::pages length);
-    /// The promised pages below `frontier`, as runs in the files of segments of `pages_of_segment` pages. May throw
-    /// std::bad_alloc.
+    /// As runs in segments of `pages_of_segment` pages. May throw std::bad_alloc.
     [[nodiscard]] std::vector<page_run> runs(base::pages frontier, std::uint64_t pages_of_segment) const;
-    /// Comes after the pages were reserved.
     void clear() noexcept;
 
 private:

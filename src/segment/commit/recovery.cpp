@@ -33,7 +33,7 @@ base::result<void> check_target(const journal_content& journal, const journal_en
     return {};
 }
 
-/// Writes all pages of the journal to their places and syncs. Idempotent.
+/// Idempotent.
 base::result<void> apply(persist::storage& storage, const heap_paths& paths, persist::file& file,
                          const journal_content& journal) {
     for (const auto& entry : journal.entries) {
@@ -62,8 +62,7 @@ base::result<void> roll_forward(persist::storage& storage, const heap_paths& pat
 }
 
 failure no_superblock(const superblock_copies_read& copies) {
-    // Reports the failure that explains more: a newer version or a file of something else says more than a bad
-    // checksum.
+    // A newer version or a file of something else says more than a bad checksum.
     const auto& worse = copies.bad[0].code == failure_code::corrupt ? copies.bad[1] : copies.bad[0];
     failure what = worse;
     if (what.code == failure_code::corrupt) {
@@ -73,7 +72,7 @@ failure no_superblock(const superblock_copies_read& copies) {
     return what;
 }
 
-/// Rewrites the copy that is bad or older, so that a write that is torn later always leaves the other one.
+/// Rewrites the copy that is bad or older, so that a later torn write leaves a good one.
 base::result<void> heal_superblock(persist::storage& storage, const heap_paths& paths,
                                    const superblock_copies_read& copies, const superblock_on_media& newest) {
     const auto bytes = std::as_bytes(std::span{&newest, 1});
@@ -89,7 +88,7 @@ base::result<void> heal_superblock(persist::storage& storage, const heap_paths& 
     return {};
 }
 
-/// The journal is broken: does the superblock's state still stand, whole?
+/// Whether the superblock's state still stands, whole.
 base::result<void> judge_broken_journal(persist::storage& storage, const heap_paths& paths,
                                         const superblock_on_media& superblock, const failure& why) {
     if (superblock.state == heap_state::clean) {
@@ -132,13 +131,12 @@ base::result<journal_state> read_journal_of(persist::storage& storage, const hea
     return read_journal(*file, newest);
 }
 
-/// The paths with the heap's nodes, after a check that the nodes' directories belong to the heap.
 base::result<heap_paths> paths_with_nodes(persist::storage& storage, const heap_paths& paths,
                                           const superblock_on_media* newest, const journal_state& journal) {
     const bool whole = journal.what == journal_state::kind::whole;
     const superblock_on_media* const says = newest != nullptr ? newest : whole ? &journal.content.superblock : nullptr;
     if (says == nullptr) {
-        return paths;  // no segment will be read
+        return paths;
     }
     if (whole && journal.content.superblock.nodes != says->nodes) {
         return failure{failure_code::corrupt,
@@ -162,8 +160,8 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     superblock_file.reset();
     const superblock_on_media* const newest = copies.newest();
     for (std::size_t copy = 0; copy < superblock_copies; ++copy) {
-        // A copy of a newer format is not damage: its writer knows what the other copy is worth, so the open fails.
-        // Where its checksum is bad, too, it may be damage, and a good copy counts.
+        // Only the writer of a newer format knows what the other copy is worth, so the open fails. With a bad checksum
+        // the version may be damage, and a good copy counts.
         if (copies.bad.at(copy).code == failure_code::version_unsupported &&
             (newest == nullptr || copies.other_version.at(copy))) {
             return copies.bad.at(copy);
@@ -211,8 +209,8 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
         // A power cut may leave a half-written journal: that is no damage, and gives no warning.
         HF_TRY(judge_broken_journal(storage, paths, state.superblock, journal.why));
         if (mode == access_mode::read_write) {
-            // The journal is made void: the next commit might write just the sectors that it lacks. Whole again, it
-            // would bring back a commit that was given up, after the heap has shown the state before it.
+            // The next commit might write just the sectors that the journal lacks, and bring back a commit that was
+            // given up, after the heap has shown the state before it. So it is made void.
             HF_TRY_ASSIGN(auto file, storage.open(paths.journal(), access_mode::read_write));
             HF_TRY(check_own_journal(*file, state.superblock));
             HF_TRY(write_void_journal(*file, state.superblock));
@@ -221,7 +219,7 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     HF_TRY(check_files(storage, paths, state.superblock, mode));
     if (mode == access_mode::read_write && !state.rolled_forward) {
         HF_TRY(heal_superblock(storage, paths, copies, *newest));
-        state.warnings.clear();  // the damage is repaired
+        state.warnings.clear();
     }
     return state;
 }

@@ -26,29 +26,27 @@ namespace holdfast::segment {
 
 struct recovered_state {
     superblock_on_media superblock{};
-    bool crashed = false;         ///< the heap was not closed
-    bool rolled_forward = false;  ///< the journal was applied
+    bool crashed = false;
+    bool rolled_forward = false;
     /// Read-only: the journal whose pages the caller lays over its mappings.
     std::optional<journal_content> overlay;
     /// Damage that lost nothing: a bad copy of the superblock.
     std::vector<base::failure> warnings;
 };
 
-/// Decides, and in access_mode::read_write repairs. The caller holds the heap's lock (exclusive for read_write).
+/// In access_mode::read_write repairs. The caller holds the heap's lock (exclusive for read_write).
 base::result<recovered_state> recover(persist::storage& storage, const heap_paths& paths, persist::access_mode mode);
 
-/// Checks SEG-1: every file that the superblock names exists and has its size. Also checks that each may be opened in
-/// this mode.
+/// Checks SEG-1, and that each file may be opened in this mode.
 base::result<void> check_files(persist::storage& storage, const heap_paths& paths,
                                const superblock_on_media& superblock, persist::access_mode mode);
 
 /// SEG-2: every page that has a sum matches it, and every checksum page matches its own. Reads the whole heap; stops
-/// after `limit` problems. Only failures of the environment are returned; those of the content are `problems`.
-/// `overlay`: a whole journal whose pages are not yet written to the files; its pages count, not those of the files. A
-/// heap that was last open in durability `atomic` or `collect` has no page sums.
+/// after `limit` problems. Returns failures of the environment only. `overlay`: a whole journal, whose pages count in
+/// the place of those of the files. A heap that was last open in durability `atomic` or `collect` has no page sums.
 struct page_comparison {
     std::uint64_t compared = 0;     ///< pages
-    std::uint64_t without_sum = 0;  ///< pages that were never committed, or changed since without a commit
+    std::uint64_t without_sum = 0;  ///< never committed, or changed since without a commit
 };
 base::result<page_comparison> verify_pages(persist::storage& storage, const heap_paths& paths,
                                            const superblock_on_media& superblock, std::vector<base::failure>& problems,

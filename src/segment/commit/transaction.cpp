@@ -25,7 +25,6 @@ private:
     std::chrono::steady_clock::time_point start_;
 };
 
-/// Writes pages of files; where threads may store to them meanwhile, from copies.
 class page_writer {
 public:
     page_writer(const pages_to_write& pages, persist::site where, transaction_report& report)
@@ -35,7 +34,6 @@ public:
         }
     }
 
-    /// Writes the next runs, all of this file.
     base::result<void> write(persist::file& file, std::span<const page_run> runs) {
         const stopwatch watch(report_.write_ns);
         for (const page_run& run : runs) {
@@ -69,7 +67,7 @@ private:
     persist::site where_;
     transaction_report& report_;
     std::optional<page_copies> copies_;
-    std::uint64_t next_ = 0;  ///< index of the next sum
+    std::uint64_t next_ = 0;
 };
 
 base::result<void> sync_file(persist::file& file, persist::site where, transaction_report& report) {
@@ -77,7 +75,7 @@ base::result<void> sync_file(persist::file& file, persist::site where, transacti
     return file.sync(where);
 }
 
-/// How many files are open at once between their writes and their syncs.
+/// Files that are open between their writes and their syncs.
 constexpr std::size_t files_at_once = 64;
 /// Below this a second thread costs more than it saves.
 constexpr std::uint64_t writeback_pages = 256;
@@ -90,8 +88,8 @@ std::uint64_t page_count(std::span<const page_run> runs) noexcept {
     return pages;
 }
 
-/// Takes the runs of the first files off the list, writes and syncs them. All are written before the first is synced.
-/// Syncs begin with the last file, while the device is writing the first ones.
+/// Takes the runs of the first files off the list. All are written before the first sync; syncs begin with the last
+/// file, while the device writes the first.
 base::result<void> write_some_files(persist::storage& storage, const heap_paths& paths, std::span<const page_run>& runs,
                                     page_writer& writer, persist::site sync_site, transaction_report& report) {
     const bool starts_writeback = page_count(runs) >= writeback_pages;
@@ -168,7 +166,7 @@ base::result<void> write_home(persist::storage& storage, const heap_paths& paths
 base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                    transaction_report& report) {
     report.stage = commit_stage::unchanged;
-    // Somebody may have put another heap's files into the directory since the heap was opened.
+    // Somebody may have put another heap's files into the directory meanwhile.
     HF_TRY_ASSIGN(auto superblock, storage.open(paths.superblock(), persist::access_mode::read_write));
     HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*superblock));
     HF_TRY(check_own(there, plan.superblock, superblock->path()));
@@ -177,8 +175,7 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
     HF_TRY(write_fresh(storage, paths, plan, report));
     HF_TRY(reserve(storage, paths, plan.reserved));
     const auto home = [&]() -> base::result<void> {
-        // A page that a thread stored to meanwhile gets its content from the journal, which the commit point has made
-        // durable.
+        // The commit point has made the journal durable: it has the content of pages that were stored to meanwhile.
         const auto journaled = [&](std::uint64_t index, std::span<std::byte> page) {
             return read_written_page(*journal, plan.changed_sums.size(), index, page);
         };
@@ -206,7 +203,7 @@ base::result<void> write_state(persist::storage& storage, const heap_paths& path
     seal(next);
     HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), persist::access_mode::read_write));
     const auto bytes = std::as_bytes(std::span{&next, 1});
-    // A failed write may have left a torn copy. That copy is written first, because the other is the only good one.
+    // A failed write may have left a torn copy. It is written first, because the other is the only good one.
     HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*file));
     HF_TRY(check_own(there, superblock, file->path()));
     const std::uint64_t first = there.good[0] && !there.good[1] ? superblock_size : 0;

@@ -1,4 +1,5 @@
-// One commit, from pages in memory to a new state on media: the order of writes and syncs that makes it atomic.
+// One commit, from pages in memory to a new state on media: the order of writes and syncs that makes it atomic. It uses
+// no mappings, so that the crash simulator can run it whole.
 //
 //     1  fresh pages home, sync           nothing of the old state is there (JRN-5), so they need no journal
 //     2  journal: superblock + changed pages, sync      <- the commit point
@@ -6,8 +7,6 @@
 //     4  superblock, both copies, sync    from here the journal is void
 //
 // JRN-4: the journal of a commit stays whole until both superblock copies of that commit are durable.
-//
-// This file uses storage and formats, but no mappings, so that the crash simulator can run it whole.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +23,11 @@
 
 namespace holdfast::segment {
 
-/// Paths of the files of a heap. With 0 nodes its segments lie in its directory, otherwise in those of its nodes by
-/// turns.
+/// With 0 nodes the segments of a heap lie in its directory, otherwise in those of its nodes by turns.
 class heap_paths {
 public:
     explicit heap_paths(std::string directory, std::uint32_t nodes = 0)
         : directory_(std::move(directory)), nodes_(nodes) {}
-    /// The paths of this heap with the number of nodes that its superblock says.
     [[nodiscard]] heap_paths with_nodes(std::uint32_t nodes) const { return heap_paths(directory_, nodes); }
     [[nodiscard]] std::uint32_t nodes() const noexcept { return nodes_; }
     [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
@@ -42,27 +39,23 @@ public:
     [[nodiscard]] std::string journal() const { return directory_ + "/journal"; }
     [[nodiscard]] std::string objects() const { return directory_ + "/objects"; }
     [[nodiscard]] std::string lock() const { return directory_ + "/lock"; }
-    /// The redo rings of durability `atomic`. The file exists after the heap was first opened in it.
+    /// The redo rings of durability `atomic`; they exist once the heap was opened in it.
     [[nodiscard]] std::string lanes() const { return directory_ + "/lanes"; }
     [[nodiscard]] std::string segment(std::uint64_t index) const;
-    /// The directory of a node: a link, or a directory in that of the heap.
+    /// A link, or a directory in that of the heap.
     [[nodiscard]] std::string node(std::uint64_t node) const;
-    /// The file in a node's directory that names its heap.
     [[nodiscard]] std::string node_marker(std::uint64_t of) const { return node(of) + "/node"; }
-    /// As lanes(), of the lanes that lie in the directories of nodes.
     [[nodiscard]] std::string node_lanes(std::uint64_t of) const { return node(of) + "/lanes"; }
     [[nodiscard]] std::string node_lock(std::uint64_t of) const { return node(of) + "/lock"; }
-    /// The directories that segments lie in.
     [[nodiscard]] std::vector<std::string> segment_directories() const;
-    /// The path of a file by the id that journal entries use.
+    /// By the id that journal entries use.
     [[nodiscard]] std::string file(std::uint64_t id) const { return id == objects_file_id ? objects() : segment(id); }
-    /// True for names that the format gives to files of a heap and to the directories of its nodes.
+    /// Also true for the directories of the heap's nodes.
     [[nodiscard]] static bool is_heap_file(const std::string& name);
-    /// True for names that the format gives to files in the directory of a node.
     [[nodiscard]] static bool is_node_file(const std::string& name);
-    /// The number of the node whose directory has this name; nothing for other names.
+    /// Nothing where it is no directory of a node.
     [[nodiscard]] static std::optional<std::uint64_t> node_index(std::string_view name);
-    /// The index of the segment whose file has this name; nothing for other names.
+    /// Nothing where it is no segment.
     [[nodiscard]] static std::optional<std::uint64_t> segment_index(std::string_view name);
 
 private:
@@ -73,14 +66,13 @@ private:
 struct commit_plan {
     superblock_on_media superblock{};         ///< of the new state, sealed
     std::vector<page_run> fresh;              ///< sorted by file, page
-    std::vector<std::uint64_t> fresh_sums;    ///< XXH3-64 of each page of `fresh`
+    std::vector<std::uint64_t> fresh_sums;    ///< XXH3-64 of each page
     std::vector<page_run> changed;            ///< sorted by file, page
-    std::vector<std::uint64_t> changed_sums;  ///< XXH3-64 of each page of `changed`
-    std::vector<page_run> reserved;           ///< pages without content that have space on disk from this commit on
+    std::vector<std::uint64_t> changed_sums;  ///< XXH3-64 of each page
+    std::vector<page_run> reserved;           ///< without content; they have space on disk from this commit on
     bool names_changed = false;               ///< files were created since the last commit
 };
 
-/// How far a commit came.
 enum class commit_stage {
     unchanged,  ///< the old state stands; the commit may be tried again
     uncertain,  ///< a sync before the commit point failed: old or new state
@@ -95,32 +87,30 @@ struct transaction_report {
     std::uint64_t written_bytes = 0;
 };
 
-/// Runs the four steps. Not thread-safe.
+/// Not thread-safe.
 base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                    transaction_report& report);
 
-/// Writes the superblock with this state to both copies, one after the other, so that one copy is always whole, even
-/// after an earlier failed write. `durable`: each is on media before the next step.
+/// Writes one copy after the other, so that one is always whole. `durable`: each is on media before the next step.
 base::result<void> write_state(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                                heap_state state, bool durable = true);
 
-/// Comes after the last commit. Makes the journal void while the heap still counts as running, so that a torn journal
-/// is no damage; then makes the state clean. `superblock` is the one on media, and is changed with it.
+/// Comes after the last commit. Makes the journal void before the state is clean, so that a torn journal is no damage.
+/// `superblock` is the one on media, and is changed with it.
 base::result<void> close_cleanly(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
 
-/// Makes the names of all segments durable.
 base::result<void> sync_segment_names(persist::storage& storage, const heap_paths& paths, persist::site where);
 
-/// Pages on their way to the files they belong to, sorted by file and page.
+/// Sorted by file and page.
 struct pages_to_write {
     std::span<const page_run> runs;
     std::span<const std::uint64_t> sums;  ///< of each page; empty: no thread can store to the pages meanwhile
-    /// Gives the content for a page that was stored to meanwhile, by its number in `sums`. None: the write fails with
+    /// Gives the content of a page that was stored to meanwhile, by its number in `sums`. None: the write fails with
     /// concurrent_modification.
     std::optional<page_copies::replacement> elsewhere;
 };
 
-/// Writes the pages and syncs each file; for commits and for creations.
+/// Writes the pages and syncs each file.
 base::result<void> write_home(persist::storage& storage, const heap_paths& paths, const pages_to_write& pages,
                               persist::site write_site, persist::site sync_site, transaction_report& report);
 

@@ -20,7 +20,6 @@ using base::page_size;
 
 constexpr std::uint64_t pages_a_read = 256;
 
-/// Collects what is wrong, up to a limit.
 class problem_list {
 public:
     problem_list(std::vector<failure>& problems, std::size_t limit) : problems_(problems), limit_(limit) {}
@@ -38,7 +37,7 @@ private:
     std::size_t limit_;
 };
 
-/// The files as they are; with a journal, the files as they will be when its commit is written to them.
+/// The files as they are; with a journal, as they will be when its commit is written to them.
 class page_source {
 public:
     static base::result<page_source> open(persist::storage& storage, const heap_paths& paths,
@@ -54,7 +53,6 @@ public:
         return source;
     }
 
-    /// Whole pages of a file from page `first` on.
     base::result<void> read(persist::file& file, std::uint64_t id, std::uint64_t first, std::span<std::byte> bytes) {
         HF_TRY(file.read_at(first * page_size, bytes));
         const std::uint64_t end = id << entry_page_bits | (first + bytes.size() / page_size);
@@ -79,7 +77,7 @@ struct source_file {
     [[nodiscard]] const std::string& path() const noexcept { return file.path(); }
 };
 
-/// Reads pages [first, first + count) of the file in chunks and hands each to `examine(page, bytes)`.
+/// Hands each of the pages to `examine(page, bytes)`.
 template <class Examine>
 base::result<void> for_each_page(const source_file& file, std::uint64_t first, std::uint64_t count,
                                  const problem_list& problems, Examine&& examine) {
@@ -160,7 +158,7 @@ base::result<page_comparison> verify_pages(persist::storage& storage, const heap
     page_comparison counted;
     if ((superblock.flags & flag_stale_sums) != 0) {
         counted.without_sum = base::divide_up(superblock.frontier + superblock.objects_size, page_size);
-        return counted;  // there is nothing to compare with
+        return counted;
     }
     const heap_paths paths = of.with_nodes(superblock.nodes);
     const geometry shape = geometry_of(superblock);

@@ -30,7 +30,7 @@ void writeback::start(persist::file& file) noexcept {
     } catch (const std::bad_alloc&) {
         return;
     } catch (const std::system_error&) {
-        return;  // no thread: the syncs do all the work
+        return;  // the syncs do all the work
     }
 }
 

@@ -18,7 +18,7 @@
 #include "persist/descriptor.hpp"
 #include "persist/domain.hpp"
 
-// The kernel's value, from Linux 6.1 on; older headers do not know it.
+// From Linux 6.1 on; older headers do not know it.
 #if !defined(MADV_COLLAPSE)
 #define MADV_COLLAPSE 25
 #endif
@@ -36,7 +36,7 @@ using base::failure_code;
 
 constexpr int reserve_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-/// The first mapping of this process that overlaps the range, as /proc/self/maps names it.
+/// As /proc/self/maps names it.
 std::string occupant(std::uintptr_t begin, std::uintptr_t end) {
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
@@ -67,8 +67,8 @@ failure mapping_failure(std::string_view operation, std::string_view path) {
     return what;
 }
 
-/// Replaces what is mapped at the address. A failure leaves the old mapping as it was. mmap() at a fixed address would
-/// not: the kernel asks the file system only after it has taken the old pages away.
+/// A failure leaves the old mapping. After mmap() at a fixed address it would be gone: the kernel takes the old pages
+/// away before it asks the file system.
 base::result<void> map_over(std::byte* address, std::uint64_t bytes, int flags, int fd, std::uint64_t offset,
                             std::string_view path) {
     void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
@@ -121,7 +121,7 @@ base::result<address_range> address_range::anywhere(std::uint64_t bytes, std::ui
 }
 
 base::result<address_range> address_range::exactly(std::byte* begin, std::uint64_t bytes) {
-    // A range must not begin at null, although root may map it: begin_ == nullptr means that there is no range.
+    // No range begins at null, which root may map: begin_ == nullptr means that there is no range.
     void* const raw =
         begin == nullptr ? nullptr : ::mmap(begin, bytes, PROT_NONE, reserve_flags | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw != nullptr && raw == begin) {
@@ -159,7 +159,7 @@ base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std
 base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge_pages) {
     HF_TRY(map_over(address, bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0, {}));
     if (huge_pages) {
-        ::madvise(address, bytes, MADV_HUGEPAGE);  // advice: without huge pages it is only slower
+        ::madvise(address, bytes, MADV_HUGEPAGE);
     }
     return {};
 }
@@ -202,7 +202,7 @@ void drop_private_pages(std::byte* address, std::uint64_t bytes) noexcept { ::ma
 
 void drop_private_pages(std::span<const std::span<std::byte>> ranges) noexcept {
 #ifdef SYS_process_madvise
-    // Opened for each call: after a fork, a descriptor from before means the parent process.
+    // Opened for each call: after a fork, an older descriptor means the parent process.
     const persist::descriptor self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
     std::array<iovec, 1024> batch{};
     while (self.valid() && !ranges.empty()) {

@@ -1,4 +1,3 @@
-// Ranges of addresses: reserved, refused by name, mapped copy on write, given back.
 #include "segment/files/address_range.hpp"
 
 #include <fcntl.h>

@@ -15,17 +15,16 @@ namespace holdfast::segment {
 
 struct backed_bytes {
     std::uint64_t bytes = 0;
-    bool exact = true;  ///< false: the count is a lower bound (persist::file_backing)
+    bool exact = true;  ///< false: a lower bound (persist::file_backing)
 };
 
-/// Counts for ranges that come in order of address and do not overlap, so each file's extents are read once. The heap
-/// may be in use: the count is what the file system said when the cursor reached the segment.
+/// Ranges come in order of address and do not overlap, so each file's extents are read once. The heap may be in use.
 class backing_cursor {
 public:
     backing_cursor(persist::storage& storage, const heap_paths& paths, geometry shape)
         : storage_(storage), paths_(paths), shape_(shape) {}
 
-    /// The bytes of user space [begin, end) that have space on disk. `end` is at most the frontier.
+    /// The bytes that have space on disk. `end` is at most the frontier.
     base::result<backed_bytes> count(base::heap_offset begin, base::heap_offset end);
 
 private:
@@ -34,9 +33,9 @@ private:
     persist::storage& storage_;
     const heap_paths& paths_;
     geometry shape_;
-    std::uint64_t loaded_ = ~std::uint64_t{0};  ///< the segment that backing_ describes
+    std::uint64_t loaded_ = ~std::uint64_t{0};  ///< that backing_ describes
     persist::file_backing backing_;
-    std::size_t next_ = 0;  ///< the first range that the next count may need
+    std::size_t next_ = 0;  ///< first range that the next count may need
 };
 
 }  // namespace holdfast::segment

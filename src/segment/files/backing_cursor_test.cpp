@@ -1,4 +1,3 @@
-// What of the user space the segment files have space for, asked range by range.
 #include "segment/files/backing_cursor.hpp"
 
 #include <cstring>
@@ -18,7 +17,6 @@ constexpr std::uint64_t part = 256 * base::kibibyte;
 
 class backing_cursor_test : public testing::Test {
 protected:
-    /// Three segments, all written.
     void SetUp() override {
         creation_options options;
         options.segment_size = minimum_segment_size;
@@ -68,7 +66,6 @@ TEST_F(backing_cursor_test, leaves_holes_out_in_whatever_ranges_it_is_asked) {
     EXPECT_EQ(count(cursor, 0, part).bytes, part);
     EXPECT_EQ(count(cursor, part, 2 * part).bytes, 0U);
     EXPECT_EQ(count(cursor, 2 * part, 4 * part).bytes, part);
-    // Across the end of a segment: both sides are holes.
     const std::uint64_t end = 2 * minimum_segment_size;
     EXPECT_EQ(count(cursor, end - 2 * part, end + 2 * part).bytes, 2 * part);
 }

@@ -17,7 +17,6 @@ using base::failure_code;
 using base::page_size;
 using persist::access_mode;
 
-/// Adds to a failure to reserve what the user can do.
 base::result<void> with_hint(base::result<void> reserved) {
     if (!reserved && reserved.error().hint.empty()) {
         reserved.error().hint =
@@ -42,7 +41,7 @@ base::result<void> copied_files::look(hole_cover& cover) {
 }
 
 /// Reserves what an open reads and a recovery changes. After a crash in durability `atomic` or `collect` nobody knows
-/// yet what is in use: then everything is reserved, and what turns out to be free goes back when it decays.
+/// yet what is in use: everything is reserved, and free pages go back when they decay.
 base::result<void> copied_files::reserve_tables() {
     const bool all = parts_.superblock.has_pending_lanes() || parts_.superblock.has_pending_tracing();
     const geometry shape = parts_.superblock.shape();
@@ -56,9 +55,8 @@ base::result<void> copied_files::reserve_tables() {
     return objects->allocate(0, parts_.superblock.now().objects_size, "copied.objects");
 }
 
-/// Fails where the file system has less than `wanted` bytes for the heap, including those that the heap has already. To
-/// find out half way would take the space that is left from everybody else. A heap in several directories is not
-/// checked: they may share a file system or not.
+/// To find out half way that space is short would take what is left from everybody else. Space that the heap has
+/// already counts. Several directories are not checked: they may share a file system or not.
 base::result<void> copied_files::check_room(std::uint64_t wanted) const {
     if (parts_.location.paths().nodes() != 0) {
         return {};
@@ -109,7 +107,6 @@ base::result<void> copied_files::reserve(const free_runs& used, const free_runs&
     HF_TRY(reserve_used(used));
     HF_TRY(reserve_bitmaps(slabs));
     if (!parts_.superblock.has_pending_lanes()) {
-        // No record in the lanes counts.
         HF_TRY(parts_.lanes.remove_copied());
     }
     // A power loss must not undo the reservation after the superblock says that it is done.

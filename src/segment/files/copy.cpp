@@ -64,11 +64,11 @@ public:
     }
 
 private:
-    /// Holds and locks the directory of the copy, which must be empty and able to hold a heap. Who comes to create a
-    /// heap there meanwhile would take what is there for remains, and one of the two would remove the other's files.
+    /// Holds and locks the directory, which must be empty. A creation there meanwhile would take what is there for
+    /// remains, and one of the two would remove the other's files.
     base::result<void> take_directory() {
         HF_TRY_ASSIGN(to_, outer_.with(of_source_)->hold(target_.directory()));
-        HF_TRY(refuse_names());  // before the lock: whoever has it, the error says what is there
+        HF_TRY(refuse_names());  // before the lock, to say what is there
         auto lock =
             heap_lock::acquire(*to_, target_.directory(), access_mode::read_write, heap_lock::missing_file::do_without);
         if (lock) {
@@ -111,7 +111,7 @@ private:
         }
         superblock.uuid[6] = static_cast<std::uint8_t>((superblock.uuid[6] & 0x0fU) | 0x40U);
         superblock.uuid[8] = static_cast<std::uint8_t>((superblock.uuid[8] & 0x3fU) | 0x80U);
-        // First of all: what a crash leaves says by it that it is no heap yet.
+        // Comes first, to show that what a crash leaves is no heap yet.
         HF_TRY_ASSIGN(auto file, create_like(source_.superblock(), target_.unfinished_superblock(), "copy.superblock"));
         HF_TRY(to_->sync_directory(target_.directory(), "copy.superblock.sync_name"));
         if (superblock.nodes != 0) {
@@ -123,7 +123,7 @@ private:
         }
         HF_TRY(copy_file(objects_file_id));
         HF_TRY(copy_stores());
-        // Pending records and a pending trace are part of the heap: the copy of a crashed heap counts as crashed, too.
+        // Pending records and a pending trace are part of the heap: the copy of a crashed heap is crashed, too.
         const bool crashed = superblock.state != heap_state::clean;
         const bool pending = crashed && (superblock.flags & (flag_lanes | flag_tracing)) != 0;
         if (crashed && (superblock.flags & flag_lanes) != 0) {
@@ -163,7 +163,7 @@ private:
         return to->sync("copy.sync");
     }
 
-    /// Their files are written through shared mappings, so that the copies share no blocks with them.
+    /// Stores are written through shared mappings, so their copies share no blocks with them.
     base::result<void> copy_stores() {
         HF_TRY_ASSIGN(const auto names, from_.list(source_.directory()));
         for (const std::string& name : names) {
@@ -180,7 +180,7 @@ private:
         return {};
     }
 
-    /// Makes a file that is as private as `original`, or as the source's superblock where there is no `original`.
+    /// The file is as private as `original`, or as the source's superblock where there is no `original`.
     base::result<std::unique_ptr<persist::file>> create_like(const std::string& original, const std::string& path,
                                                              persist::site where) {
         const auto of_original = from_.permissions_of(source_.directory(), original);
@@ -230,7 +230,7 @@ private:
                 static_cast<void>(remove_held_directory(outer_, target_.directory(), held, "copy.undo_directory").ok());
             }
         } catch (const std::bad_alloc&) {
-            return;  // no memory for the names: what remains has no superblock
+            return;  // no memory for names: the remains have no superblock
         }
     }
 
@@ -239,11 +239,11 @@ private:
     const recovered_state& state_;
     const std::function<base::result<void>()>& is_unchanged_;
     persist::storage& outer_;
-    std::shared_ptr<persist::storage> to_;  ///< holds the target
-    std::optional<heap_lock> lock_;         ///< of the target
+    std::shared_ptr<persist::storage> to_;
+    std::optional<heap_lock> lock_;
     persist::permissions of_source_;
-    bool made_directory_ = false;  ///< this copy made it
-    bool owns_files_ = false;      ///< it was empty: this copy made all that is in it
+    bool made_directory_ = false;
+    bool owns_files_ = false;  ///< it was empty: all that is in it is this copy's
     heap_paths target_;
     std::span<const std::string> node_places_;
     persist::shared_blocks blocks_;
@@ -258,7 +258,6 @@ base::result<void> copy_heap(const copy_source& source, persist::storage& storag
 
 namespace {
 
-/// The superblock of a heap that is to be removed, where it has one that counts.
 base::result<std::optional<superblock_on_media>> superblock_of(persist::storage& storage, const heap_paths& paths) {
     auto file = storage.open(paths.superblock(), access_mode::read_only);
     if (!file) {
@@ -269,7 +268,7 @@ base::result<std::optional<superblock_on_media>> superblock_of(persist::storage&
     return newest == nullptr ? std::nullopt : std::optional(*newest);
 }
 
-/// The names in the directory, which are those of a heap's files alone.
+/// Fails where there are other files than those of a heap.
 base::result<std::vector<std::string>> names_to_remove(persist::storage& storage, const std::string& directory) {
     HF_TRY_ASSIGN(auto names, storage.list(directory));
     bool ours = false;
@@ -297,7 +296,6 @@ base::result<std::vector<std::string>> names_to_remove(persist::storage& storage
     return names;
 }
 
-/// Removes a heap whose directory is held and locked.
 base::result<void> remove_held(persist::storage& outer, const heap_paths& paths, heap_hold& hold) {
     HF_TRY_ASSIGN(const auto names, names_to_remove(*hold.storage, paths.directory()));
     HF_TRY_ASSIGN(const auto superblock, superblock_of(*hold.storage, paths));
@@ -307,8 +305,8 @@ base::result<void> remove_held(persist::storage& outer, const heap_paths& paths,
         HF_TRY(hold_nodes(hold, paths, access_mode::read_write));
     }
     persist::storage& storage = *hold.storage;
-    // The superblock gets the name superblock.new first, durably, and goes last. What a crash leaves is no heap, and
-    // the next create or remove takes it away.
+    // The superblock is renamed to superblock.new, durably, before any removal, and goes last. What a crash leaves is
+    // no heap, and the next create or remove takes it away.
     if (std::ranges::find(names, "superblock") != names.end()) {
         HF_TRY(storage.rename(paths.superblock(), paths.unfinished_superblock(), "remove.superblock"));
         HF_TRY(storage.sync_directory(paths.directory(), "remove.directory.sync"));
@@ -326,8 +324,7 @@ base::result<void> remove_held(persist::storage& outer, const heap_paths& paths,
     return outer.sync_directory(paths.parent(), "remove.parent.sync");
 }
 
-/// Holds and locks the directory of a heap that is to be removed. While another process removes it, any failure is
-/// possible: then the path no longer leads to the directory that is held.
+/// While another process removes the directory, any failure is possible: then the path no longer leads to it.
 base::result<void> take_to_remove(persist::storage& storage, const std::string& directory, heap_hold& hold) {
     HF_TRY_ASSIGN(hold.storage, storage.hold(directory));
     HF_TRY(names_to_remove(*hold.storage, directory));

@@ -1,4 +1,3 @@
-// Heaps as files: copying one, removing one.
 #pragma once
 
 #include <functional>
@@ -13,7 +12,7 @@
 
 namespace holdfast::segment {
 
-/// Where a copy is made from: the storage that holds the heap, and the files in it.
+/// The storage that holds the heap, and the files in it.
 struct copy_source {
     persist::storage& storage;
     const heap_paths& paths;
@@ -22,21 +21,21 @@ struct copy_source {
     std::function<base::result<void>()> is_unchanged{};
 };
 
-/// Copies the state that recover() decided on to a new directory. The copy is a clean heap with a uuid of its own and
-/// the heap key of its source. A heap that crashed in durability `atomic` is copied with its lanes and counts as
-/// crashed: its next open recovers it. The copy is sparse, and shares blocks with the source where `blocks` allows it
-/// and the file system can. Each of its files is as private as the source's file.
+/// Copies the state that recover() decided on to a new directory, as a clean heap with a uuid of its own and the heap
+/// key of its source. A heap that crashed in durability `atomic` is copied with its lanes and counts as crashed. The
+/// copy is sparse, and shares blocks with the source where `blocks` allows it and the file system can. Each file is as
+/// private as the source's.
 ///
-/// Durable when it returns. Until then the directory is no heap; on failure it is removed. The segments of the copy lie
-/// in its directory or in `node_places`, wherever those of the source lie. `destination` is a path of `storage`. The
+/// Durable on return. Until then the directory is no heap; on failure it is removed. The segments of the copy lie in
+/// its directory or in `node_places`, wherever those of the source lie. `destination` is a path of `storage`. The
 /// caller holds the source's lock, and no writer has uncommitted growth.
 base::result<void> copy_heap(const copy_source& source, persist::storage& storage, const std::string& destination,
                              std::span<const std::string> node_places = {},
                              persist::shared_blocks blocks = persist::shared_blocks::allowed);
 
-/// Removes the heap's own files, the directories of its nodes, and its directory. `locked` where it is open;
+/// Removes the heap's files, the directories of its nodes, and its directory. `locked` where it is open;
 /// `invalid_argument`, and nothing is removed, where the directory holds anything else. False where nothing is there.
-/// Durable when it returns. `held`: the hold of this process, which had the heap open before and has closed it.
+/// Durable on return. `held`: the hold of this process, which has closed the heap.
 base::result<bool> remove_heap(persist::storage& storage, const std::string& directory,
                                std::shared_ptr<heap_hold> held = nullptr);
 

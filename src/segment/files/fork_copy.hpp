@@ -9,16 +9,15 @@
 
 namespace holdfast::segment {
 
-/// Bytes of a mapping, from its begin on.
+/// Counted from the begin of a mapping.
 struct byte_range {
     std::uint64_t begin = 0;
     std::uint64_t length = 0;
 };
 
-/// Says whether a child of fork has the mapping, too.
 base::result<void> show_range_to_child(std::byte* address, std::uint64_t bytes, bool shown);
 
-/// Replaces [address, address + bytes) by memory of this process with the content of the ranges, and zeros.
+/// Replaces a mapping by memory of this process with the content of the ranges, and zeros.
 base::result<void> replace_by_copy(std::byte* address, std::uint64_t bytes, std::span<const byte_range> ranges);
 
 }  // namespace holdfast::segment

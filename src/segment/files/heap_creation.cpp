@@ -87,9 +87,8 @@ heap_creation::~heap_creation() {
     }
 }
 
-/// Accepts an empty directory, and the remains of a creation, copy or removal that was cut off, which says so by the
-/// file superblock.new. Anything else belongs to somebody else, or is a heap whose superblock was lost or has not been
-/// restored yet, and must stay.
+/// Accepts an empty directory, and what a creation, copy or removal left with the file superblock.new. Anything else
+/// belongs to somebody else, or is a heap whose superblock was lost or not restored yet, and must stay.
 base::result<void> heap_creation::check_empty(std::vector<std::string>& remains) const {
     HF_TRY_ASSIGN(remains, location_.storage().list(location_.paths().directory()));
     for (const std::string& name : remains) {
@@ -106,7 +105,7 @@ base::result<void> heap_creation::check_empty(std::vector<std::string>& remains)
     return refuse_lost_superblock(location_.paths(), remains);
 }
 
-/// Makes the directory where there is none, holds and locks it. False where it was removed or moved meanwhile.
+/// False where the directory was removed or moved meanwhile.
 base::result<bool> heap_creation::try_to_take_directory() {
     made_directory_ = false;
     HF_TRY_ASSIGN(const bool there, location_.outer_storage().exists(location_.paths().directory()));
@@ -136,7 +135,7 @@ base::result<bool> heap_creation::try_to_take_directory() {
     location_.set_hold(std::move(held).value());
     auto locked = lock_directory();
     if (!leads_to(location_.outer_storage(), location_.paths().directory(), location_.storage())) {
-        return false;  // whatever failed may have failed because of that
+        return false;  // this may be why something failed
     }
     HF_TRY(std::move(locked));
     return true;
@@ -184,7 +183,7 @@ base::result<void> heap_creation::take_directory() {
                        {},
                        0};
     }
-    // Look again under the lock: another process may have finished its creation meanwhile.
+    // Another process may have finished its creation before the lock was taken.
     std::vector<std::string> remains;
     if (auto empty = check_empty(remains); !empty) {
         made_directory_ = made_directory_ && empty.error().code != failure_code::already_exists;
@@ -197,8 +196,7 @@ base::result<void> heap_creation::take_directory() {
     return mark();
 }
 
-/// Removes the files of these names but for the lock, and superblock.new last: without it they count as a heap that
-/// lost its superblock.
+/// Keeps the lock, and removes superblock.new last: without it the files count as a heap that lost its superblock.
 base::result<void> heap_creation::remove_all(std::span<const std::string> names, persist::site where) const {
     persist::storage& storage = location_.storage();
     HF_TRY(remove_node_directories(storage, location_.paths(), nullptr));
@@ -215,7 +213,7 @@ base::result<void> heap_creation::remove_all(std::span<const std::string> names,
     return storage.remove(location_.paths().unfinished_superblock(), where);
 }
 
-/// From here on the directory says that what is in it is no heap yet.
+/// From here on the directory says that it is no heap yet.
 base::result<void> heap_creation::mark() const {
     HF_TRY(location_.storage().create(location_.paths().unfinished_superblock(), "create.superblock"));
     return location_.storage().sync_directory(location_.paths().directory(), "create.superblock.sync_name");
@@ -240,7 +238,7 @@ base::result<void> heap_creation::make_files() {
 }
 
 void heap_creation::abandon() noexcept {
-    // Best effort: what is left has superblock.new, which goes last by its name, and the next create removes it.
+    // Best effort: superblock.new goes last by its name, and the next create removes what is left.
     try {
         if (owns_files_) {
             static_cast<void>(remove_node_directories(location_.storage(), location_.paths(), nullptr).ok());
@@ -261,7 +259,7 @@ void heap_creation::abandon() noexcept {
                                                 location_.storage(), "create.abandon_directory")
                               .ok());
     } catch (const std::bad_alloc&) {
-        return;  // no memory for the names
+        return;
     }
 }
 

@@ -3,8 +3,8 @@
 // Invariants:
 //
 //   - Nothing is removed that is not a file of a heap without a superblock: files of somebody else stay.
-//   - From before the first other file until the first commit there is a file superblock.new. Files of a heap without
-//     it and without a superblock stay: the superblock was lost, or a restore has not come to it.
+//   - From before the first other file until the first commit there is a file superblock.new. Files of a heap with
+//     neither it nor a superblock stay: the superblock was lost, or a restore has not come to it.
 //   - A heap whose first commit did not succeed leaves nothing behind, unless the process or the machine crashes.
 #pragma once
 
@@ -20,13 +20,13 @@
 
 namespace holdfast::segment {
 
-/// The superblock of a new heap, with numbers of its own.
+/// With a uuid and a key of its own.
 base::result<superblock_on_media> new_superblock(const creation_options& options);
 
 /// The first commit of a new heap: everything is fresh, and the superblock's name makes the directory a heap.
 base::result<void> finish_creation(const heap_location& location, commit_plan& plan, transaction_report& report);
 
-/// The creation of one heap. Not thread-safe.
+/// Not thread-safe.
 class heap_creation {
 public:
     heap_creation(heap_location& location, heap_superblock& superblock) noexcept
@@ -36,11 +36,9 @@ public:
     /// Abandons a heap that is not on media.
     ~heap_creation();
 
-    /// Makes the directory where it is missing, holds and locks it, and removes the remains of an earlier creation.
+    /// Makes or accepts the directory, holds and locks it, and removes the remains of an earlier creation.
     base::result<void> take_directory();
-    /// Makes the directories of nodes.
     base::result<void> make_nodes(std::span<const std::string> places);
-    /// Makes the files that every heap has.
     base::result<void> make_files();
 
 private:
@@ -54,7 +52,7 @@ private:
     heap_location& location_;
     heap_superblock& superblock_;
     bool made_directory_ = false;  ///< nobody else has files in it
-    bool owns_files_ = false;      ///< a check under the lock has shown that all files are its own
+    bool owns_files_ = false;      ///< shown by a check under the lock
 };
 
 }  // namespace holdfast::segment

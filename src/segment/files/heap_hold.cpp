@@ -18,7 +18,7 @@ using base::failure_code;
 using base::result;
 using persist::access_mode;
 
-/// How often to look for a directory again that was moved or removed while it was opened.
+/// For a directory that is moved or removed while it is opened.
 constexpr int attempts = 16;
 
 failure not_a_heap(const std::string& directory, std::string found) {
@@ -35,7 +35,6 @@ failure moving(const heap_paths& paths) {
                    0};
 }
 
-/// Fails where the names in the directory show that it is no heap.
 result<void> examine_names(persist::storage& storage, const heap_paths& paths) {
     HF_TRY_ASSIGN(const std::vector<std::string> names, storage.list(paths.directory()));
     if (std::find(names.begin(), names.end(), "superblock") != names.end()) {
@@ -58,7 +57,6 @@ result<std::shared_ptr<persist::storage>> hold_what_is_there(persist::storage& s
     return held;
 }
 
-/// Only a heap gets a lock file.
 result<bool> has_superblock(persist::storage& storage, const heap_paths& paths) {
     HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_only));
     HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*file));
@@ -108,7 +106,7 @@ result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const he
         HF_TRY_ASSIGN(hold->storage, hold_what_is_there(storage, paths));
         auto locked = lock_heap(*hold, paths, mode);
         if (!leads_to(storage, paths.directory(), *hold->storage)) {
-            continue;  // removed, or moved away, before it was locked
+            continue;  // it was removed or moved before it was locked
         }
         if (!locked) {
             return std::move(locked).error();
@@ -145,7 +143,7 @@ result<void> make_heap_directory(persist::storage& storage, const heap_paths& pa
     if (os_error != ENOENT && os_error != ENOTDIR) {
         return made;
     }
-    // Names the uppermost missing directory, which is why those below it are missing.
+    // The uppermost missing directory is why those below it are missing.
     std::string missing = paths.directory();
     std::string parent = paths.parent();
     while (parent != "." && parent != "/" && !storage.identity(parent)) {

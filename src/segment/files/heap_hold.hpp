@@ -1,6 +1,6 @@
-// The directory of a heap, and those of its nodes. They are found by their paths once, when the heap is opened, then
-// held and locked. A heap is its directory, not its path: the heap's files are reached through the directory, wherever
-// it is moved, whatever takes its name, and whatever the working directory is.
+// The directories of a heap and of its nodes: found by their paths when the heap is opened, then held and locked. A
+// heap is its directory, not its path: its files are reached through it wherever it is moved, whatever takes its name,
+// and whatever the working directory is.
 #pragma once
 
 #include <memory>
@@ -20,33 +20,31 @@ struct heap_hold {
     std::vector<heap_lock> locks;               ///< of the heap's directory, then those of its nodes
 };
 
-/// `missing` where these names are files of a heap that lost its superblock: there is neither one nor superblock.new,
-/// by which an interrupted creation, copy or removal is known.
+/// `missing` where these are files of a heap with neither superblock nor superblock.new, which an interrupted creation,
+/// copy or removal has.
 base::result<void> refuse_lost_superblock(const heap_paths& paths, std::span<const std::string> names);
 
-/// Holds the directory of an existing heap, and does not lock it. `not_found`, `not_a_heap`, or `missing` where only
-/// the superblock is missing.
+/// Holds the directory of an existing heap without a lock. `not_found`, `not_a_heap`, or `missing` where only the
+/// superblock is missing.
 base::result<std::shared_ptr<persist::storage>> hold_directory(persist::storage& storage, const heap_paths& paths);
 
-/// Holds and locks an existing heap and the directories of its nodes. Writes nothing, except that it makes the file
-/// `lock` where it is missing and the superblock is one of this format.
+/// Writes nothing, except a missing file `lock` where the superblock is one of this format.
 base::result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const heap_paths& paths,
                                                    persist::access_mode mode);
 
-/// Holds a directory that may become a heap. The heap's files will be as private as the directory.
+/// For a directory that may become a heap, whose files will be as private as the directory.
 base::result<std::shared_ptr<heap_hold>> hold_new_heap(persist::storage& storage, const heap_paths& paths);
 
-/// Writes this process's id to the lock files. Comes after the directory was found to be a heap.
+/// Comes after the directory was found to be a heap.
 void sign_locks(const heap_hold& hold) noexcept;
 
-/// Whether the path still leads to the directory that is held.
 [[nodiscard]] bool leads_to(persist::storage& storage, const std::string& path, persist::storage& held);
 
-/// Makes the directory of a heap. `not_found`, with the name of the missing directory, where the parent does not exist;
-/// `already_exists` where something has the name.
+/// `not_found`, with the name of the missing directory, where the parent does not exist; `already_exists` where
+/// something has the name.
 base::result<void> make_heap_directory(persist::storage& storage, const heap_paths& paths, persist::site where);
 
-/// Removes a held directory, which is empty by now, if the path still leads to it.
+/// Removes an empty directory, if the path still leads to it.
 base::result<void> remove_held_directory(persist::storage& storage, const std::string& path, persist::storage& held,
                                          persist::site where);
 

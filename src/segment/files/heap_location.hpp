@@ -1,5 +1,4 @@
-// Where the files of an open heap lie, what their file systems are like, and who may change them. The pieces of
-// heap_files share one heap_location.
+// Where the files of an open heap lie, what their file systems are like, and who may change them.
 //
 // Invariants:
 //
@@ -46,50 +45,45 @@ public:
     void set_nodes(std::uint32_t nodes) { paths_ = paths_.with_nodes(nodes); }
     void set_topology(const persist::topology& topology) noexcept { topology_ = &topology; }
     void set_scratch() noexcept { scratch_ = true; }
-    /// Finds the persistence domain of the files.
     base::result<void> find_domain();
-    /// Decides how the files are mapped. Comes after find_domain().
+    /// Comes after find_domain().
     base::result<void> choose_sharing(const mapping_options& options);
-    /// Finds out whether the segments lie in file systems that are memory.
     base::result<void> look_whether_in_memory();
 
     [[nodiscard]] const heap_paths& paths() const noexcept { return paths_; }
-    /// The storage in which paths() lead to the files, even after the heap's directory was moved.
+    /// In it paths() lead to the files, even after the heap's directory was moved.
     [[nodiscard]] persist::storage& storage() const noexcept { return hold_ != nullptr ? *hold_->storage : storage_; }
-    /// The storage that create() or open() was given, in which paths mean what they mean now.
+    /// As given to create() or open(): paths mean what they mean now.
     [[nodiscard]] persist::storage& outer_storage() const noexcept { return storage_; }
     [[nodiscard]] const std::shared_ptr<heap_hold>& hold() const noexcept { return hold_; }
     [[nodiscard]] persist::access_mode mode() const noexcept { return mode_; }
     [[nodiscard]] bool is_writer() const noexcept { return mode_ == persist::access_mode::read_write; }
-    /// There are no files.
     [[nodiscard]] bool is_scratch() const noexcept { return scratch_; }
     [[nodiscard]] persist::domain_kind domain() const noexcept { return domain_; }
     [[nodiscard]] const page_sharing& sharing() const noexcept { return sharing_; }
     [[nodiscard]] bool shared() const noexcept { return sharing_ != page_sharing::private_pages; }
 
     [[nodiscard]] const persist::topology& topology() const noexcept { return *topology_; }
-    /// Among how many nodes a thread should choose its own: 1 where the machine has one node.
+    /// Among how many nodes a thread should choose its own.
     [[nodiscard]] std::uint32_t nodes_of_threads() const noexcept {
         return paths_.nodes() == 0 || topology_->nodes() == 1 ? 1 : paths_.nodes();
     }
-    /// Each segment's memory has a node.
     [[nodiscard]] bool has_place() const noexcept { return paths_.nodes() > 1 && topology_->nodes() > 1; }
     [[nodiscard]] unsigned node_of_segment(std::uint64_t index) const noexcept {
         return static_cast<unsigned>(index % paths_.nodes() % topology_->nodes());
     }
-    /// Set around calls that reserve space of a segment: on a file system in memory, the memory is taken from this
-    /// node.
+    /// Held around calls that reserve space of a segment: on a file system in memory, the memory comes from its node.
     [[nodiscard]] persist::topology::preference near(std::uint64_t index) const noexcept {
         return has_place() ? persist::topology::preference(*topology_, node_of_segment(index))
                            : persist::topology::preference();
     }
 
-    /// True in durability `commit` on a file system in memory. To reserve space there is to take memory, but private
-    /// pages that are no mapping of the file yet (MAP-2) have their memory already. So a growth only asks whether there
-    /// is room for such pages; the commit that maps the file in their place reserves them before its commit point.
+    /// True in durability `commit` on a file system in memory: private pages that are no mapping of the file yet
+    /// (MAP-2) have their memory already. A growth only asks whether there is room for them; the commit that maps the
+    /// file in their place reserves them before its commit point.
     [[nodiscard]] bool reserves_at_commit() const noexcept { return in_memory_ && !shared(); }
-    /// Whether a change of the heap's size must be on media before it is used. In a shared session of the domain
-    /// `page-cache` a loss of power is not survived in any case, so no call waits for the disk.
+    /// Whether a change of the heap's size must be on media before it is used. A shared session of the domain
+    /// `page-cache` does not survive a loss of power, so no call waits for the disk.
     [[nodiscard]] bool syncs_growth() const noexcept {
         return !shared() || domain_ != persist::domain_kind::page_cache;
     }
@@ -101,23 +95,21 @@ public:
     [[nodiscard]] bool survives_process_crash_only() const noexcept {
         return domain_ == persist::domain_kind::page_cache || domain_ == persist::domain_kind::emulated;
     }
-    /// All segments lie in file systems that are memory.
     [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
-    /// Whether every file system of segments has room for `wanted` pages beyond what is needed.
+    /// Whether every file system of segments has `wanted` pages beyond what is needed.
     [[nodiscard]] bool has_room(base::pages wanted) const noexcept;
-    /// Whether a file system of the heap has less space left than for `free` pages and 64 MiB.
+    /// Whether a file system of the heap has less left than `free` pages and 64 MiB.
     [[nodiscard]] bool is_space_short(base::pages free) const;
-    /// The sizes of all files of the heap. `segments` stays 0.
+    /// `segments` stays 0.
     [[nodiscard]] base::result<file_statistics> sizes() const;
 
-    /// This process opened the heap.
     [[nodiscard]] bool is_mine() const noexcept;
-    /// `wrong_process` in a child of fork: the files are its parent's to change.
+    /// `wrong_process` in a child of fork.
     [[nodiscard]] base::result<void> check_process() const;
-    /// `read_only`, about a change of the file, where the heap was opened so.
+    /// `read_only`, about a change of the file.
     [[nodiscard]] base::result<void> check_writer(const std::string& path, const char* change) const;
-    /// In a child of fork: the heap is a scratch heap of this process from here on. Its parent still has the files open
-    /// and holds their locks.
+    /// In a child of fork: from here on this is a scratch heap. The parent still has the files open and holds their
+    /// locks.
     void continue_in_child() noexcept;
 
 private:

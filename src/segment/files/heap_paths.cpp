@@ -1,4 +1,3 @@
-// The names that the format gives to files.
 #include <charconv>
 #include <system_error>
 
@@ -10,7 +9,7 @@ namespace holdfast::segment {
 
 namespace {
 
-/// The number in a name that consists of the prefix and of a number written in `form`; nothing for any other name.
+/// The number in a name of the prefix and a number in `form`; nothing for any other name.
 std::optional<std::uint64_t> number_of(std::string_view name, std::string_view prefix,
                                        fmt::format_string<std::uint64_t&> form) {
     if (!name.starts_with(prefix)) {

@@ -1,5 +1,5 @@
-// Holes of a copied heap that a reader has mapped. To read a hole takes space on some file systems (tmpfs), and a
-// reader must change nothing: it maps zeros of its own over them.
+// Holes of a copied heap that a reader has mapped. To read them takes space on some file systems (tmpfs), and a reader
+// must change nothing: it maps zeros of its own over them.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,13 @@
 
 namespace holdfast::segment {
 
-/// Bytes [offset, offset + size) of a file, and where they are mapped.
 struct mapped_window {
     std::byte* address;
     std::uint64_t offset;
     std::uint64_t size;
 };
 
-/// The covered holes of one open heap. Runs while the heap is opened, in one thread.
+/// Runs while the heap is opened, in one thread.
 class hole_cover {
 public:
     hole_cover() = default;
@@ -26,11 +25,10 @@ public:
     hole_cover& operator=(const hole_cover&) = delete;
     ~hole_cover() = default;
 
-    /// The heap is copied, and this process only reads it.
     void require() noexcept { required_ = true; }
     [[nodiscard]] bool is_required() const noexcept { return required_; }
-    /// Maps zeros of this process over the holes in the windows of a file, where its file system takes space to read a
-    /// hole. Does nothing unless it is_required(). `limit` where there are too many holes.
+    /// Covers the holes in the windows; `limit` where there are too many. Does nothing unless it is_required() and
+    /// reading takes space.
     base::result<void> cover(persist::file& file, std::span<const mapped_window> windows);
 
 private:

@@ -16,7 +16,7 @@ using base::failure_code;
 using base::page_size;
 using persist::access_mode;
 
-/// The file past its mapping and, where the file system can, past the page cache.
+/// Writes past the mapping and, where the file system can, past the page cache.
 class log_file final : public log_writer {
 public:
     explicit log_file(std::unique_ptr<persist::file> file) noexcept : file_(std::move(file)) {
@@ -53,7 +53,7 @@ base::result<void> lane_file::open(const lane_shape& shape) {
         files.push_back(std::move(opened));
     }
     if (by_node && may_make()) {
-        // Where an older version put all lanes of the heap. No record in it counts.
+        // An older version put all lanes of the heap there. No record in it counts.
         HF_TRY(location_.storage().remove(location_.paths().lanes(), "lanes.remove_old"));
     }
     HF_TRY_ASSIGN(range_,
@@ -86,8 +86,8 @@ base::result<std::unique_ptr<persist::file>> lane_file::open_file(std::uint32_t 
     return opened;
 }
 
-/// Makes durable whose the file is and its name. A crash may have cut this off earlier, so it is done again until the
-/// file has room for a lane.
+/// Makes durable whose the file is, and its name. Repeated until the file has room for a lane, because a crash may have
+/// cut it off.
 base::result<void> lane_file::finish_creation(persist::file& opened, std::uint32_t file) const {
     if (places_->is_by_node()) {
         HF_TRY_ASSIGN(const bool is_its, is_file_of_node(opened, superblock_.now(), file));

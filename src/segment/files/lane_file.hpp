@@ -4,9 +4,8 @@
 //
 //   - [lanes(), lanes() + lanes_size()) is mapped and has space on disk, in a reader except for holes, which it covers.
 //   - lanes() stays where it is while the files grow.
-//   - Where no record counts, the lanes of a heap with several nodes lie in the directories of the nodes from open()
-//   on.
-//     Where records may count, they stay where the superblock says.
+//   - Where records may count, the lanes stay where the superblock says. Else those of several nodes lie in the
+//     directories of the nodes from open() on.
 #pragma once
 
 #include <cstddef>
@@ -33,24 +32,22 @@ public:
     lane_file(const heap_location& location, const heap_superblock& superblock, hole_cover& cover) noexcept
         : location_(location), superblock_(superblock), cover_(cover) {}
 
-    /// Maps the lanes that the files have, and sets addresses aside for the most that there may be. Where no lane
-    /// counts, makes missing files.
+    /// Maps the lanes of the files, and sets addresses aside for the most that there may be. Where no lane counts,
+    /// makes missing files.
     base::result<void> open(const lane_shape& shape);
 
-    /// Empty until open().
+    /// Null until open().
     [[nodiscard]] std::byte* lanes() const noexcept override { return range_.begin(); }
     [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return size_; }
     base::result<void> grow_lanes(std::uint64_t bytes) override;
     base::result<std::unique_ptr<log_writer>> open_log() override;
-    /// Lane k lies in the file of number k mod files(). 1 until open().
+    /// Lane k lies in file k mod files(). 1 until open().
     [[nodiscard]] std::uint32_t files() const noexcept { return places_ ? places_->files() : 1; }
-    /// The file that holds the head.
     [[nodiscard]] std::string path() const { return places_ ? places_->path(0) : location_.paths().lanes(); }
 
-    /// Makes the contents durable with system calls, where the files are open.
+    /// Makes the files durable, where they are open.
     base::result<void> sync(persist::site where) const;
-    /// A copied heap in which no record counts: removes the files, durably. An open in durability `atomic` makes new
-    /// ones.
+    /// For a copied heap in which no record counts. Durable on return.
     base::result<void> remove_copied() const;
 
 private:

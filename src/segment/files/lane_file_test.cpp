@@ -20,11 +20,9 @@ using persist::access_mode;
 using persist::posix_storage;
 
 constexpr std::uint64_t addresses = 64 * base::kibibyte;
-/// Five lanes of three pages.
 constexpr lane_shape shape{3 * page_size, 5};
 static_assert(shape.size_of(5) == addresses);
 
-/// A closed heap without lanes.
 class lane_file_test : public testing::Test {
 protected:
     void SetUp() override {
@@ -41,7 +39,7 @@ protected:
         mapping.shared = shared;
         return must(heap_files::open(posix_storage(), path_, mode, mapping));
     }
-    /// Opens the heap as a writer of durability `atomic` does.
+    /// For durability `atomic`.
     [[nodiscard]] std::unique_ptr<heap_files> open() const { return open(access_mode::read_write, true); }
     [[nodiscard]] std::string lanes() const { return path_ + "/lanes"; }
 

@@ -1,5 +1,3 @@
-// Lanes in the directories of nodes: where each lies, whose the files are, and how the lanes of an older heap and of a
-// copy, which lie in one file, come there.
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -30,7 +28,6 @@ using ::testing::ElementsAre;
 
 constexpr lane_shape small_lanes = shape_of_lanes(64);
 
-/// Remembers from which nodes memory was to come.
 class memory_watch final : public persist::topology {
 public:
     [[nodiscard]] unsigned nodes() const noexcept override { return 2; }
@@ -92,7 +89,6 @@ TEST(lane_places, of_nodes_take_turns_and_a_gap_ends_the_lanes) {
     EXPECT_TRUE(places.windows(1, small_lanes.size_of(2), small_lanes.size_of(4)).empty());
 }
 
-/// A closed heap in two directories, without lanes.
 class lane_nodes_test : public testing::Test {
 protected:
     lane_nodes_test() { make(path_); }
@@ -107,7 +103,7 @@ protected:
         must(files->commit({}));
         must(files->close_cleanly());
     }
-    /// Opens the heap as a writer of durability `atomic` does.
+    /// For durability `atomic`.
     [[nodiscard]] std::unique_ptr<heap_files> open(const std::string& path) const {
         mapping_options mapping;
         mapping.shared = true;
@@ -128,7 +124,6 @@ protected:
             EXPECT_EQ(files.lanes().lanes()[small_lanes.size_of(lane)], static_cast<std::byte>(lane + 1)) << lane;
         }
     }
-    /// The heap crashed with so many lanes.
     void crash(std::uint64_t lanes) const {
         auto files = open();
         must(files->lanes().open(small_lanes));
@@ -148,7 +143,7 @@ protected:
         std::memcpy(&block, content_of(path + "/superblock").data(), sizeof block);
         return block;
     }
-    /// The heap crashed as one of an older version: all lanes are in its own directory.
+    /// As one of an older version: all lanes are in its own directory.
     void crash_with_one_file(std::uint64_t lanes) const {
         crash(0);
         for (const std::uint32_t node : {0U, 1U}) {
@@ -231,7 +226,7 @@ TEST_F(lane_nodes_test, a_crashed_heap_has_all_files_or_is_refused) {
     {
         auto files = open();
         must(files->lanes().open(small_lanes));
-        expect_marked(*files, 3);  // and lane/ refuses it by the number of lanes
+        expect_marked(*files, 3);  // lane/ refuses it by the number of lanes
     }
     fs::resize_file(lanes_of(1), page_size - 1);
     expect_refused(failure_code::corrupt, lanes_of(1), "identity");
@@ -287,7 +282,6 @@ TEST_F(lane_nodes_test, the_file_of_another_heap_or_node_is_refused_and_stays_as
         must(files->lanes().open(small_lanes));
         expect_marked(*files, 4);
     }
-    // Put into the place of the file while the heap is open.
     auto files = open();
     must(files->lanes().open(small_lanes));
     fs::rename(directory_.path("other/node.1/lanes"), lanes_of(1));
@@ -318,7 +312,7 @@ TEST_F(lane_nodes_test, a_creation_that_was_cut_off_is_finished) {
         auto files = open();
         must(files->lanes().open(small_lanes));
         grow_and_mark(*files, 2);
-        fs::remove(lanes_of(0));  // means nothing: no record counts
+        fs::remove(lanes_of(0));  // no record counts
     }
     crash(2);
     auto files = open();

@@ -1,11 +1,9 @@
 // Where the lanes of a heap lie: all in one file of the heap's directory, or by turns in one file of each node's
 // directory. A thread then writes its records to memory of its own node.
 //
-// Whoever maps or copies lanes sees one range of bytes: the head, then lane 0, lane 1 and so on. With one file the
-// range is the file. With N files the head is the first page of node 0's file, and lane k is lane k / N of node k mod
-// N's.
-//
-// Of several files, each says in its first page of which heap and which node it is (LANE-28, docs/atomic-protocol.md).
+// Lanes form one range of bytes: the head, then lane 0, lane 1 and so on. With one file the range is the file. With N
+// files the head is the first page of node 0's file, and lane k is lane k / N of node k mod N's. Each of these files
+// says in its first page of which heap and which node it is (LANE-28, docs/atomic-protocol.md).
 #pragma once
 
 #include <cstdint>
@@ -22,12 +20,11 @@
 
 namespace holdfast::segment {
 
-/// Lanes of one size, and the most that there may be.
 struct lane_shape {
     std::uint64_t lane_size = 0;  ///< whole pages
     std::uint64_t most = 0;
 
-    /// Bytes of the head and of so many lanes.
+    /// Of the head and of so many lanes.
     [[nodiscard]] constexpr std::uint64_t size_of(std::uint64_t lanes) const noexcept {
         return lanes_at + lanes * lane_size;
     }
@@ -36,7 +33,6 @@ struct lane_shape {
     return {lane_size(slots), maximum_lanes};
 }
 
-/// A piece of the range of all lanes, and where it lies in its file.
 struct lane_window {
     std::uint64_t in_range = 0;
     std::uint64_t in_file = 0;
@@ -45,7 +41,7 @@ struct lane_window {
 
 class lane_places {
 public:
-    /// `by_node`: the lanes lie in the directories of the nodes, of which there are several.
+    /// `by_node`: there are several nodes, whose directories have the lanes.
     lane_places(const heap_paths& paths, const lane_shape& shape, bool by_node)
         : paths_(paths), shape_(shape), files_(by_node ? paths.nodes() : 1) {}
 
@@ -59,19 +55,16 @@ public:
     }
     [[nodiscard]] const lane_shape& shape() const noexcept { return shape_; }
 
-    /// The size of the file where there are so many lanes.
     [[nodiscard]] std::uint64_t size_of(std::uint32_t file, std::uint64_t lanes) const noexcept {
         return shape_.size_of((lanes + files_ - 1 - file) / files_);
     }
-    /// Lanes from lane 0 on, without a gap, that files of these sizes have room for.
+    /// Lanes from lane 0 on, without a gap, for which files of these sizes have room.
     [[nodiscard]] std::uint64_t lanes_in(std::span<const std::uint64_t> sizes) const noexcept;
-    /// The bytes of the range that files of these sizes hold from its begin on: whole lanes where there are several
-    /// files, else whole pages.
+    /// The bytes of the range that such files hold: whole lanes where there are several files, else whole pages.
     [[nodiscard]] std::uint64_t range_in(std::span<const std::uint64_t> sizes) const noexcept;
-    /// The smallest range of at least so many bytes that range_in() may answer.
+    /// The smallest answer of range_in() that has so many bytes.
     [[nodiscard]] std::uint64_t range_of(std::uint64_t bytes) const noexcept;
-    /// The pieces of [begin, end) that lie in the file, ascending and without a gap in the file. Both are ranges that
-    /// range_in() may answer, or 0.
+    /// The pieces of [begin, end) in the file, ascending and without a gap. Both are answers of range_in(), or 0.
     [[nodiscard]] std::vector<lane_window> windows(std::uint32_t file, std::uint64_t begin, std::uint64_t end) const;
 
 private:
@@ -80,19 +73,18 @@ private:
     std::uint32_t files_;
 };
 
-/// Where the lanes of a heap lie by its superblock, in the storage of its files. Only for a heap that has slots.
+/// Only for a heap that has slots.
 [[nodiscard]] lane_places places_of_lanes(const superblock_on_media& superblock, const heap_paths& paths);
 
-/// Checks LANE-28. False where the file says nothing and has no room for a lane yet: its creation was cut off. Fails
-/// with corrupt where it is the file of another heap or node, or has lanes and does not say whose.
+/// Checks LANE-28. False where the creation of the file was cut off: it has neither an identity nor room for a lane.
+/// `corrupt` where it is the file of another heap or node, or has lanes and does not say whose.
 base::result<bool> is_file_of_node(persist::file& file, const superblock_on_media& superblock, std::uint32_t node);
-/// As is_file_of_node(); fails with corrupt where it would answer false.
+/// is_file_of_node(), but `corrupt` in the place of false.
 base::result<void> check_file_of_node(persist::file& file, const superblock_on_media& superblock, std::uint32_t node);
-/// Writes whose the file is into its first page, durably.
+/// Durable on return.
 base::result<void> mark_file_of_node(persist::file& file, const superblock_on_media& superblock, std::uint32_t node);
 
-/// Copies all lanes of several files into one, without what says whose the files are. `corrupt` as
-/// check_file_of_node().
+/// Copies all lanes of several files into one, without the identities. `corrupt` as check_file_of_node().
 base::result<void> gather_lanes(persist::storage& storage, const superblock_on_media& superblock,
                                 const lane_places& places, persist::file& to);
 

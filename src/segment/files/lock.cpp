@@ -21,8 +21,7 @@ using base::failure;
 using base::failure_code;
 using persist::access_mode;
 
-/// The processes that hold a flock on the file, from /proc/locks ("1: FLOCK ADVISORY WRITE pid major:minor:inode 0
-/// EOF").
+/// From /proc/locks ("1: FLOCK ADVISORY WRITE pid major:minor:inode 0 EOF").
 std::string holders_in_kernel(const struct stat& status) {
     std::ifstream locks("/proc/locks");
     const std::string inode = fmt::format(":{}", status.st_ino);
@@ -48,7 +47,6 @@ std::string holders_in_kernel(const struct stat& status) {
     return holders;
 }
 
-/// The process that signed the lock last.
 std::string signer(persist::storage& storage, const std::string& path) {
     std::array<std::byte, 32> text{};
     auto file = storage.open(path, access_mode::read_only);
@@ -79,7 +77,7 @@ failure conflict(persist::storage& storage, const persist::file& locked, const s
         0};
 }
 
-/// Whether the file of this name is the locked one: remove_heap() may have unlinked it between open and flock.
+/// False where remove_heap() has unlinked the file between open and flock.
 bool still_there(persist::storage& storage, const persist::file& locked, const std::string& path) {
     struct stat status {};
     const auto named = storage.identity(path);

@@ -1,9 +1,8 @@
 // Who has the heap open: one writer, or any number of readers. The lock is flock() on the heap's directory and on the
-// file `lock` in it. The kernel releases both when their owner dies in any way, so a dead owner holds no lock.
+// file `lock` in it. The kernel releases both when their owner dies in any way.
 //
-// Every process that opens the heap can lock the directory, even a reader on a read-only file system. The file has two
-// uses: network file systems know only locks of files between machines, and it names the last writer to people. Where
-// the file is missing, the directory's lock alone counts.
+// A reader can lock the directory even on a read-only file system. The file, which may be missing, is for network file
+// systems, which know only locks of files between machines, and names the last writer to people.
 #pragma once
 
 #include <sys/types.h>
@@ -16,11 +15,10 @@
 
 namespace holdfast::segment {
 
-/// Holds the lock as long as it lives. Movable. A writer's lock ends when its owner releases it, even where a child of
-/// fork still has the descriptor. A reader's lock ends with the last descriptor: a child may go on reading.
+/// A writer's lock ends when its owner releases it, even where a child of fork still has the descriptor. A reader's
+/// lock ends with the last descriptor: a child may go on reading.
 class heap_lock {
 public:
-    /// What a writer does where the file `lock` is missing.
     enum class missing_file { make, do_without };
 
     heap_lock(heap_lock&& other) noexcept = default;
@@ -29,13 +27,12 @@ public:
     heap_lock& operator=(const heap_lock&) = delete;
     ~heap_lock();
 
-    /// Takes the lock at once or fails with `locked`, naming the process that holds it (as /proc/locks shows it).
-    /// A second lock of the same process conflicts too. Nothing is written to the file.
+    /// Takes the lock at once or fails with `locked`, naming the holder. A second lock of the same process conflicts
+    /// too. Nothing is written to the file.
     static base::result<heap_lock> acquire(persist::storage& storage, const std::string& directory,
                                            persist::access_mode mode, missing_file missing = missing_file::make);
 
-    /// Writes this process's id to the file: for people, and for file systems whose locks /proc/locks does not show.
-    /// Nothing depends on it.
+    /// Writes this process's id to the file, for people. Nothing depends on it.
     void sign() const noexcept;
 
 private:
@@ -44,7 +41,7 @@ private:
     void release(const std::unique_ptr<persist::file>& locked) const noexcept;
 
     std::unique_ptr<persist::file> directory_;
-    std::unique_ptr<persist::file> file_;  ///< null where there is none
+    std::unique_ptr<persist::file> file_;
     pid_t owner_;
     bool writer_;
 };

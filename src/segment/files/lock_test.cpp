@@ -1,4 +1,3 @@
-// One writer or many readers, between processes and within one; what a dead owner held is free.
 #include "segment/files/lock.hpp"
 
 #include <fcntl.h>
@@ -24,7 +23,6 @@ using base::failure_code;
 using persist::access_mode;
 using testing::HasSubstr;
 
-/// A process that takes the lock and holds it until it is told to end, or killed.
 class holder {
 public:
     holder(const std::string& path, access_mode mode)
@@ -114,13 +112,13 @@ TEST_F(locks, move) {
 TEST_F(locks, are_not_kept_by_a_child_that_its_owner_left_behind) {
     auto writer =
         std::make_unique<heap_lock>(must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write)));
-    const holder child(path_, access_mode::read_write);  // inherits the descriptor, and fails to take a lock of its own
+    const holder child(path_, access_mode::read_write);  // inherits the descriptor
     EXPECT_FALSE(child.took());
     writer.reset();
     EXPECT_TRUE(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write).ok());
 }
 
-/// Regression: a reader was refused where the file was missing, although its content does not matter.
+/// Regression: a reader was refused where the file was missing.
 TEST_F(locks, without_a_file_are_those_of_the_directory) {
     const std::string file = path_ + "/lock";
     std::filesystem::remove(file);
@@ -146,7 +144,7 @@ TEST_F(locks, are_signed_when_they_are_told_to) {
     EXPECT_EQ(std::filesystem::file_size(path_ + "/lock"), std::to_string(::getpid()).size());
 }
 
-/// Network file systems know locks of files alone, and other libraries of this format may, too.
+/// Network file systems know locks of files alone.
 TEST_F(locks, of_the_file_alone_count) {
     const persist::descriptor file(::open((path_ + "/lock").c_str(), O_RDWR | O_CLOEXEC));
     ASSERT_EQ(::flock(file.get(), LOCK_EX), 0);

@@ -14,7 +14,7 @@ using base::failure_code;
 
 constexpr const char* mapping_limit_path = "/proc/sys/vm/max_map_count";
 
-/// The number in the file; 0 where it cannot be read.
+/// 0 where it cannot be read.
 std::uint64_t read_number(const char* path) {
     std::ifstream file(path);
     std::uint64_t number = 0;
@@ -39,8 +39,7 @@ std::uint64_t most_mappings() {
 
 }  // namespace
 
-/// A quarter of the mappings that a process may have: each range is two mappings, so the ranges take half of them. The
-/// other half is for the program and for the growth of heaps.
+/// A quarter: each range is two mappings, and half of the mappings are for the program and for the growth of heaps.
 std::uint64_t most_mapped_ranges() { return most_mappings() / 4; }
 
 bool half_of_mappings_in_use() { return mappings_of_this_process() >= most_mappings() / 2; }
@@ -51,7 +50,7 @@ base::result<void> check_mappings(std::uint64_t before, std::uint64_t after) {
 }
 
 base::result<void> check_mappings_in_use(std::uint64_t before, std::uint64_t after) {
-    constexpr std::uint64_t spare = 64;  // the rest of the process needs some
+    constexpr std::uint64_t spare = 64;
     const std::uint64_t limit = read_number(mapping_limit_path);
     const std::uint64_t segments = after - before;
     const std::uint64_t added = 2 * segments + 1;

@@ -7,17 +7,17 @@
 
 namespace holdfast::segment {
 
-/// How many ranges with mappings of their own a heap should have at most.
+/// The most ranges with mappings of their own that a heap should have.
 [[nodiscard]] std::uint64_t most_mapped_ranges();
 
-/// Whether this process has half of the mappings or more that it may have. Asks the kernel. May throw std::bad_alloc.
+/// Whether this process has half of the mappings or more that it may have. May throw std::bad_alloc.
 [[nodiscard]] bool half_of_mappings_in_use();
 
-/// Fails where a growth from `before` to `after` segments would come near the limit. Asks the kernel only where the
-/// heap has many segments.
+/// Fails where a growth from `before` to `after` segments would come near the limit. Asks the kernel only where there
+/// are many.
 base::result<void> check_mappings(std::uint64_t before, std::uint64_t after);
 
-/// As check_mappings(), and always asks the kernel.
+/// check_mappings() that always asks the kernel.
 base::result<void> check_mappings_in_use(std::uint64_t before, std::uint64_t after);
 
 }  // namespace holdfast::segment

@@ -19,7 +19,7 @@ using base::failure_code;
 using base::result;
 using persist::access_mode;
 
-/// An absolute path: it means the same in every working directory. Links in it stay.
+/// Absolute, so that it means the same in every working directory. Links in it stay.
 result<std::string> full_path(const std::string& path) {
     std::error_code error;
     const std::filesystem::path full = std::filesystem::absolute(path, error);
@@ -47,7 +47,6 @@ failure wrong_marker(const std::string& path, std::string_view field, std::strin
                    0};
 }
 
-/// The target of the link; the path itself where it is no link.
 result<std::string> place_of(persist::storage& storage, const std::string& node) {
     HF_TRY_ASSIGN(std::string target, storage.link_target(node));
     if (target.empty()) {
@@ -167,7 +166,6 @@ result<void> write_marker(persist::storage& storage, const heap_paths& paths, co
     return file->sync("node.marker.sync");
 }
 
-/// The numbers of the nodes whose directories have a name in the heap's directory.
 result<std::vector<std::uint64_t>> nodes_there(persist::storage& storage, const heap_paths& paths) {
     std::vector<std::uint64_t> nodes;
     HF_TRY_ASSIGN(const std::vector<std::string> names, storage.list(paths.directory()));
@@ -189,7 +187,7 @@ failure not_ours(const heap_paths& paths, std::uint64_t node, std::string found)
                    0};
 }
 
-/// Whether the path ends in a name that make_node_directories() gives: "-", a uuid, "." and the node.
+/// Such names are "-", a uuid, "." and the node.
 bool has_name_of_node(std::string_view place, std::uint64_t node) {
     constexpr std::string_view form = "-00000000-0000-0000-0000-000000000000";
     const std::string end = fmt::format(".{}", node);
@@ -202,7 +200,6 @@ bool has_name_of_node(std::string_view place, std::uint64_t node) {
     });
 }
 
-/// The names in a node's directory; none where it does not exist.
 result<std::vector<std::string>> names_in_node(persist::storage& storage, const heap_paths& paths, std::uint64_t node) {
     auto listed = storage.list(paths.node(node));
     if (!listed && listed.error().os_error == ENOENT) {
@@ -211,8 +208,8 @@ result<std::vector<std::string>> names_in_node(persist::storage& storage, const 
     return listed;
 }
 
-/// Without a superblock, the heap's uuid stands only in the name that make_node_directories() gave the directory. The
-/// marker must agree with it where there is one already. Segments and lanes are made after the marker.
+/// Without a superblock, the heap's uuid stands only in the name that make_node_directories() gave the directory; a
+/// marker must agree with it. Segments and lanes are made after the marker.
 result<void> examine_remains(persist::storage& storage, const heap_paths& paths, std::uint64_t node,
                              const std::vector<std::string>& names) {
     HF_TRY_ASSIGN(const std::string place, place_of(storage, paths.node(node)));
@@ -354,7 +351,7 @@ result<void> hold_nodes(heap_hold& hold, const heap_paths& paths, access_mode mo
             }
             return std::move(held).error();
         }
-        // The marker is read in the held directory, which is the one that will be used.
+        // Read in the held directory, which is the one that will be used.
         if (read_marker(**held, paths.node_marker(node))) {
             HF_TRY_ASSIGN(heap_lock lock,
                           heap_lock::acquire(**held, paths.node(node), mode, heap_lock::missing_file::do_without));

@@ -1,4 +1,3 @@
-// Heaps whose segments lie in several directories: what is made, found, refused and removed.
 #include "segment/files/node_directories.hpp"
 
 #include <sys/stat.h>
@@ -28,7 +27,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-/// Remembers which addresses were to come from which node.
 class watching_topology final : public persist::topology {
 public:
     [[nodiscard]] unsigned nodes() const noexcept override { return 2; }
@@ -98,7 +96,6 @@ protected:
             EXPECT_EQ(refused.error().field, field) << refused.error().message();
         }
     }
-    /// The directory of the heap's node in one of the places.
     [[nodiscard]] std::string directory_in(const std::string& place) const {
         const auto names = names_in(scratch_.path(place));
         EXPECT_THAT(names, SizeIs(1));
@@ -237,7 +234,7 @@ TEST_F(node_directories, MarkersWithTheRightChecksumAndAWrongFieldAreNamed) {
         std::size_t at;
         const char* field;
     };
-    // The third byte of each: a number by 65,536 too large.
+    // Each number is by 65,536 too large.
     for (const auto& [at, field] :
          {wrong{14, "size"}, wrong{34, "node"}, wrong{38, "node"}, wrong{42, "bytes of the path"}}) {
         auto changed = whole;
@@ -265,7 +262,6 @@ TEST_F(node_directories, ACopyOfTheDirectoryAloneIsNoHeapOfItsOwn) {
     const auto created = heap_files::create(posix_storage(), scratch_.path("copy"), two_places());
     ASSERT_FALSE(created.ok());
     expect_content(*must(open()), 2);
-    // Where the heap is gone, the copy is what there is.
     fs::copy_file(heap() + "/superblock", scratch_.path("copy/superblock"));
     fs::remove_all(heap());
     expect_content(*must(heap_files::open(posix_storage(), scratch_.path("copy"), access_mode::read_write, {})), 2);
@@ -319,7 +315,7 @@ TEST_F(node_directories, PlacesThatAreNoneAreRefusedBeforeAnythingIsMade) {
 }
 
 TEST_F(node_directories, WhatACreationLeftIsRemovedByTheNext) {
-    // As after a kill: the heap has no superblock yet, its directories have segments.
+    // As after a kill: without a superblock.
     make_and_close(3);
     fs::rename(heap() + "/superblock", heap() + "/superblock.new");
     const std::string old = directory_in("a");
@@ -327,7 +323,7 @@ TEST_F(node_directories, WhatACreationLeftIsRemovedByTheNext) {
     EXPECT_FALSE(fs::exists(old));
     EXPECT_THAT(names_in(scratch_.path("a")), SizeIs(1));
     expect_content(*must(open()), 2);
-    // Earlier still: a link and nothing behind it; a directory without a marker.
+    // A link and nothing behind it; a directory without a marker.
     fs::rename(heap() + "/superblock", heap() + "/superblock.new");
     fs::remove_all(directory_in("a"));
     fs::remove(directory_in("b") + "/node");

@@ -17,8 +17,7 @@
 
 namespace holdfast::segment {
 
-/// Not thread-safe: callers serialise grow(), and the other functions run while the heap is opened, in a commit or in a
-/// child of fork.
+/// Callers serialise grow(); the other functions run while the heap is opened, in a commit or in a child of fork.
 class objects_file {
 public:
     objects_file(const heap_location& location, heap_superblock& superblock, hole_cover& cover) noexcept
@@ -27,27 +26,24 @@ public:
     objects_file& operator=(const objects_file&) = delete;
     ~objects_file() = default;
 
-    /// The addresses set aside for it.
     void set_begin(std::byte* begin) noexcept { begin_ = begin; }
     [[nodiscard]] std::byte* begin() const noexcept { return begin_; }
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
     [[nodiscard]] std::uint64_t committed_size() const noexcept { return committed_size_; }
     [[nodiscard]] std::uint64_t adopted_size() const noexcept { return adopted_size_; }
 
-    /// Maps the file of a heap that is opened.
     base::result<void> map_committed();
-    /// Extends the file by at least `bytes`; new bytes read as zero.
+    /// Grows by at least `bytes`; new bytes read as zero.
     base::result<void> grow(std::uint64_t bytes);
     /// A commit has made size() durable: map_adopted() maps the file in the place of memory.
     void commit_size() noexcept { committed_size_ = size_; }
     base::result<void> map_adopted();
     /// Cuts off what a crash left beyond size(), durably.
     base::result<void> remove_leftovers() const;
-    /// Makes void all sums of pages of a heap that changed without them, durably. Comes before the file is mapped.
+    /// Makes void, durably, the sums of pages that changed without them. Comes before the file is mapped.
     base::result<void> forget_sums() const;
     base::result<void> sync() const;
 
-    // fork, with shared pages (heap_mapping)
     base::result<void> show_to_child(bool shown) const;
     base::result<void> copy_for_child();
 

@@ -16,7 +16,6 @@ using base::page_size;
 using persist::access_mode;
 using persist::posix_storage;
 
-/// A closed heap with an objects file.
 class objects_file_test : public testing::Test {
 protected:
     void SetUp() override {

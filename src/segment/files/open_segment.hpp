@@ -19,7 +19,7 @@ public:
     open_segment& operator=(const open_segment&) = delete;
     ~open_segment() = default;
 
-    /// The file of that segment, open for writing. Fails as storage::open() does.
+    /// Open for writing. Fails as storage::open() does.
     base::result<std::shared_ptr<persist::file>> get(persist::storage& storage, const heap_paths& paths,
                                                      std::uint64_t index) {
         const base::scoped_lock lock(mutex_);

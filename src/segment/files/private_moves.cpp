@@ -32,7 +32,7 @@ bool starts_at_page(const std::byte* address) noexcept {
     return reinterpret_cast<std::uintptr_t>(address) % page_size == 0;
 }
 
-/// Looks at the mappings of this process now and then, because each look takes some time.
+/// Looks now and then, because each look takes some time.
 bool mappings_are_scarce() noexcept {
     constexpr std::uint32_t between_looks = 256;
     static std::atomic<std::uint32_t> calls{0};
@@ -47,8 +47,8 @@ bool mappings_are_scarce() noexcept {
     return scarce.load(std::memory_order_relaxed);
 }
 
-/// Whether the range is of one mapping of the kernel. It is asked to let the range grow where it is, which it refuses
-/// for another reason (ENOMEM) where only that is so; at the end of the heap's addresses it may do it.
+/// Asks the kernel to let the range grow where it is: it refuses with ENOMEM where the range is of one mapping. At the
+/// end of the heap's addresses it may do it.
 bool is_one_mapping(std::byte* from, std::uint64_t bytes) noexcept {
     if (::mremap(from, bytes, bytes + page_size, 0) != MAP_FAILED) {
         ::munmap(from + bytes, page_size);
@@ -56,12 +56,12 @@ bool is_one_mapping(std::byte* from, std::uint64_t bytes) noexcept {
     }
     return errno == ENOMEM;
 }
-/// How much of the range, from its begin on, is of one mapping. Whole pages.
+/// In bytes from the begin of the range on: whole pages.
 std::uint64_t run_of_one_mapping(std::byte* from, std::uint64_t bytes) noexcept {
     if (is_one_mapping(from, bytes)) {
         return bytes;
     }
-    std::uint64_t is_one = 0;  // pages
+    std::uint64_t is_one = 0;
     for (std::uint64_t is_more = bytes / page_size; is_more - is_one > 1;) {
         const std::uint64_t half = is_one + (is_more - is_one) / 2;
         (is_one_mapping(from, half * page_size) ? is_one : is_more) = half;
@@ -69,8 +69,8 @@ std::uint64_t run_of_one_mapping(std::byte* from, std::uint64_t bytes) noexcept 
     return is_one * page_size;
 }
 
-/// Moves the pages of a range of one mapping; `from` reads as zero then. They go by a place that the kernel chooses,
-/// because it would unmap `to` before it looks whether it can move `from`. False, and nothing changed, where it cannot.
+/// Moves a range of one mapping; `from` reads as zero then. The pages go by a place that the kernel chooses, because it
+/// would unmap `to` before it looks whether it can move `from`. False, and nothing changed, where it cannot.
 bool move_pages(std::byte* to, std::byte* from, std::uint64_t bytes) noexcept {
     constexpr int memory = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void* const anywhere = nullptr;
@@ -78,7 +78,7 @@ bool move_pages(std::byte* to, std::byte* from, std::uint64_t bytes) noexcept {
     if (between == MAP_FAILED) {
         return false;
     }
-    // What was moved to `from` before is a mapping of its own. A new one unites with those beside it.
+    // Pages that were moved to `from` are a mapping of their own. A new one unites with those beside it.
     static_cast<void>(::mmap(from, bytes, PROT_READ | PROT_WRITE, memory | MAP_FIXED, -1, 0));
     if (::mremap(between, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
         // The kernel is out of memory of its own, and may have unmapped `to`.
@@ -92,7 +92,6 @@ bool move_pages(std::byte* to, std::byte* from, std::uint64_t bytes) noexcept {
 /// Locked pages would lose their lock, and new ones would all get memory at once.
 bool is_locked(std::byte* page) noexcept { return ::madvise(page, page_size, MADV_COLD) != 0; }
 
-/// The runs of one mapping each that make up the range, in order.
 class runs_of_range {
 public:
     runs_of_range(std::byte* from, std::uint64_t bytes) noexcept {
@@ -103,7 +102,7 @@ public:
         }
         complete_ = bytes == 0;
     }
-    /// False where there are so many that a copy, which leaves none of its own, is better.
+    /// False where there are so many that a copy is better.
     [[nodiscard]] bool complete() const noexcept { return complete_; }
     [[nodiscard]] const std::uint64_t* begin() const noexcept { return lengths_.data(); }
     [[nodiscard]] const std::uint64_t* end() const noexcept { return lengths_.data() + count_; }

@@ -1,5 +1,4 @@
-// Moves what a heap without files holds from some of its pages to others, by changing the tables of pages instead of
-// copying bytes.
+// Moves what a heap without files holds to other pages, by changing the tables of pages instead of copying bytes.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +6,13 @@
 
 namespace holdfast::segment {
 
-/// What is shorter is copied: below, a copy takes about as long as the two changes of tables.
+/// Below this a copy takes about as long as the two changes of tables.
 inline constexpr std::uint64_t least_moved = 512 * 1024;
 
 /// `to` holds the bytes of `from` afterwards; those of `from` are anything. Both ranges lie in memory that map_zeroed()
-/// or replace_by_copy() mapped, do not overlap, and no other thread uses them meanwhile. Pages go as they are where
-/// both begin at one; the kernel must know MREMAP_DONTUNMAP (Linux 5.7), and half of the mappings that this process may
-/// have must be free, because each move makes up to two. Else the bytes are copied. Thread-safe; may change errno.
+/// or replace_by_copy() mapped, do not overlap, and no other thread uses them meanwhile. Pages are moved where both
+/// ranges begin at one, the kernel knows MREMAP_DONTUNMAP (Linux 5.7), and the process has half of its mappings free,
+/// because a move makes up to two; else bytes are copied. Thread-safe; may change errno.
 void move_private_memory(std::byte* to, std::byte* from, std::uint64_t bytes) noexcept;
 
 }  // namespace holdfast::segment

@@ -1,5 +1,3 @@
-// Pages of private memory that go from one place to another: the bytes are those that were there, whatever mappings the
-// kernel has of the two places.
 #include "segment/files/private_moves.hpp"
 
 #include <sys/mman.h>
@@ -30,7 +28,7 @@ class private_moves : public testing::Test {
 protected:
     private_moves() { EXPECT_TRUE(map_zeroed(area_.begin(), area_.size(), false).ok()); }
 
-    /// Bytes that are nowhere else.
+    /// Each eight are nowhere else.
     void fill(std::byte* from, std::uint64_t bytes) {
         for (std::uint64_t i = 0; i < bytes; i += sizeof seed_) {
             ++seed_;
@@ -43,13 +41,11 @@ protected:
     [[nodiscard]] static bool holds(const std::byte* at, const std::vector<std::byte>& expected) {
         return std::memcmp(at, expected.data(), expected.size()) == 0;
     }
-    /// Whether a page has memory.
     [[nodiscard]] static bool is_in_memory(std::byte* page) {
         unsigned char answer = 0;
         EXPECT_EQ(::mincore(page, page_size, &answer), 0);
         return (answer & 1U) != 0;
     }
-    /// Makes these pages a mapping of their own.
     static void part(std::byte* from, std::uint64_t bytes) { EXPECT_EQ(::madvise(from, bytes, MADV_DONTDUMP), 0); }
     [[nodiscard]] std::byte* at(std::uint64_t mebibytes) const { return area_.begin() + mebibytes * mebibyte; }
 
@@ -115,7 +111,7 @@ TEST_F(private_moves, of_locked_pages_are_copies) {
     EXPECT_TRUE(holds(at(0), expected));
 }
 
-/// While the process has half of the mappings that it may have. Its mappings are looked at once in 256 moves.
+/// Mappings of the process are looked at once in 256 moves.
 TEST_F(private_moves, of_a_process_with_many_mappings_are_copies) {
     const std::uint64_t wanted = 2 * most_mapped_ranges();
     base::child_process child([&] {
@@ -136,7 +132,6 @@ TEST_F(private_moves, of_a_process_with_many_mappings_are_copies) {
     ASSERT_TRUE(child.wait().succeeded());
 }
 
-/// Blocks that move about, over what others have left, and grow behind it.
 TEST_F(private_moves, may_follow_each_other) {
     constexpr std::uint64_t half = 32;
     std::mt19937_64 random(11);

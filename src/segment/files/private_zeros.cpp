@@ -22,9 +22,8 @@ void drop_or_store(std::byte* from, std::uint64_t bytes) noexcept {
     }
 }
 
-/// Stores zeros where there is memory already, which is faster than to drop it and to take it again. A page that is not
-/// in memory may be in swap, so it is dropped, too. Should the kernel swap or drop a page after its answer, the zeros
-/// are as right.
+/// Zeros where there is memory already, which is faster than to drop it and to take it again. Other pages may be in
+/// swap, so they are dropped. Should the kernel swap or drop a page after its answer, the zeros are as right.
 void zero_asking(std::byte* from, std::uint64_t bytes) noexcept {
     std::array<unsigned char, 1024> in_memory{};
     while (bytes != 0) {
@@ -50,7 +49,7 @@ void zero_asking(std::byte* from, std::uint64_t bytes) noexcept {
     }
 }
 
-/// Whether the page in the middle is in memory. False where the kernel does not say.
+/// False where the kernel does not say.
 bool middle_in_memory(std::byte* from, std::uint64_t bytes) noexcept {
     unsigned char in_memory = 0;
     return ::mincore(from + base::align_down(bytes / 2, page_size), page_size, &in_memory) == 0 &&

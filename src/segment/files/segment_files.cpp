@@ -23,8 +23,8 @@ struct table_range {
     std::uint64_t length;
 };
 
-/// The places in the segment file of the metadata for user pages [first, last), page aligned; without the live bitmaps,
-/// which get space when they come into use.
+/// Where the metadata of user pages [first, last) lies in the file, page aligned; without live bitmaps, which get space
+/// when they come into use.
 std::array<table_range, 3> metadata_ranges(const geometry& shape, std::uint64_t first, std::uint64_t last) noexcept {
     const auto table = [&](std::uint64_t at, std::uint64_t from, std::uint64_t to) {
         const std::uint64_t begin = base::align_down(shape.segment_size + at + from, page_size);
@@ -70,7 +70,6 @@ base::result<void> segment_files::reserve_tables(pages from, pages to) {
     return {};
 }
 
-/// Makes the segment file where it is missing, and reserves the space of its tables.
 base::result<void> segment_files::reserve_in_segment(std::uint64_t index, std::uint64_t first_page,
                                                      std::uint64_t last_page) {
     const auto preferred = location_.near(index);

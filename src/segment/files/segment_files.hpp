@@ -1,9 +1,9 @@
-// The segment files of an open heap, without their mappings: made, reserved, punched, synced and removed.
+// The segment files of an open heap, without their mappings.
 //
 // Invariants:
 //
 //   - A file below the frontier has its whole size, and space on disk for its tables, except for live bitmaps
-//     (live_bitmaps) and user pages (user_space).
+//     (live_bitmaps).
 //   - A file beyond the frontier is the remains of something that failed. It means nothing, and may be removed.
 #pragma once
 
@@ -30,7 +30,7 @@ public:
 
     /// Comes first.
     void set_shape(const geometry& shape) noexcept { shape_ = shape; }
-    /// A segment's file, open for writing.
+    /// Open for writing.
     base::result<std::shared_ptr<persist::file>> open(std::uint64_t index) {
         return last_used_.get(location_.storage(), location_.paths(), index);
     }
@@ -40,26 +40,24 @@ public:
 
     /// Makes missing files, and reserves the tables of user pages [from, to).
     base::result<void> reserve_tables(base::pages from, base::pages to);
-    /// Undoes a growth from `from` to `to` as far as it came: best effort.
+    /// Best effort.
     void undo_growth(base::pages from, base::pages to);
-    /// Reserves the tables of pages [first_page, last_page) of a segment, except for its live bitmaps.
+    /// For pages [first_page, last_page) of a segment, without its live bitmaps.
     static base::result<void> allocate_tables(persist::file& file, const geometry& shape, std::uint64_t first_page,
                                               std::uint64_t last_page);
-    /// Removes the content beyond the end in the last segment. In durability `commit` this is made durable: new space
-    /// that a commit does not write must read as zero before and after that commit.
+    /// Removes the content beyond the end in the last segment; durably in durability `commit`, where new space that a
+    /// commit does not write must read as zero before and after that commit.
     base::result<void> clear_beyond(base::pages end);
-    /// Removes the file of a segment beyond the frontier. Best effort.
+    /// The segment lies beyond the frontier. Best effort.
     void remove(std::uint64_t index);
-    /// Removes what a crashed writer left beyond the last commit: segment files, and content past the frontier. The
-    /// content must go: new space that a commit does not write must read as zero before and after that commit.
+    /// Removes what a crashed writer left beyond the last commit, as clear_beyond() does.
     base::result<void> remove_leftovers(base::pages frontier, bool recovered) const;
-    /// Makes void all sums of pages in the first `count` segments, which changed without them, durably.
+    /// Makes void, durably, all sums of pages in the first `count` segments.
     base::result<void> forget_sums(std::uint64_t count) const;
-    /// Makes the contents of the first `count` segments durable.
     base::result<void> sync(std::uint64_t count) const;
 
-    // The names of new files. Thread-safe, because a growth and a sync of the heap may both come to them.
-    /// Files were created since the last commit, or since sync_new_names().
+    // The names of new files: a growth and a sync may come to them at once.
+    /// Files were created since the last commit or sync_new_names().
     [[nodiscard]] bool names_changed() const noexcept HF_EXCLUDES(names_mutex_) {
         const base::scoped_lock lock(names_mutex_);
         return names_changed_;
@@ -68,7 +66,7 @@ public:
         const base::scoped_lock lock(names_mutex_);
         names_changed_ = changed;
     }
-    /// Makes the names of new files durable. Waits for a thread that does so.
+    /// Waits for a thread that does so.
     base::result<void> sync_new_names() HF_EXCLUDES(names_mutex_);
 
 private:

@@ -19,7 +19,6 @@ using persist::posix_storage;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// Segments of two regions in an empty directory.
 class segment_files_test : public testing::Test {
 protected:
     segment_files_test() { files_.set_shape(shape_); }

@@ -1,5 +1,5 @@
-// The files of stores that lie in a heap: store.NUMBER in its directory. This layer lists, copies and removes them with
-// the others, and knows nothing of their content (docs/store-format.md).
+// The files store.NUMBER of stores that lie in a heap's directory. This layer lists, copies and removes them, and knows
+// nothing of their content (docs/store-format.md).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace holdfast::segment {
 
 [[nodiscard]] std::string store_path(const heap_paths& paths, std::uint64_t number);
-/// The number of the store whose file has this name; nothing for other names.
+/// Nothing for other names.
 [[nodiscard]] std::optional<std::uint64_t> store_number(std::string_view name);
 
 }  // namespace holdfast::segment

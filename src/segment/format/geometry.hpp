@@ -3,8 +3,8 @@
 // A segment file:       [ user pages | slab headers | page entries | live bitmaps | checksum pages ]
 // The address range:    [ metadata of segments 0, 1, ... | objects area | guard | base: user space of 0, 1, ... ]
 //
-// So the user spaces of all segments are contiguous, and an extent may cross from one to the next. No metadata stands
-// between user blocks: an overrun of a user block meets another user block or the unmapped end, never a bitmap.
+// So an extent may cross from one segment to the next, and no metadata stands between user blocks: an overrun of a
+// block meets another block or the unmapped end, never a bitmap.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +22,17 @@ inline constexpr std::uint64_t default_segment_size = 256 * base::mebibyte;
 inline constexpr std::uint64_t region_size = 2 * base::mebibyte;
 inline constexpr std::uint64_t region_pages = region_size / base::page_size;
 inline constexpr std::uint64_t maximum_reservation = std::uint64_t{1} << 46;
-/// Addresses set aside for the objects file.
+/// Bytes of addresses.
 inline constexpr std::uint64_t objects_area_size = base::under_qemu ? 64 * base::mebibyte : 4 * base::gibibyte;
 
 inline constexpr std::uint64_t slab_header_size = 64;
 inline constexpr std::uint64_t page_entry_size = 8;
-/// Bytes: one bit for each 8 bytes of a granule, which is the smallest block.
+/// Bytes: one bit for each 8 bytes of a granule, the smallest block.
 inline constexpr std::uint64_t bitmap_size = base::granule_size / 64;
 inline constexpr std::uint64_t checksum_entry_size = 4;
 /// The last entry of a checksum page is the page's own checksum.
 inline constexpr std::uint64_t checksums_per_page = base::page_size / checksum_entry_size - 1;
 
-/// All sizes and positions that follow from the segment size (a power of two). Cheap to copy.
 struct geometry {
     std::uint64_t segment_size = default_segment_size;
 
@@ -51,7 +50,7 @@ struct geometry {
     [[nodiscard]] constexpr std::uint64_t checksums_at() const noexcept {
         return bitmaps_at() + base::align_up(granules() * bitmap_size, base::page_size);
     }
-    /// Pages that have a checksum entry: the user's and the metadata before the checksum pages themselves.
+    /// User pages, and metadata before the checksum pages.
     [[nodiscard]] constexpr std::uint64_t summed_pages() const noexcept {
         return pages() + checksums_at() / base::page_size;
     }
@@ -63,7 +62,6 @@ struct geometry {
     }
     [[nodiscard]] constexpr std::uint64_t file_size() const noexcept { return segment_size + metadata_size(); }
 
-    /// Segments that fit a reservation of so many bytes of user space.
     [[nodiscard]] constexpr std::uint64_t segments_in(std::uint64_t reservation) const noexcept {
         return reservation / segment_size;
     }

@@ -5,7 +5,7 @@
 //     pages 2 .. 2+T-1       T = divide_up(entry_count * 16, 4096) pages of journal_entry_on_media, rest zero
 //     pages 2+T .. 2+T+n-1   n = entry_count pages of content, in the order of the entries
 //
-// A void journal is page 0 alone with entry_count 0 and flag_void.
+// A void journal is page 0 alone with entry_count 0 and journal_flag_void.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct journal_header_on_media {
     std::uint32_t version;
     std::uint32_t flags;
     std::uint8_t uuid[16];
-    std::uint64_t sequence;  ///< of the commit that the journal carries; void: of the superblock at that time
+    std::uint64_t sequence;  ///< of the commit; void: of the superblock at that time
     std::uint64_t entry_count;
     std::uint64_t table_checksum;  ///< XXH3-64 of pages 1 .. 2+T-1, seeded with the sequence; void: 0
     std::uint8_t reserved[4088 - 56];
@@ -37,7 +37,7 @@ static_assert(offsetof(journal_header_on_media, entry_count) == 40);
 static_assert(offsetof(journal_header_on_media, table_checksum) == 48);
 static_assert(offsetof(journal_header_on_media, checksum) == 4088);
 
-/// The id of the objects file. Other ids are indices of segments.
+/// Other ids are indices of segments.
 inline constexpr std::uint64_t objects_file_id = (std::uint64_t{1} << 24) - 1;
 inline constexpr unsigned entry_page_bits = 40;
 

@@ -1,5 +1,5 @@
-// The files `lanes` on media as this layer knows them (docs/format.md, "Lanes"): where each lane lies, and whose a file
-// is. lane/lane_format.hpp has the head and what lies in a lane. Little endian.
+// The files `lanes` on media (docs/format.md, "Lanes"): where each lane lies, and whose a file is. lane/lane_format.hpp
+// has what lies in a lane. Little endian.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ inline constexpr std::uint64_t maximum_lanes = 1024;
     return lanes_at + lanes * lane_size(slots);
 }
 
-/// Whose a file is that holds the lanes of one node: in the first page of the file.
+/// In the first page of a file that holds the lanes of one node.
 struct lanes_identity_on_media {
     char magic[8];
     std::uint8_t uuid[16];      ///< of the heap

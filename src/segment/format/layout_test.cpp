@@ -1,5 +1,4 @@
-// The golden test of the layout: bytes on media, compared with literals. A change that fails here changes the format:
-// docs/format.md and the format version change with it.
+// The golden test of the layout: with a change that fails here, docs/format.md and the format version change.
 #include <array>
 #include <cstring>
 
@@ -21,7 +20,6 @@ namespace {
 
 using base::page_size;
 
-/// Lines of 16 bytes, without those that are zero.
 std::string dump(std::span<const std::byte> bytes) {
     std::string text;
     for (std::size_t line = 0; line < bytes.size(); line += 16) {
@@ -273,7 +271,7 @@ TEST(layout, of_checksum_pages) {
     EXPECT_EQ(narrow_sum(0x500000007), 7U);
     EXPECT_EQ(nonzero_sum(0), 1U);
 
-    // A page's own sum leaves its own entry out: the last of a segment's, the first of the objects file's.
+    // The own entry is the last of a segment's, the first of the objects file's.
     std::vector<std::uint32_t> sums(checksums_per_page + 1, 0x01010101);
     const std::uint32_t own = own_sum(sums);
     sums.back() = own;

@@ -21,7 +21,7 @@ struct node_marker_on_media {
     std::uint32_t nodes;           ///< of the heap
     std::uint32_t path_size;       ///< bytes of `heap` in use
     std::uint32_t reserved;        ///< 0
-    char heap[longest_heap_path];  ///< where the heap's own directory was when this one was made; the rest is 0
+    char heap[longest_heap_path];  ///< path of the heap's directory when this one was made; the rest is 0
     std::uint64_t checksum;        ///< XXH3-64 of the bytes before it
 };
 static_assert(sizeof(node_marker_on_media) == node_marker_size);

@@ -1,9 +1,8 @@
-// The checksums of pages: where each is kept, in memory as on media (docs/format.md, "checksum pages").
+// Where the checksum of each page is kept, in memory as on media (docs/format.md, "checksum pages").
 //
-// A segment keeps 32-bit sums of its user pages and of its metadata before the checksum pages: 1023 a checksum page,
-// the last entry is the checksum page's own. The objects file keeps 64-bit sums in the first page of each group of 512:
-// entry 0 is the page's own, entry i of page i of the group. A sum of 0 says that the page was never written, or is in
-// a hole: it is not compared.
+// A segment keeps 32-bit sums of its user pages and of its metadata before the checksum pages: 1023 in a checksum page,
+// whose last entry is its own. The objects file keeps 64-bit sums in the first page of each group of 512: entry 0 is
+// that page's own, entry i is that of page i. A sum of 0 is not compared: the page was never written, or is in a hole.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,6 @@ namespace holdfast::segment {
 
 inline constexpr std::uint64_t objects_group_pages = base::page_size / sizeof(std::uint64_t);
 
-/// Where the sum of a page in a segment file is: index of its checksum page, and of the entry in it.
 struct sum_place {
     std::uint64_t checksum_page = 0;
     std::uint64_t entry = 0;
@@ -27,18 +25,18 @@ struct sum_place {
     return {file_page / checksums_per_page, file_page % checksums_per_page};
 }
 
-/// A checksum page's own checksum: over its entries but the last.
+/// A checksum page's own sum, over all entries but the last.
 [[nodiscard]] inline std::uint32_t own_sum(std::span<const std::uint32_t> checksum_page) noexcept {
     return base::page_checksum(std::as_bytes(checksum_page.first(checksums_per_page)));
 }
-/// The 32-bit sum of a page with this 64-bit sum; never 0.
+/// The 32-bit sum for this 64-bit sum; never 0.
 [[nodiscard]] constexpr std::uint32_t narrow_sum(std::uint64_t sum) noexcept {
     const auto low = static_cast<std::uint32_t>(sum);
     return low == 0 ? 1U : low;
 }
 /// Never 0, so that 0 can say "never written".
 [[nodiscard]] constexpr std::uint64_t nonzero_sum(std::uint64_t sum) noexcept { return sum == 0 ? 1 : sum; }
-/// The own checksum of the first page of a group of the objects file.
+/// The first page of a group of the objects file has its own sum as entry 0.
 [[nodiscard]] inline std::uint64_t own_group_sum(std::span<const std::uint64_t> group_page) noexcept {
     return nonzero_sum(base::checksum64(std::as_bytes(group_page.subspan(1))));
 }

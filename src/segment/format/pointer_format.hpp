@@ -1,5 +1,4 @@
-// A `holdfast::ptr` word on media (docs/format.md, section "pointers"). The layers that write records and destinations
-// know the word, not the class.
+// A `holdfast::ptr` word on media (docs/format.md, section "pointers"), for layers that know the word, not the class.
 //
 // bits 0..47: distance in bytes from the word itself to its target, plus 2^47; 0 is null. bits 48..63: the stamp.
 #pragma once
@@ -18,7 +17,6 @@ inline constexpr std::uint64_t pointer_distance_bias = std::uint64_t{1} << (poin
 [[nodiscard]] constexpr bool is_null_pointer(std::uint64_t word) noexcept {
     return (word & pointer_distance_mask) == 0;
 }
-/// Null with that stamp.
 [[nodiscard]] constexpr std::uint64_t null_pointer(std::uint16_t stamp) noexcept {
     return std::uint64_t{stamp} << pointer_distance_bits;
 }
@@ -27,7 +25,7 @@ inline constexpr std::uint64_t pointer_distance_bias = std::uint64_t{1} << (poin
                                                      std::uint16_t stamp) noexcept {
     return null_pointer(stamp) | ((to - from + pointer_distance_bias) & pointer_distance_mask);
 }
-/// The target of a word that is not null.
+/// The word is not null.
 [[nodiscard]] constexpr std::uint64_t decode_pointer(std::uint64_t from, std::uint64_t word) noexcept {
     return from + (word & pointer_distance_mask) - pointer_distance_bias;
 }

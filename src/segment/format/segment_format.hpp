@@ -1,4 +1,4 @@
-// What a segment's metadata looks like on media (docs/format.md, section "segment"). Little endian.
+// A segment's metadata on media (docs/format.md, section "segment"). Little endian.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,21 @@ namespace holdfast::segment {
 
 /// What a page entry says of the extent that starts at its page.
 enum class extent_kind : std::uint8_t {
-    none = 0,      ///< no extent starts here: the page is inside one, or beyond the frontier
-    free = 1,      ///< free pages
-    used = 2,      ///< one block of user memory (big or huge)
-    slab = 3,      ///< one granule of small blocks; its slab header says which
-    roots = 4,     ///< the first granule of the heap: the 512 roots, the rest unused
-    reserved = 5,  ///< taken by a program that has not published it: free after a crash
+    none = 0,  ///< inside an extent, or beyond the frontier
+    free = 1,
+    used = 2,      ///< one block (big or huge)
+    slab = 3,      ///< one granule of small blocks; see its slab header
+    roots = 4,     ///< the first granule of the heap: 512 roots, the rest unused
+    reserved = 5,  ///< taken and not published: free after a crash
 };
 
-/// Bits of a type number, which a program gives its blocks for its own purposes; 0: none. Page entries, slab headers
-/// and the records of lanes have room for so many.
+/// A program gives its blocks type numbers for its own purposes; 0: none.
 inline constexpr unsigned type_bits = 20;
 inline constexpr std::uint32_t type_limit = std::uint32_t{1} << type_bits;
 
-/// A page entry is one 64-bit word, so that an extent appears, grows or vanishes with a single store:
-/// bits 0..39 length in pages; bits 40..43 kind; bits 44..63 the type number of a used block, else zero. The entries of
-/// a heap's extents tile the user space from page 0 to the frontier; entries inside an extent mean nothing.
+/// A page entry is one 64-bit word, so that an extent appears, grows or vanishes with a single store: bits 0..39 length
+/// in pages; bits 40..43 kind; bits 44..63 the type number of a used block, else zero. The entries of a heap's extents
+/// tile the user space from page 0 to the frontier; entries inside an extent mean nothing.
 struct page_entry {
     extent_kind kind = extent_kind::none;
     base::pages length{};
@@ -54,24 +53,23 @@ inline constexpr std::uint64_t page_entry_length_mask = (std::uint64_t{1} << pag
     return entry.kind <= extent_kind::reserved && (entry.type == 0 || entry.kind == extent_kind::used);
 }
 
-/// One slab: 64 KiB of blocks of one class. Meaningful iff the page entry of the slab's first page has kind slab.
+/// One slab: 64 KiB of blocks of one class. Meaningful iff the page entry of its first page has kind slab.
 struct slab_header_on_media {
     std::uint32_t block_size;   ///< bytes; a size class
     std::uint32_t block_count;  ///< granule_size / block_size
     std::uint64_t flags;        ///< slab_flags
-    std::uint64_t type;         ///< type number of all blocks of the slab, below type_limit; 0: none
+    std::uint64_t type;         ///< of all blocks, below type_limit; 0: none
     std::uint64_t reserved[5];  ///< 0
 };
 static_assert(sizeof(slab_header_on_media) == 64);
 static_assert(offsetof(slab_header_on_media, flags) == 8);
 static_assert(alignof(slab_header_on_media) == 8);
 
-/// The history of a slab since it was made; 0 for most slabs. Bit 0: upper_half; bit 1: may_have_holes; bits 16..31:
-/// old_block_size.
+/// The history of a slab; 0 for most. Bit 0: upper_half; bit 1: may_have_holes; bits 16..31: old_block_size.
 struct slab_flags {
-    bool upper_half = false;           ///< the bits of its blocks lie in the upper half of its live bitmap
-    std::uint32_t old_block_size = 0;  ///< of older blocks, whose bits lie in the other half; 0: there are none
-    bool may_have_holes = false;       ///< pages in which no block is live may lack space on disk
+    bool upper_half = false;           ///< its blocks' bits lie in the upper half of the live bitmap
+    std::uint32_t old_block_size = 0;  ///< of older blocks, with bits in the other half; 0: none
+    bool may_have_holes = false;       ///< pages without a live block may lack space on disk
 };
 inline constexpr unsigned old_block_size_shift = 16;
 inline constexpr std::uint64_t slab_flag_may_have_holes = 2;
@@ -83,7 +81,6 @@ inline constexpr std::uint64_t slab_flag_may_have_holes = 2;
     return {(word & 1) != 0, static_cast<std::uint32_t>(word >> old_block_size_shift) & 0xffff,
             (word & slab_flag_may_have_holes) != 0};
 }
-/// The first word of the upper half of a live bitmap.
 inline constexpr std::uint64_t upper_bitmap_word = base::granule_size / 8 / 64 / 2;
 /// Bytes. Slabs of smaller blocks need the whole bitmap, so they are not morphed.
 inline constexpr std::uint32_t least_morphed_block = 16;

@@ -40,7 +40,7 @@ base::result<void> validate_identity(const superblock_on_media& block, const std
         what.code = failure_code::not_a_heap;
         return what;
     }
-    // The version comes before the checksum: a newer format may place its checksum elsewhere.
+    // A newer format may place its checksum elsewhere, so the version comes first.
     if (block.version != format_version) {
         failure what =
             corrupt(path, copy, "format version", fmt::format("{}", block.version), fmt::format("{}", format_version));
@@ -79,13 +79,12 @@ std::string uuid_text(const std::uint8_t (&uuid)[16]) {
 base::result<void> validate(const superblock_on_media& block, const std::string& path, std::size_t copy) {
     // SB-1: magic, format version and checksum are right.
     HF_TRY(validate_identity(block, path, copy));
-    // SB-2: the segment size is a power of two from 2 MiB to 64 GiB.
+    // SB-2: the segment size is valid.
     if (!geometry_of(block).valid()) {
         return corrupt(path, copy, "segment size", fmt::format("{}", block.segment_size),
                        "a power of two from 2 MiB to 64 GiB");
     }
-    // SB-3: frontier and objects size are multiples of their units, within the largest reservation; state, flags and
-    // key are known values.
+    // SB-3: sizes are multiples of their units, within the largest reservation; state, flags and key are known values.
     if (block.frontier == 0 || block.frontier % region_size != 0 || block.frontier > maximum_reservation) {
         return corrupt(path, copy, "frontier", fmt::format("{}", block.frontier),
                        "a positive multiple of 2 MiB, at most 2^46");
@@ -130,7 +129,7 @@ base::result<void> validate(const superblock_on_media& block, const std::string&
         return corrupt(path, copy, "flags", hex(block.flags),
                        fmt::format("lanes by node only with lanes and several nodes, not {}", block.nodes));
     }
-    // SB-4: base address: 2 MiB aligned.
+    // SB-4: the base address is aligned to a region.
     if (block.base_address % region_size != 0) {
         return corrupt(path, copy, "base address", hex(block.base_address), "a multiple of 2 MiB");
     }

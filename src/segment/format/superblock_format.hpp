@@ -1,5 +1,5 @@
 // The superblock on media (docs/format.md, section "superblock"). Little endian. The file `superblock` holds two
-// copies, at byte 0 and at byte 4096, which a commit writes together; one good copy suffices.
+// copies, at bytes 0 and 4096, which a commit writes together; one good copy suffices.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,10 @@ inline constexpr std::uint32_t format_version = 1;
 inline constexpr std::uint64_t superblock_size = 4096;
 inline constexpr std::uint64_t superblock_copies = 2;
 
-/// What the heap was doing when the superblock was written.
 enum class heap_state : std::uint32_t {
     clean = 1,       ///< closed: the journal is void and nothing lies beyond the frontier
     running = 2,     ///< a writer had it open: the journal decides
-    recovering = 3,  ///< reserved for durabilities whose recovery takes several steps
+    recovering = 3,  ///< reserved for recoveries in several steps
 };
 
 inline constexpr std::uint32_t flag_same_address = 1U << 0U;
@@ -26,31 +25,28 @@ inline constexpr std::uint32_t flag_lanes = 1U << 1U;
 inline constexpr std::uint32_t flag_stale_sums = 1U << 2U;
 /// Durability `collect` has it open: after a crash live bitmaps mean nothing, and what the roots reach is allocated.
 inline constexpr std::uint32_t flag_tracing = 1U << 3U;
-/// No two blocks share a cache line of 64 bytes: all block sizes are multiples of 64. Set at creation, for ever.
+/// All block sizes are multiples of 64 bytes, so no two blocks share a cache line. Set at creation, for ever.
 inline constexpr std::uint32_t flag_separate_lines = 1U << 4U;
-/// The lanes lie in the directories of the nodes by turns, not all in the heap's directory. Only where there are
-/// several nodes.
+/// The lanes lie in the directories of the nodes by turns. Only where there are several nodes.
 inline constexpr std::uint32_t flag_lanes_by_node = 1U << 5U;
 inline constexpr std::uint32_t known_flags =
     flag_same_address | flag_lanes | flag_stale_sums | flag_tracing | flag_separate_lines | flag_lanes_by_node;
 
-/// A clock on media is at most this. The open heap's clock continues from it and has as much room again, which no
-/// reading uses up in a lifetime.
+/// The open heap's clock continues from at most this, and has as much room again, more than a lifetime.
 inline constexpr std::uint64_t largest_clock = std::uint64_t{1} << 63U;
 
-/// The most directories of nodes that a heap may have.
 inline constexpr std::uint32_t maximum_nodes = 64;
 
 struct superblock_on_media {
     char magic[8];
     std::uint32_t version;
     std::uint32_t size;      ///< superblock_size
-    std::uint64_t sequence;  ///< number of the commit that this superblock belongs to; creation is commit 1
+    std::uint64_t sequence;  ///< number of its commit; creation is commit 1
     std::uint8_t uuid[16];
-    std::uint64_t heap_key;      ///< what allocators inside the heap hold; copies of a heap share it; never 0
-    std::uint64_t segment_size;  ///< bytes of user space a segment file
-    std::uint64_t reservation;   ///< bytes of user addresses asked for at creation; 0: the default
-    std::uint64_t base_address;  ///< where the base was mapped; binding with flag_same_address
+    std::uint64_t heap_key;      ///< allocators inside the heap hold it, copies share it; never 0
+    std::uint64_t segment_size;  ///< bytes of user space in a segment file
+    std::uint64_t reservation;   ///< bytes asked for at creation; 0: the default
+    std::uint64_t base_address;  ///< of the last mapping; binding with flag_same_address
     std::uint64_t frontier;      ///< bytes of user space; a multiple of region_size
     std::uint64_t objects_size;  ///< bytes of the objects file; a multiple of page_size
     std::uint64_t capacity;      ///< limit of frontier; 0: none
@@ -58,12 +54,12 @@ struct superblock_on_media {
     std::uint32_t flags;
     std::int64_t created_ns;  ///< since 1970, UTC
     std::int64_t committed_ns;
-    std::uint64_t checkpoint_clock;     ///< time of the last checkpoint when the heap was closed (durability atomic)
-    std::uint64_t recoveries;           ///< how often the heap was opened after a crash
-    std::uint64_t incarnation;          ///< how often the heap was opened for writing in durability atomic
-    std::uint32_t lane_slots;           ///< of each lane, a power of two; 0: there are no lanes
-    std::uint32_t record_order;         ///< which records count after a crash (lane_format.hpp); 0: there are no lanes
-    std::uint32_t nodes;                ///< their directories hold the segments by turns; 0: the heap's directory does
+    std::uint64_t checkpoint_clock;     ///< of the last checkpoint before the close (durability atomic)
+    std::uint64_t recoveries;           ///< opens after a crash
+    std::uint64_t incarnation;          ///< opens for writing in durability atomic
+    std::uint32_t lane_slots;           ///< a power of two; 0: no lanes
+    std::uint32_t record_order;         ///< which records count after a crash (lane_format.hpp); 0: no lanes
+    std::uint32_t nodes;                ///< whose directories hold the segments by turns; 0: the heap's does
     std::uint32_t unused;               ///< 0
     std::uint64_t file_identity;        ///< of the superblock's file where the heap's space is reserved; 0: none
     std::uint64_t boot;                 ///< of the machine, in a session that survives process crashes alone; else 0

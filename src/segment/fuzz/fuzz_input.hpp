@@ -3,8 +3,7 @@
 // An input is 2 bytes of control bits, then edits of 16 bytes, applied one after the other; all little endian:
 //   u8 place, u8 width (bits 0..1: 1, 2, 4 or 8 bytes), operation (bits 2..3) and seek (bit 4), u8 which (copy, segment
 //   or file), u8 unused, u32 offset (modulo the size of the place), u64 value.
-// Then the checksums that the control bits name are repaired, so that the damage gets past them. A directory of such
-// inputs stays useful when the heap that they are applied to changes, and each is small enough to read.
+// Then the checksums that the control bits name are repaired, so that the damage gets past them.
 #pragma once
 
 #include <algorithm>
@@ -21,12 +20,11 @@
 
 #include "base/result.hpp"
 
-/// libFuzzer's own mutation of a piece of memory; returns the new size.
+/// libFuzzer's own; returns the new size.
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t room);
 
 namespace holdfast::segment {
 
-/// Ends the fuzzer with a finding.
 [[noreturn]] inline void finding(const std::string& what) {
     std::fprintf(stderr, "FINDING: %s\n", what.c_str());
     std::abort();
@@ -44,8 +42,7 @@ inline void must(const base::result<void>& outcome) {
     }
 }
 
-/// A user who reads the message must be able to tell what is wrong, and where. With HOLDFAST_FUZZ_TELL set, it is
-/// shown.
+/// A message must tell a user what is wrong, and where. HOLDFAST_FUZZ_TELL in the environment shows it.
 inline void expect_telling(const base::failure& what) {
     static const bool tell = std::getenv("HOLDFAST_FUZZ_TELL") != nullptr;
     if (tell) {
@@ -56,8 +53,7 @@ inline void expect_telling(const base::failure& what) {
     }
 }
 
-/// Whether a writer may refuse the file: a reader follows the superblock, but a writer refuses a file of another heap
-/// that it would not even read.
+/// A writer refuses a file of another heap that a reader would not even read.
 inline bool is_not_ours_to_write(const base::failure& what) { return what.field == "uuid"; }
 
 enum class fuzz_place : std::uint8_t {
@@ -67,14 +63,14 @@ enum class fuzz_place : std::uint8_t {
     journal_superblock,
     journal_table,
     journal,
-    slab_headers,  ///< which: of what segment; the next three likewise
+    slab_headers,  ///< which: segment, also of the next four
     page_entries,
     bitmaps,
     checksums,
     user_pages,
     object_sums,
     objects,
-    size,   ///< which: of what file
+    size,   ///< which: file
     names,  ///< set: a file more; else which: a file less
     count,
 };
@@ -86,10 +82,10 @@ enum fuzz_repair : unsigned {
     repair_journal = 1U << 1U,
     repair_pages = 1U << 2U,
     repair_records = 1U << 3U,  ///< of objects; the heap's fuzzer does it
-    repair_sizes = 1U << 4U,    ///< files have the sizes that the superblock says, where these are small
+    repair_sizes = 1U << 4U,    ///< from the superblock, where they are small
     repair_all = (1U << 5U) - 1,
 };
-constexpr unsigned first_control_bit = 8;  ///< of those that mean what the fuzzer says
+constexpr unsigned first_control_bit = 8;  ///< of the fuzzer's own
 
 struct fuzz_edit {
     fuzz_place where = fuzz_place::superblocks;
@@ -101,7 +97,6 @@ struct fuzz_edit {
     std::uint64_t value = 0;
 };
 
-/// An input as it is read; the mutator knows it as the array of its records.
 struct fuzz_input {
     using record = std::array<std::uint8_t, 16>;
     static constexpr std::size_t most_edits = 24;
@@ -147,7 +142,7 @@ struct fuzz_input {
     }
 };
 
-/// Changes an input by whole edits, with numbers that mean something on media.
+/// Changes whole edits, with numbers that mean something on media.
 class fuzz_mutator {
 public:
     explicit fuzz_mutator(unsigned seed) : random_(seed) {}
@@ -223,7 +218,6 @@ private:
 
     std::uint8_t byte() { return static_cast<std::uint8_t>(random_()); }
 
-    /// Most of what matters stands near the begin.
     void set_offset(record& one) {
         const auto offset = static_cast<std::uint32_t>(below(2) == 0 ? 4 * below(128) : random_());
         std::memcpy(one.data() + 4, &offset, sizeof offset);
@@ -239,7 +233,7 @@ private:
             case 3: return power + below(2);
             case 4: return ~below(below(2) == 0 ? 2 : 5000);
             case 5: return below(8) << 40U | (below(2) == 0 ? 0 : below(600));  // a page entry, a place of the journal
-            case 6: return below(below(2) == 0 ? 9 : 4096) << 21U;              // of regions
+            case 6: return below(below(2) == 0 ? 9 : 4096) << 21U;              // regions
             default: return (std::uint64_t{random_()} << 32U | random_()) >> below(64);
         }
     }
@@ -249,7 +243,7 @@ private:
 
 }  // namespace holdfast::segment
 
-// A fuzzer is one file, so these are defined once; libFuzzer finds them by their names.
+// A fuzzer is one file, so these are defined once.
 extern "C" [[gnu::used]] inline std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                                     std::size_t room, unsigned seed) {
     return holdfast::segment::fuzz_mutator(seed).mutate(data, size, room);

@@ -1,5 +1,5 @@
-// For the fuzzers: the media of a heap in memory, to which the edits of an input are applied, and whose checksums are
-// then repaired. Edits of pages that the journal carries go to the journal, where the truth of these pages is.
+// For the fuzzers: the media of a heap in memory, to which the edits of an input are applied. Edits of pages that the
+// journal carries go to the journal.
 #pragma once
 
 #include <unistd.h>
@@ -33,7 +33,7 @@
 
 namespace holdfast::segment {
 
-/// The files of a heap. Copies share what neither changes.
+/// Copies share what neither changes.
 class fuzz_media {
 public:
     using content = simulator::sparse_content;
@@ -42,7 +42,6 @@ public:
     static constexpr std::uint64_t superblock_id = objects_file_id + 1;
     static constexpr std::uint64_t journal_id = objects_file_id + 2;
 
-    /// The heap in a directory of this machine.
     explicit fuzz_media(const std::string& path) {
         const auto image = must(simulator::storage_image::load(path, directory));
         for (const auto& [name, id] : *image.names) {
@@ -53,7 +52,7 @@ public:
         make_anonymous();
     }
 
-    /// The heap as it was when the journal of its last commit had just become whole, given what it was before.
+    /// The heap when the journal of its last commit had just become whole.
     [[nodiscard]] fuzz_media with_commit_pending(const fuzz_media& before) const {
         fuzz_media made = *this;
         made.files_["superblock"] = before.files_.at("superblock");
@@ -84,7 +83,6 @@ public:
 
     [[nodiscard]] content& file(const std::string& name) { return files_.at(name); }
     [[nodiscard]] bool has(const std::string& name) const { return files_.contains(name); }
-    /// Pages of a file (segment or objects) that were changed, in the file's own count.
     [[nodiscard]] std::set<std::uint64_t> touched(std::uint64_t id) const {
         std::set<std::uint64_t> pages;
         for (auto at = touched_.lower_bound({id, 0}); at != touched_.end() && at->first == id; ++at) {
@@ -97,7 +95,7 @@ public:
         return found == files_.end() ? 0 : found->second.size();
     }
 
-    /// A value within one page, from the journal where that carries the page; zeros beyond the end of the file.
+    /// Within one page, from the journal where that carries the page; zeros beyond the end of the file.
     template <class T>
     [[nodiscard]] T read(std::uint64_t id, std::uint64_t offset) const {
         T value{};
@@ -148,14 +146,14 @@ public:
     }
 
 private:
-    using place = std::pair<std::uint64_t, std::uint64_t>;  ///< file id, page
+    using place = std::pair<std::uint64_t, std::uint64_t>;
     using page_bytes = std::array<std::byte, base::page_size>;
     struct range {
         std::uint64_t id;
         std::uint64_t begin;
         std::uint64_t length;
     };
-    /// What repair_sizes makes a file at most: larger ones only cost time.
+    /// For repair_sizes: larger files only cost time.
     static constexpr std::uint64_t largest_file = 16 * base::mebibyte;
 
     static std::uint64_t table_pages(std::uint64_t entries) {
@@ -165,7 +163,6 @@ private:
         return id == superblock_id ? "superblock" : id == journal_id ? "journal" : heap_paths({}).file(id).substr(1);
     }
 
-    /// The file and the byte where a page's content is taken from.
     [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> truth_of(std::uint64_t id, std::uint64_t offset) const {
         const auto carried = in_journal_.find({id, offset / base::page_size});
         return carried == in_journal_.end()
@@ -183,7 +180,7 @@ private:
         files_.at(name_of(id)).write(offset, bytes);
     }
 
-    /// The shape that the first copy of the superblock says, as long as its files have a size to work with.
+    /// As long as its files have a size to work with.
     [[nodiscard]] geometry shape() const {
         const geometry said = geometry_of(read<superblock_on_media>(superblock_id, 0));
         return said.valid() && said.segment_size <= largest_file ? said : geometry{minimum_segment_size};
@@ -225,7 +222,7 @@ private:
         }
     }
 
-    /// The 8-byte words of the range that are not zero; of its first pages, where it is long.
+    /// The 8-byte words that are not zero; of a long range, in its first pages.
     [[nodiscard]] std::vector<std::uint64_t> words_in(const range& in) const {
         constexpr std::uint64_t most = 64 * base::page_size;
         std::vector<std::uint64_t> found;
@@ -241,7 +238,7 @@ private:
         return found;
     }
 
-    /// A place in the range for so many bytes, aligned to as many; `seek`: where something stands that is not zero.
+    /// An aligned place in the range; `seek`: where something is not zero.
     [[nodiscard]] std::uint64_t choose(const range& in, std::uint64_t offset, std::uint64_t width, bool seek) const {
         if (const auto words = seek ? words_in(in) : std::vector<std::uint64_t>{}; !words.empty()) {
             const std::uint64_t within = width < 8 ? offset / words.size() * width % 8 : 0;
@@ -288,7 +285,7 @@ private:
         if (edit.what != fuzz_operation::set) {
             auto at = files_.begin();
             std::advance(at, edit.which % files_.size());
-            if (at->first != "superblock") {  // without it, it is no heap, and nothing else is looked at
+            if (at->first != "superblock") {  // without it, nothing else is looked at
                 files_.erase(at);
             }
             return;
@@ -415,17 +412,16 @@ private:
     }
 
     std::map<std::string, content> files_;
-    std::map<place, std::uint64_t> in_journal_;  ///< pages that the journal carries: where it does, in pages
+    std::map<place, std::uint64_t> in_journal_;  ///< places of pages in the journal
     std::set<place> touched_;
 };
 
-/// A directory that is removed at the end of the process; in memory where the machine has such a place.
+/// Removed at the end of the process; in memory where the machine has such a place.
 inline const std::string& fuzz_directory() {
     static const base::scratch_directory instance;
     return instance.path();
 }
 
-/// Changes pages of every kind.
 inline void change_fuzz_heap(heap_files& files, int value) {
     for (std::uint64_t page = 0; page < 5; ++page) {
         std::memset(files.view().base() + page * 3 * base::page_size, value + static_cast<int>(page), 700);
@@ -436,7 +432,7 @@ inline void change_fuzz_heap(heap_files& files, int value) {
     std::memset(files.objects() + base::page_size, value, 64);
 }
 
-/// A heap of two segments: crashed after a commit, with a commit in its journal that is not home, closed.
+/// Of two segments: crashed after a commit, with a commit in its journal that is not home, closed.
 inline std::vector<fuzz_media> make_fuzz_heaps() {
     creation_options options;
     options.segment_size = minimum_segment_size;

@@ -31,7 +31,6 @@ protected:
         seal(block_);
     }
 
-    /// Pages of segment 0, of zeros.
     journal_state write_and_read(const std::vector<std::uint64_t>& pages) {
         const std::vector<std::byte> zeros(page_size);
         std::vector<page_run> runs;

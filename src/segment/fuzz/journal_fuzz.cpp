@@ -1,5 +1,5 @@
-// A journal that an adversary wrote, with repaired checksums. Whatever it says, it is void, broken with a failure that
-// tells why, or whole. A whole one lies within its file, belongs to the heap, and is equal when it is written again.
+// A journal that an adversary wrote, with repaired checksums, is void, broken with a failure that tells why, or whole.
+// A whole one lies within its file, belongs to the heap, and is equal when it is written again.
 //
 // Control bits from 8 on: the superblock that the reader knows: none, or one of a commit before, the same, after.
 #include <optional>
@@ -78,7 +78,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto file = must(storage.open("/heap/journal", persist::access_mode::read_only));
     const auto state = read_journal(*file, asked);
     if (!state) {
-        expect_telling(state.error());  // of its superblock, that it is of another version
+        expect_telling(state.error());  // another version of its superblock
     } else if (state.value().what == journal_state::kind::broken) {
         expect_telling(state.value().why);
     } else if (state.value().what == journal_state::kind::whole) {

@@ -1,6 +1,6 @@
-// The media of a heap that an adversary wrote, with repaired checksums. Whatever they say, recovery answers with a
-// failure that tells why, or with one state: equal for a reader, for a writer, for a copy, and for a second recovery. A
-// reader changes nothing; a second recovery finds nothing to do; no segment changes its size.
+// For the media of a heap that an adversary wrote, with repaired checksums, recovery answers with a failure that tells
+// why, or with one state: equal for a reader, for a writer, for a copy, and for a second recovery. A reader changes
+// nothing; a second recovery finds nothing to do; no segment changes its size.
 //
 // Control bits from 8 on: 2 for the heap that is damaged (crashed, with a commit in its journal, closed); verify all
 // pages; copy the heap, too. These two take time.
@@ -21,14 +21,12 @@ constexpr std::uint64_t sector = 512;
 
 bool same(const superblock_on_media& a, const superblock_on_media& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
-/// Number of pages that are not what was committed.
 std::size_t bad_pages(persist::storage& storage, const heap_paths& paths, const recovered_state& state) {
     std::vector<base::failure> problems;
     must(verify_pages(storage, paths, state.superblock, problems, 100, state.overlay ? &*state.overlay : nullptr));
     return problems.size();
 }
 
-/// A copy of what a reader sees has the same content.
 void examine_copy(simulator::simulated_storage& storage, const heap_paths& paths, const recovered_state& state) {
     const heap_paths copied("/copy");
     must(copy_heap({storage, paths, state}, storage, copied.directory()));

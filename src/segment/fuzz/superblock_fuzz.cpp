@@ -1,5 +1,5 @@
 // Two copies of a superblock that an adversary wrote: each is good exactly where docs/format.md says so, the newest
-// good one counts, and a good one can be read, written and read again.
+// good one counts, and can be read, written and read again.
 #include <bit>
 #include <cstddef>
 
@@ -10,7 +10,7 @@ namespace {
 using namespace holdfast;           // NOLINT(google-build-using-namespace): a program of one file
 using namespace holdfast::segment;  // NOLINT(google-build-using-namespace)
 
-/// The table of docs/format.md, written a second time: of the code under test only the checksum is used.
+/// The table of docs/format.md, written a second time.
 bool is_valid(const superblock_on_media& block) {
     superblock_on_media sealed = block;
     seal(sealed);
