@@ -2,7 +2,7 @@
 //
 // - The blocks in a list are free by their states and lie in parts that the thread has checked out (SLAB-9).
 // - Where space has run out, this thread's cache, empty slabs and cached extents are given back once, and then any slab
-//   of any arena will do.
+// of any arena will do.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,22 @@ class cache_filler {
 public:
     explicit cache_filler(block_core& core) noexcept : core_(core) {}
 
-    /// Comes where the list of the class is empty: finds free blocks for it. False: last_failure() says why.
+    /// The list of the class must be empty. False: last_failure() says why.
     [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
-    /// The offset of a block whose state is `held`; 0 where there is none: last_failure() says why.
+    /// The offset of a block whose state is `held`; 0: last_failure() says why.
     [[nodiscard]] std::uint64_t take_one(unsigned class_index, std::uint32_t type) noexcept;
 
-    /// Gives back the blocks in this thread's cache. Never needed for correctness; other threads can then use their
-    /// memory.
+    /// Other threads can then use the memory of the blocks.
     void flush_this_thread() noexcept;
-    /// Gives back the parts of slabs from which no block is out, of all threads: so a thread that allocates nothing for
-    /// long keeps nothing from the others. During a pause.
+    /// Gives back the parts from which no block is out, of all threads: so a thread that allocates nothing for long
+    /// keeps nothing from the others. Comes during a pause.
     void flush_idle_parts() noexcept { thread_cache_registry::give_back_idle(core_.caches); }
-    /// Finds the node that this thread runs on now. Where it is another one than the thread's arena belongs to, gives
-    /// the thread's blocks back, moves it to an arena of that node, and returns true. Threads do this themselves now
-    /// and then.
+    /// Where this thread runs on another node than its arena's, gives its blocks back, moves it to an arena of that
+    /// node, and returns true. Threads do this themselves now and then.
     bool follow_this_thread() noexcept;
-    /// Gives back what this thread's cache and the caches of extents keep, and makes slabs without a live block free
-    /// extents. It looks at every slab, unloaded ones too.
+    /// Gives back what this thread's cache and the caches of extents keep, and looks at every slab, unloaded ones too.
     void release_unused() noexcept;
-    /// release_unused() from within a slow call.
+    /// Comes from within a slow call.
     void reclaim() noexcept;
 
 private:

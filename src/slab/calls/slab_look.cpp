@@ -70,7 +70,6 @@ result<lane::block_word> block_inspector::look_up(const void* block) const {
 
 namespace {
 
-/// The live blocks of one kind in a slab, in order.
 class live_blocks {
 public:
     live_blocks(const slab_table& table, granule slab, slab_kind kind) noexcept

@@ -179,7 +179,6 @@ bool slow_path::find(const void* block, held_block& found) noexcept {
     return false;
 }
 
-/// Loads an unloaded slab, which may become quarantined, or leaves the failure.
 bool slow_path::load(granule slab) noexcept {
     auto loaded = core_.pool.loader().load(slab, core_.arena());
     if (!loaded) {

@@ -71,7 +71,7 @@ void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
     cache.own_place = nullptr;
 }
 
-/// What a thread owns: its caches, attached to a heap or ready for another one, and its last failure.
+/// Its caches are attached to a heap or ready for another one.
 struct thread_state {
     std::vector<std::unique_ptr<thread_cache>> caches;
     base::failure last_failure;
@@ -147,7 +147,6 @@ void put_positions(std::uint16_t* to, std::uint8_t bits, std::uint32_t first) no
 #endif
 }
 
-/// Writes the numbers of all blocks of a word.
 void put_all(std::uint16_t* to, std::uint32_t first) noexcept {
     for (unsigned i = 0; i < states_a_word; ++i) {
         to[i] = static_cast<std::uint16_t>(first + i);
@@ -155,7 +154,7 @@ void put_all(std::uint16_t* to, std::uint32_t first) noexcept {
 }
 
 #if defined(HF_CAN_COMPRESS)
-/// Whether fill_by_compressing() runs on this processor. False before it is initialised: malloc is called that early.
+/// False before it is initialised: malloc is called that early.
 const bool can_compress = [] {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
@@ -179,7 +178,7 @@ std::uint32_t cached_blocks::fill(std::uint32_t before) noexcept {
 
 #if defined(HF_CAN_COMPRESS)
 /// Takes 16 states at a time: one instruction finds the free ones, another puts their indexes side by side. Wider
-/// vectors are no faster when they are used now and then, because processors need time to power them up.
+/// vectors are no faster now and then, because processors need time to power them up.
 __attribute__((target("avx512bw,avx512vl,avx512vbmi2,popcnt"))) std::uint32_t cached_blocks::fill_by_compressing(
     std::uint32_t before) noexcept {
     constexpr std::uint32_t step = 16;

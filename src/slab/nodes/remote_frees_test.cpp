@@ -210,8 +210,6 @@ TEST(remote_frees, ABlockThatIsWithdrawnStaysHeld) {
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
-// --- threads --------------------------------------------------------------------------------------------------------
-
 /// `threads` threads, thread i on node i mod nodes, all started at once.
 template <class Function>
 void run_threads(const node_heap& heap, unsigned threads, Function f) {
@@ -357,8 +355,6 @@ TEST_P(remote_frees_model, EveryBlockIsFreedOnceByWhoeverHasIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(nodes, remote_frees_model, testing::Values(2U, 3U, 4U));
-
-// --- threads that migrate -------------------------------------------------------------------------------------------
 
 TEST(remote_frees_threads, AThreadThatMigratedAllocatesFromItsNewNode) {
     node_heap heap(2);

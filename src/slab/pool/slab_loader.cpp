@@ -88,9 +88,8 @@ base::result<void> slab_loader::load(granule unloaded, unsigned arena) noexcept 
     return {};
 }
 
-/// Loads or quarantines the slab. On failure it stays unloaded, and nothing was changed: its bitmap gets no space on
-/// disk, for example in a copy of a heap, which has holes where nothing was written. That is no damage; there may be
-/// space later.
+/// Loads or quarantines the slab. Fails, and nothing is changed, where its bitmap gets no space on disk, for example in
+/// a copy of a heap, which has holes where nothing was written. That is no damage; there may be space later.
 base::result<void> slab_loader::load_into(slab_bin& owner, granule slab) noexcept {
     HF_TRY(source_.back_bitmap(slab, segment::bitmap_verifier::slab_is::loaded));
     if (!source_.admits(slab) || !has_clean_bitmap(of_.table, slab) || !has_disjoint_blocks(of_.table, slab)) {
@@ -115,8 +114,6 @@ void slab_loader::load_all() noexcept {
         }
     });
 }
-
-// --- slabs with a type ----------------------------------------------------------------------------------------------
 
 bool slab_loader::load_next_typed(typed_bin& owner) noexcept {
     while (owner.waiting.size() > owner.refused) {

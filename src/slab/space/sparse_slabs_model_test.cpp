@@ -103,8 +103,6 @@ TEST(sparse_slabs_nodes_test, slabs_of_several_nodes_become_sparse_and_are_repop
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
-// --- beside a model -------------------------------------------------------------------------------------------------
-
 class sparse_slabs_model_test : public sparse_slabs_test, public ::testing::WithParamInterface<unsigned> {
 protected:
     struct model_block {
