@@ -2,11 +2,8 @@
 //
 // Blocks of up to 16 KiB come from slabs of 64 KiB, one size class each, through the caches of threads. Larger blocks,
 // and alignments that no class has, are extents of whole pages. Small blocks with a type number have slabs of their
-// own, and no cache. Block states say what the user holds of a loaded slab; the live bitmaps on media say it after a
-// commit or a checkpoint. Page entries on media are always right.
-//
-// Neither an allocation nor a free of a small block uses a lock, a locked instruction, a system call or a division, and
-// neither touches the block.
+// own, and no cache. Neither an allocation nor a free of a small block uses a lock, a locked instruction, a system call
+// or a division, and neither touches the block.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +29,9 @@ namespace holdfast::slab {
 /// and after close() no thread may be in a call.
 class block_allocator {
 public:
-    /// Opens `extents`, which must outlive it, as must `verifier`, which verifies bitmaps before they are used. Where
-    /// the segments of `extents` belong to nodes of `machine`, so do arenas: a thread allocates from those of the node
-    /// that it runs on at its first allocation.
+    /// `extents`, which is opened here, must outlive this object, as must `verifier`, which verifies bitmaps before
+    /// they are used. Where the segments of `extents` belong to nodes of `machine`, so do arenas: a thread allocates
+    /// from those of the node that it runs on at its first allocation.
     block_allocator(segment::space_view space, extent::extent_allocator& extents,
                     segment::bitmap_verifier* verifier = nullptr,
                     const persist::topology& machine = persist::machine_topology::here()) noexcept
@@ -45,26 +42,25 @@ public:
 
     /// Calls extent_allocator::format().
     [[nodiscard]] base::result<void> format();
-    /// Opens the extents of [0, frontier) and notes the slabs among them; writes nothing. Fails as
-    /// extent_allocator::open() does. A slab with a wrong header is no failure: nothing is allocated from it, a free of
-    /// its blocks fails with corrupt, and check() names it. `crashed` is for extent_allocator::recover(); where it is
-    /// false, extent_allocator::write_opened() must come before the first change.
+    /// Notes the slabs in [0, frontier); writes nothing. Fails as extent_allocator::open() does. A slab with a wrong
+    /// header is no failure: nothing is allocated from it, a free of its blocks fails with corrupt, and check() names
+    /// it. `crashed` is for extent_allocator::recover(); where it is false, extent_allocator::write_opened() must come
+    /// before the first change.
     [[nodiscard]] base::result<void> open(base::pages frontier, bool crashed = false);
     /// Keeps free extents in caches (extent_cache.hpp) and empty slabs in their bins (empty_slabs.hpp). Comes before
     /// any thread allocates. Fails with out_of_memory.
     [[nodiscard]] base::result<void> keep_extents();
     /// Frees the extents in caches, and empty slabs beyond one for each bin.
     void flush_extents() noexcept;
-    /// Hardens the heap (decision 18): a thread takes a random one of the free blocks that it found, and freed blocks
-    /// wait in a quarantine. Callers must free with free_exactly(). Comes before any thread allocates.
+    /// Hardens the heap (decision 18): threads allocate in random order, and freed blocks wait in a quarantine. Callers
+    /// must free with free_exactly(). Comes before any thread allocates.
     void harden() noexcept { core_.hardened = true; }
     [[nodiscard]] bool is_hardened() const noexcept { return core_.hardened; }
     /// Makes all small blocks whole cache lines, so that no two share a line. Comes before the first allocation, at
-    /// each open of a heap that was created so. The caches of other classes stay empty, so paths that find a list by
-    /// size alone allocate nothing from them.
+    /// each open of a heap that was created so.
     void separate_cache_lines() noexcept { core_.separates_lines = true; }
-    /// Slabs are made and released through `log`. Threads find their lanes in `lanes`; where it is not null, the caller
-    /// writes the bitmaps on media. Comes before the first allocation.
+    /// Slabs are made and released through `log`, and threads find their lanes in `lanes`; where it is not null, the
+    /// caller writes the bitmaps on media. Comes before the first allocation.
     void use_log(slab_log* log, lane::lane_pool* lanes) noexcept {
         core_.pool.set_log(log, lanes != nullptr);
         core_.caches.lanes = lanes;
@@ -96,17 +92,16 @@ public:
     /// is that of reserving it, and a later call may succeed. Where several threads free one block at once, it becomes
     /// free once, but more than one of them may get true.
     [[nodiscard]] bool try_free(void* block) noexcept;
-    /// Where these paths fail, callers use allocate() or try_free(). Not for hardened heaps, and not for durability
-    /// `atomic`.
+    /// Where these paths fail, callers use allocate() or try_free(). Not for hardened heaps or durability `atomic`.
     [[nodiscard]] const slab::fast_path& fast_path() const noexcept { return core_.fast_path; }
     /// try_free() for a hardened heap: of several threads that free one block at once exactly one succeeds, and a small
     /// block goes to this thread's quarantine.
     [[nodiscard]] bool free_exactly(void* block) noexcept;
     [[nodiscard]] base::result<void> free(void* block);
 
-    // --- in two steps, between which the caller makes the change durable; also for reserved blocks ---
+    // --- in two steps: the caller makes the change durable between them ---
 
-    /// This is for tests.
+    /// For tests.
     bool morph(base::granule slab, unsigned class_index, unsigned overlapped_at_most) noexcept {
         return core_.pool.morpher().morph(slab, core_.arena(), class_index, overlapped_at_most);
     }
@@ -118,21 +113,21 @@ public:
     [[nodiscard]] bool hold(thread_cache* cache, std::size_t bytes, std::size_t alignment, held_block& held) noexcept;
     [[nodiscard]] bool hold_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                   held_block& held) noexcept;
-    /// Finds the allocated block that starts at the address. False where none does: last_failure() says why.
+    /// Finds the allocated block that starts at the address. False: last_failure() says why.
     [[nodiscard]] bool find_allocated(const void* block, held_block& found) noexcept;
-    /// Marks a `held` block as allocated; a block of whole pages on media, too. Not in durability `atomic`.
+    /// Marks a `held` block allocated; one of whole pages on media, too. Not in durability `atomic`.
     void keep(const held_block& held) noexcept;
     /// Takes back a `held` block. One that is_by_node() must be claimed and cleared.
     void release(thread_cache* cache, const held_block& held) noexcept;
 
-    /// Until unpin(), every free of the allocated block that starts at the address is refused as one of a bad address.
-    /// Nothing happens where `place`, of pinned_blocks::make_place(), is empty. Comes after open(). Only the block's
-    /// owner may call pin() and unpin().
+    /// Until unpin(), every free of the allocated block that starts at the address is refused. `place` is of
+    /// pinned_blocks::make_place(); nothing happens where it is empty. Comes after open(). Only the block's owner may
+    /// call pin() and unpin().
     void pin(const void* block, pin_place place) noexcept;
     /// Returns the place of the pin; empty where the block was not pinned.
     pin_place unpin(const void* block) noexcept;
 
-    /// Why this thread's last failed call of allocate() or try_free(), on any heap, failed.
+    /// Of this thread's last failed call of allocate() or try_free(), on any heap.
     [[nodiscard]] static const base::failure& last_failure() noexcept;
     static void leave(base::failure&& what) noexcept;
 
@@ -150,7 +145,7 @@ public:
     };
 
 private:
-    friend struct allocator_memory;  // tests that count what is written where
+    friend struct allocator_memory;  // for tests
 
     [[nodiscard]] base::result<void> start();
     void open_caches() noexcept;

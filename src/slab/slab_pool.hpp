@@ -1,10 +1,9 @@
 // The slabs of a heap and the threads that allocate from them.
 //
 // A bin is one class in one arena: a lock, and a list of the slabs that have enough free blocks to be worth a look. A
-// slab belongs to the bin that made or loaded it. A thread that needs blocks checks out a slab or a part of one. Until
-// it checks the part in, it alone allocates from it, by block states (block_states.hpp) and without a lock. Any thread
-// frees blocks of any slab by their states. A counter in each slab's descriptor says when to look at the slab: it may
-// be empty, or worth listing.
+// thread that needs blocks checks out a slab or a part of one. Until it checks the part in, it alone allocates from it,
+// by block states (block_states.hpp) and without a lock. Any thread frees blocks of any slab by their states. A counter
+// in each slab's descriptor says when to look at the slab: it may be empty, or worth listing.
 //
 // In durability `commit`, a commit writes the bitmaps on media from the block states. A slab without a change since
 // then is clean: a thread first ends that state before it allocates from the slab or frees a block of it.
@@ -47,8 +46,7 @@ class commit_gate;
 /// Thread-safe, except for reset() and where a part says otherwise.
 class slab_pool {
 public:
-    /// `verifier`, if not null, verifies the bitmaps of slabs that were found at open. `gate` need not be constructed
-    /// yet.
+    /// `verifier` may be null. `gate` need not be constructed yet.
     slab_pool(segment::space_view space, extent::extent_allocator& extents, segment::bitmap_verifier* verifier,
               commit_gate& gate) noexcept
         : state_(space, extents, gate), source_(state_, verifier) {}
@@ -58,13 +56,12 @@ public:
 
     /// May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset();
-    /// Slabs are made and released through the log from now on. `writes_bitmaps`: its owner writes the bitmaps of
-    /// loaded slabs.
+    /// Slabs are made and released through the log. `writes_bitmaps`: its owner writes the bitmaps of loaded slabs.
     void set_log(slab_log* log, bool writes_bitmaps) noexcept {
         state_.log = log;
         state_.tracks_changes = !writes_bitmaps;
     }
-    /// In durability `collect` a trace decides after a crash which blocks are live, and old_blocks_written() matters.
+    /// In durability `collect`: old_blocks_written() matters.
     void set_traced(bool traced) noexcept { state_.traced = traced; }
     /// In a child of fork: no block is freed by its state alone, and none is found by the entry of its slab.
     void abandon() noexcept {
@@ -94,7 +91,6 @@ public:
             upkeep_.look_at(slab, 0);
         }
     }
-    /// slab_supply::take_one() gave the block.
     void hand_out(std::uint64_t offset) const noexcept;
     [[nodiscard]] bool is_idle(slab_part part) const noexcept;
     /// Comes during the pause of a commit. Does nothing where the log's owner writes the bitmaps.
@@ -107,7 +103,7 @@ public:
         remote_.merge_all();
         return sparse_.make_sparse(all);
     }
-    /// Looks at every slab, unloaded ones too: empty ones go back to the extents; others with a free block are listed.
+    /// Looks at every slab, unloaded ones too.
     void release_empty() noexcept;
 
 private:

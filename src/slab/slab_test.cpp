@@ -145,7 +145,6 @@ TEST_F(slab_test, memory_is_reused_and_united) {
     EXPECT_LE(heap_.blocks().inspect().statistics().slabs, class_count);  // the one spare of each bin in use
 }
 
-/// Allocates until there is no space.
 std::vector<void*> exhaust(block_allocator& blocks, std::size_t bytes) {
     std::vector<void*> all;
     while (void* const block = blocks.allocate(bytes, 8)) {
@@ -337,7 +336,7 @@ TEST_F(slab_test, threads_that_end_give_their_blocks_back) {
     EXPECT_TRUE(heap_.blocks().inspect().all_free());
 }
 
-/// Uses the heap while the thread's own objects are destroyed, after its caches are.
+/// Uses the heap while the thread's objects are destroyed, after its caches are.
 struct late_user {
     block_allocator* blocks = nullptr;
     void* kept = nullptr;

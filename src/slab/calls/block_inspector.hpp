@@ -23,7 +23,6 @@ struct slab_block {
     slab_kind kind;
 };
 
-/// Counted from the bitmaps and page entries.
 struct block_statistics {
     std::uint64_t allocated_blocks = 0;  ///< small and big
     std::uint64_t allocated_bytes = 0;   ///< usable bytes
@@ -56,18 +55,16 @@ public:
     [[nodiscard]] base::result<std::size_t> usable_size(const void* block) const;
     /// 0 for none. Fails as usable_size() does.
     [[nodiscard]] base::result<std::uint32_t> type_of(const void* block) const;
-    /// The live small block that contains the offset.
     [[nodiscard]] std::optional<slab_block> find_small(std::uint64_t offset) const noexcept;
     /// May take long; checks call it.
     [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept;
     /// Null where the block is not small or its slab not loaded.
     [[nodiscard]] std::uint8_t* block_state_of(std::uint64_t offset, lane::block_word block) const noexcept;
-    /// Says what is at an address that is not the start of an allocated block.
     [[nodiscard]] base::failure refusal(const void* block) const;
     void leave_refusal(const void* block) const noexcept;
 
-    /// Visits all allocated blocks in order of address, with the offset, the usable size and the type number. `each`
-    /// may free its block. Blocks that other calls allocate or free meanwhile may be missed or seen.
+    /// Visits allocated blocks in order of address, with offset, usable size and type number. `each` may free its
+    /// block. Blocks that other calls allocate or free meanwhile may be missed or seen.
     using block_visitor = base::function_ref<void(base::heap_offset, std::uint64_t, std::uint32_t)>;
     void for_each_block(block_visitor each) const;
     /// The slab's bitmap must have been admitted.
@@ -76,13 +73,12 @@ public:
     [[nodiscard]] bool all_free() const;
 
     /// For a commit that writes headers or bitmaps of these granules, during a pause. check_headers() fails with
-    /// corrupt where the header of a slab breaks SLAB-1, SLAB-2, SLAB-3 or SLAB-11, or has another class than the slab;
-    /// check_bitmaps() where a bitmap breaks SLAB-4. Damage that was there at the open is no failure: it stays as it
-    /// is.
+    /// corrupt where a header breaks SLAB-1, SLAB-2, SLAB-3 or SLAB-11, or has another class than the slab;
+    /// check_bitmaps() where a bitmap breaks SLAB-4. Damage that was there at the open is no failure.
     [[nodiscard]] base::result<void> check_headers(base::granule first, std::uint64_t count) const;
     [[nodiscard]] base::result<void> check_bitmaps(base::granule first, std::uint64_t count) const;
     /// Appends a sentence for every invariant of slabs and extents that does not hold. Other threads must stand still.
-    /// `held`: offsets of the blocks that are held and in no thread's cache.
+    /// `held`: offsets of held blocks that are in no thread's cache.
     void check(std::vector<std::string>& problems, std::span<const std::uint64_t> held = {}) const;
 
 private:

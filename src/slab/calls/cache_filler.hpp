@@ -21,13 +21,12 @@ public:
     /// The offset of a block whose state is `held`; 0: last_failure() says why.
     [[nodiscard]] std::uint64_t take_one(unsigned class_index, std::uint32_t type) noexcept;
 
-    /// Other threads can then use the memory of the blocks.
     void flush_this_thread() noexcept;
     /// Gives back the parts from which no block is out, of all threads: so a thread that allocates nothing for long
-    /// keeps nothing from the others. Comes during a pause.
+    /// keeps nothing from the others. Needs a pause.
     void flush_idle_parts() noexcept { thread_cache_registry::give_back_idle(core_.caches); }
-    /// Where this thread runs on another node than its arena's, gives its blocks back, moves it to an arena of that
-    /// node, and returns true. Threads do this themselves now and then.
+    /// Moves the thread to an arena of the node that it runs on, where that is another one; it gives its blocks back,
+    /// and the result is true. Threads do this themselves now and then.
     bool follow_this_thread() noexcept;
     /// Gives back what this thread's cache and the caches of extents keep, and looks at every slab, unloaded ones too.
     void release_unused() noexcept;

@@ -1,5 +1,5 @@
 // The paths that nearly every call takes, and the five words of a heap that they need. Callers can copy these words to
-// where they keep the heap, and then follow no pointer to them.
+// where they keep the heap.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace holdfast::slab {
 
-/// By size in units of 8 bytes: the offset of the class's list in a thread's lists. Size 0 has a list that is always
+/// By size in units of 8 bytes: where the class's list lies among a thread's lists. Size 0 has a list that is always
 /// empty.
 inline constexpr auto places_of_lists = [] {
     static_assert(sizeof(cached_lists) <= std::numeric_limits<std::uint16_t>::max());
@@ -79,7 +79,7 @@ struct fast_path {
     /// Settles a slab in which many blocks were freed; may take locks. Rare, so not inline.
     void look_at(const slab_entry& freed) const noexcept;
 
-    /// No block is found and none is taken back, so that callers need not ask whether a heap is open.
+    /// Finds and takes back no block, so that callers need not ask whether a heap is open.
     [[nodiscard]] static const fast_path& of_no_heap() noexcept;
 };
 

@@ -1,8 +1,6 @@
-// Caches of threads: for each heap, a thread has parts of slabs that it alone allocates from. So an allocation is a few
-// loads and stores.
-//
-// For each class the cache has parts of one slab, or none, and a list of free blocks in them. These are free on media,
-// in DRAM and after a crash. A free changes the block's state, whichever thread's slab it lies in, and needs no cache.
+// Caches of threads: for each heap and class, a thread has parts of one slab that it alone allocates from, and a list
+// of free blocks in them. These are free on media, in DRAM and after a crash. A free changes the block's state,
+// whichever thread's slab it lies in, and needs no cache.
 //
 // A thread finds its cache in a few thread-local slots by the heap's instance number, which is never used twice: a slot
 // that outlives its heap matches nothing. The shortest path (fast_path.hpp) does not compare: the first heaps that are
@@ -39,8 +37,7 @@ namespace holdfast::slab {
 static_assert(largest_cache(false) <= base::mebibyte);
 static_assert(largest_cache(true) <= 3 * base::mebibyte);
 
-/// Free blocks of a class that a thread hands out next. Blocks that are freed after it looked are known by their states
-/// alone, until it looks again.
+/// Free blocks that a thread hands out next. It finds blocks that are freed later when it looks again.
 ///
 /// They are indexes, not bits: where few blocks are free in each word, a processor mispredicts the branch at the end of
 /// each word.
@@ -48,7 +45,7 @@ struct alignas(base::cache_line_size) cached_blocks {
     static constexpr std::uint32_t capacity = 231;
     static constexpr std::uint16_t none = 0xffff;
 
-    // An allocation needs the first five.
+    // An allocation needs the first five fields.
     std::uint32_t next = 0;          ///< the next index in `order`
     std::uint32_t end = 0;           ///< behind the last index in `order`
     std::byte* first = nullptr;      ///< the slab's first block
@@ -102,8 +99,7 @@ struct alignas(base::cache_line_size) cached_blocks {
     void go_to_start(unsigned class_index) noexcept {
         cursor = static_cast<std::uint16_t>(first_of_part(size_classes[class_index], part));
     }
-    /// Fills the list, as long as there is room, with the free blocks from the cursor to before that block. Returns
-    /// their number.
+    /// Lists the free blocks from the cursor to before that block, as long as there is room. Returns their number.
     [[nodiscard]] std::uint32_t fill(std::uint32_t before) noexcept;
     /// The first runs only on processors for which compresses() is true.
     [[nodiscard]] std::uint32_t fill_by_compressing(std::uint32_t before) noexcept;
@@ -117,7 +113,7 @@ struct alignas(base::cache_line_size) cached_blocks {
         std::atomic_ref(order[0]).store(none, std::memory_order_relaxed);
     }
     using indexes = std::array<std::uint16_t, capacity + 1>;
-    /// Makes every entry `none`, so that the owner, which is another thread, hands out nothing; restore() undoes it.
+    /// The owner, another thread, then hands out nothing; restore() undoes it.
     void withhold(indexes& before) noexcept;
     void restore(const indexes& before) noexcept;
     [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part, parts}; }
@@ -147,7 +143,6 @@ struct thread_cache {
     std::unique_ptr<hardened_thread> hardened;  ///< null until the thread uses a hardened heap
 
     void give_back(slab_pool& to, unsigned class_index) noexcept;
-    /// Gives back all parts, and the blocks in quarantine.
     void give_back_all(slab_pool& to) noexcept;
     /// Gives back the parts from which no block is out.
     void give_back_idle(slab_pool& to) noexcept;
@@ -157,8 +152,8 @@ struct thread_cache {
     void take_back_idle(slab_pool& to, const commit_gate& gate) noexcept;
 };
 
-/// Is at instance number modulo the number of slots. Constant-initialised and trivially destroyed, so that to read it
-/// is one load relative to the thread pointer, in a shared library too.
+/// At index instance % cache_slot_count. Constant-initialised and trivially destroyed, so that to read it is one load
+/// relative to the thread pointer, in a shared library too.
 struct cache_slot {
     std::uint64_t instance = 0;
     thread_cache* cache = nullptr;
@@ -173,13 +168,12 @@ struct cache_slots {
         all.fill(&no_lists);
         return all;
     }();
-    bool ended = false;        ///< the thread's caches are destroyed
+    bool ended = false;
     bool inside_late = false;  ///< in a slow call without a cache
 };
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local cache_slots this_thread_slots;
 
-/// Is at a constant distance from the thread's slots. Where the compiler can name it, it is the thread pointer, which
-/// is in a register.
+/// An address at a constant distance from the thread's slots; where the compiler can name it, the thread pointer.
 [[nodiscard]] inline std::uintptr_t thread_anchor() noexcept {
 #if __has_builtin(__builtin_thread_pointer)
     return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
@@ -188,7 +182,6 @@ struct cache_slots {
 #endif
 }
 
-/// The caches of one open heap.
 struct cache_group {
     static constexpr std::uint64_t closed = ~std::uint64_t{0};
     std::uint64_t instance = closed;   ///< unique in the process
@@ -210,7 +203,7 @@ struct cache_group {
     [[nodiscard]] std::uintptr_t place_at() const noexcept {
         return reinterpret_cast<std::uintptr_t>(&this_thread_slots.own[place]) - thread_anchor();
     }
-    /// The heap's only where it names the instance.
+    /// The slot is the heap's only where it names the instance.
     [[nodiscard]] cache_slot& slot() const noexcept {
         return *reinterpret_cast<cache_slot*>(thread_anchor() + slot_at);
     }
@@ -227,13 +220,13 @@ public:
         const cache_slot& slot = heap.slot();
         return slot.instance == heap.instance ? slot.cache : attach(heap);
     }
-    /// Whether a thread other than that of `mine` is in a slow call.
+    /// Asks for threads other than that of `mine`.
     [[nodiscard]] static bool is_any_inside(const cache_group& heap, const thread_cache* mine) noexcept;
     /// Moves this thread's cache, which holds no block, to an arena of the node that the thread is on.
     static void move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept;
     /// thread_cache::give_back_idle() for all threads. The heap's gate is closed.
     static void give_back_idle(cache_group& heap) noexcept;
-    /// The heap closes: threads find no cache for it any more, and what the caches hold is forgotten.
+    /// Threads find no cache for the heap any more, and what the caches hold is forgotten.
     static void detach_all(cache_group& heap) noexcept;
     /// In a child of fork, for a heap that it shares with its parent; touches nothing of the heap.
     static void abandon_all(cache_group& heap) noexcept;

@@ -29,7 +29,7 @@ public:
     /// this object. Fails with out_of_memory.
     [[nodiscard]] base::result<void> start(segment::page_access& access, segment::page_access::rights left,
                                            std::uint64_t granules);
-    /// Tests limit the guard ranges of this process.
+    /// For tests.
     void set_limit(std::uint64_t limit) noexcept { limit_.store(limit, std::memory_order_relaxed); }
 
     [[nodiscard]] bool active() const noexcept { return access_ != nullptr; }
@@ -39,14 +39,14 @@ public:
     [[nodiscard]] std::uint64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
     [[nodiscard]] bool contains(base::granule range) const noexcept;
 
-    /// Makes a reserved extent of the caller a guard range. False: it stays as it is. Once the process is out of
-    /// mappings, there will be no more guard ranges than then.
+    /// Makes a reserved extent of the caller a guard range. False: it stays as it is. Where the process is out of
+    /// mappings, the present number becomes the limit.
     [[nodiscard]] bool add(base::granule range) noexcept;
     /// True: the granule was a guard range, and is now a reserved extent of the caller, readable and writable.
     [[nodiscard]] bool remove(base::granule range) noexcept;
     [[nodiscard]] std::optional<base::granule> remove_any() noexcept;
-    /// Comes after pages [from, end) were mapped anew: makes the guard ranges there inaccessible again. One for which
-    /// this fails is no guard range any more, and is given to `lost`.
+    /// Comes after pages [from, end) were mapped anew: makes their guard ranges inaccessible again. One for which this
+    /// fails is no guard range any more, and is given to `lost`.
     void renew(base::pages from, base::pages end, base::function_ref<void(base::granule)> lost) noexcept;
     /// In order of address. One that comes or goes meanwhile may be missed or seen.
     void for_each(base::function_ref<void(base::granule)> each) const;

@@ -52,8 +52,8 @@ private:
     std::uint64_t state_ = 0;
 };
 
-/// The cache's list of the class must have blocks left. Puts a random one of these next, as the only one before `end`,
-/// so that the allocation after that comes here again.
+/// Puts a random one of the blocks left in the cache's list next, as the only one before `end`, so that the allocation
+/// after that comes here again. The list must not be empty.
 void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;
 /// The block is `held`. Without a cache it becomes free.
 void keep_back(slab_pool& pool, thread_cache* cache, const held_block& held) noexcept;

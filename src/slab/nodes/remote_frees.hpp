@@ -1,10 +1,10 @@
 // Frees of small blocks by threads on another node of the machine than the block's (PMAlloc 6.2).
 //
-// Such a free writes only memory of the node that frees. It writes a *shadow* of the block's state: a byte in a table
-// that each node has for the blocks of all others. The first free in a slab also links the slab into the node's list of
-// slabs with shadows. Until a merge the state says that the block is live, so a query for what the user holds reads
-// state and shadows. A *merge*, under the lock of the block's node (its home), takes the lists of all nodes, makes
-// blocks with a shadow free by their states, and counts them in the descriptors of their slabs.
+// Such a free writes only memory of the node that frees: a *shadow* of the block's state, a byte in a table that each
+// node has for the blocks of all others. The first free in a slab also links the slab into the node's list of slabs
+// with shadows. Until a merge the state says that the block is live, so a query reads state and shadows. A *merge*,
+// under the lock of the block's node (its home), takes the lists of all nodes, makes blocks with a shadow free by their
+// states, and counts them in the descriptors of their slabs.
 //
 // Of several threads of other nodes that free a block at once, one succeeds. A thread claims a shadow on its own node's
 // line by a locked instruction, then reads the shadows of all other nodes, and the state. All these operations are
@@ -12,7 +12,7 @@
 // node stays and waits until the other has withdrawn. In durability `atomic` a thread at home claims the state in the
 // same way, and gives way to every shadow.
 //
-// Where segments belong to one node, active() is false and nothing here is called.
+// Where segments belong to one node, nothing here is called but active(), which is false.
 #pragma once
 
 #include <array>
@@ -34,7 +34,6 @@ namespace holdfast::slab {
 class slab_table;
 class slab_upkeep;
 
-/// What a node says of a block that lies on another node.
 namespace shadow {
 inline constexpr std::uint8_t none = 0;
 inline constexpr std::uint8_t claiming = 1;  ///< still live: a thread checks whether it alone frees the block
@@ -55,7 +54,7 @@ struct block_at {
 class remote_frees {
 public:
     static constexpr unsigned no_node = ~0U;
-    /// merge_if_due() merges when so many slabs have shadows (4 MiB).
+    /// merge_if_due() merges when so many slabs (4 MiB) have shadows.
     static constexpr std::uint32_t epoch = 64;
     /// When so many slabs of a node have shadows, no thread at home has merged, and threads of the node do so.
     static constexpr std::uint32_t late_epoch = 16 * epoch;
@@ -75,7 +74,8 @@ public:
     }
     [[nodiscard]] unsigned node_of_arena(unsigned arena) const noexcept { return by_turns(arena); }
 
-    // --- only while active; first one block ---
+    // --- only while active
+    // -----------------------------------------------------------------------------------------------
 
     [[nodiscard]] bool is_live(const block_at& block) const noexcept;
     /// Refused, and nothing is changed, where the block is not live. Where several threads at home free one block at
@@ -86,34 +86,32 @@ public:
     /// succeeds. No lock is taken.
     [[nodiscard]] bool claim(const block_at& block) noexcept;
     void unclaim(const block_at& block) noexcept;
-    /// A claimed block becomes `held`: not live, and not handed out.
+    /// The block is no longer live, and not handed out.
     void clear(const block_at& block) noexcept;
     void release(const block_at& block) noexcept;
-    /// A cleared block becomes `held` by its state, wherever it lies.
+    /// The cleared block becomes `held` by its state, wherever it lies.
     void hold(const block_at& block) noexcept;
-    /// Whether a merge, and not the caller, makes a free of this block known to its slab.
+    /// Whether a merge, and not the caller, counts a free of this block.
     [[nodiscard]] bool is_remote(const block_at& block) const noexcept {
         return block.node != no_node && home_of(block.slab) != block.node;
     }
 
-    /// Makes the blocks of this home that other nodes have freed free by their states. Takes locks of bins.
+    /// Frees, by their states, the blocks of this home that other nodes have freed. Takes locks of bins.
     void merge(unsigned home) noexcept;
     void merge_all() noexcept;
-    /// Merges where an epoch is over and no other thread merges. Threads at home call it now and then.
+    /// Merges where an epoch is over and no other thread merges.
     void merge_if_due(unsigned home) noexcept;
-    /// The blocks of a word of states that nodes other than the home have freed, as bits. Must be read before the block
-    /// states.
+    /// As bits, the blocks of a word that other nodes have freed. Must be read before the block states.
     [[nodiscard]] std::uint64_t freed_bits(base::granule slab, slab_kind kind, std::size_t word) const noexcept;
 
     struct counters {
-        std::uint64_t merges = 0;  ///< that found a slab
+        std::uint64_t merges = 0;
         std::uint64_t slabs = 0;
         std::uint64_t blocks = 0;
     };
     [[nodiscard]] counters merged() const noexcept;
-    /// Instruments ask this.
     [[nodiscard]] static bool is_merging() noexcept;
-    /// Calls `each` with the first and the end address of a node's shadows. Instruments use it.
+    /// Calls `each` with the first and the end address of a node's shadows.
     template <class Each>
     void for_each_range(unsigned node, Each each) const {
         const node_side& side = sides_[node];
@@ -129,12 +127,10 @@ public:
     void check(std::vector<std::string>& problems, base::granule end) const;
 
 private:
-    /// Of kinds whose block states share a table.
     struct shadow_table {
         base::sparse_table<std::uint8_t> shadows;
         std::uint64_t stride = 0;  ///< bytes a slab
     };
-    /// The slabs of one home in which a node has shadows.
     struct alignas(base::cache_line_size) slab_list {
         std::atomic<std::uint32_t> head;   ///< granule + 1
         std::atomic<std::uint32_t> slabs;  ///< may be too large by a few

@@ -210,7 +210,7 @@ TEST(remote_frees, ABlockThatIsWithdrawnStaysHeld) {
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
-/// `threads` threads, thread i on node i mod nodes, all started at once.
+/// Thread i is on node i mod nodes; all start at once.
 template <class Function>
 void run_threads(const node_heap& heap, unsigned threads, Function f) {
     std::barrier start(static_cast<std::ptrdiff_t>(threads));
@@ -271,7 +271,6 @@ TEST(remote_frees_threads, OfOtherNodesOneGetsItWithoutSteps) {
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
-/// Blocks on their way from one thread to another.
 class exchange {
 public:
     void put(void* block) {
@@ -294,7 +293,6 @@ private:
     std::vector<void*> blocks_;
 };
 
-/// Each block holds the number of its allocation; the model knows which numbers are live.
 struct stamped {
     std::uint64_t number;
 };

@@ -1,8 +1,7 @@
 // A byte in DRAM for each block of a loaded slab: whether it is live, and whether it may be handed out.
 //
-// An allocation is a plain store of a block's state, a free a load and a plain store. The holder of a slab finds free
-// blocks by looking at 64 states at once, so a free need not tell it. A commit or a checkpoint writes the live bitmaps
-// on media from the block states.
+// The holder of a slab finds free blocks by looking at 64 states at once, so a free need not tell it. A commit or a
+// checkpoint writes the live bitmaps on media from the block states.
 //
 // In the shadow bitmap of PMAlloc (6.2), frees by other threads are merged. Here only frees by threads on other nodes
 // of the machine need a merge (remote_frees.hpp).
@@ -32,8 +31,8 @@ inline constexpr std::uint8_t live = 1;        ///< the user holds it
 inline constexpr std::uint8_t freeing = 2;     ///< still live: the record of its free is on its way
 inline constexpr std::uint8_t held = 4;        ///< not live, and nobody may hand it out: on its way, or reserved
 inline constexpr std::uint8_t overlapped = 8;  ///< overlaps an older block that may be live
-/// Live, and only its owner may free it (pinned_blocks.hpp). The value differs from `live`, so that a search for `live`
-/// refuses the block; it has the bit by which live blocks are counted.
+/// Only its owner may free it (pinned_blocks.hpp). It is not `live`, so that a search for `live` refuses the block, but
+/// has the bit by which live blocks are counted.
 inline constexpr std::uint8_t pinned = live | 16;
 }  // namespace block_state
 
@@ -108,7 +107,6 @@ namespace detail {
 }  // namespace detail
 #endif
 
-/// The blocks that may be handed out.
 [[nodiscard]] inline std::uint64_t free_bits_of(const std::uint8_t* states) noexcept {
 #if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
     return detail::equal_states(states, block_state::free);
@@ -126,8 +124,7 @@ namespace detail {
 #endif
 }
 
-/// Without an option for the instruction, compilers call a library function for std::popcount, and for this way of
-/// counting where they recognise it.
+/// Without an option for the instruction, compilers call a library function for std::popcount, and for this pattern.
 [[nodiscard]] constexpr unsigned count_bits(std::uint64_t bits) noexcept {
     bits -= bits >> 1U & 0x5555555555555555;
 #if defined(__GNUC__)
@@ -140,7 +137,7 @@ namespace detail {
     return static_cast<unsigned>(bits * 0x0101010101010101 >> 56U);
 }
 
-/// Counts in 64 * `words` block states.
+/// Looks at 64 * `words` states.
 [[nodiscard]] inline std::uint32_t count_free(const std::uint8_t* states, std::size_t words) noexcept {
 #if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
     const __m128i zero = _mm_setzero_si128();

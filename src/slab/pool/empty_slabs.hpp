@@ -2,8 +2,7 @@
 //
 // A program that frees what it has and allocates as much again gets the same slabs: their block states and blocks are
 // in the cache of the core that used them last, and no extent, header or bitmap changes. Before the heap grows, the
-// extents ask for them (give_up()). A slab that a bin kept for a whole period without need becomes a free extent, which
-// decays.
+// extents ask for them (give_up()). A slab that a bin kept for a whole period without need becomes a free extent.
 //
 // - Blocks are allocated from an empty slab only where its bin has no other slab.
 // - slab_bin::idle is at most slab_bin::empties (SLAB-8).
@@ -31,7 +30,7 @@ public:
 
     /// False: each bin keeps one.
     void keep(bool kept) noexcept { keeps_ = kept; }
-    /// Keeps or releases a slab in no list that has no block and no part out.
+    /// The slab is in no list and has no block and no part out.
     void settle(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     /// Leaves one empty slab in each bin, and those that nobody has looked at.
     void flush() noexcept;

@@ -54,13 +54,11 @@ struct alignas(base::cache_line_size) slab_bin {
     std::uint64_t last_use HF_GUARDED_BY(mutex) = 0;
 };
 
-/// Keeps the lists of bins and the descriptors of their slabs in step.
 class slab_lists {
 public:
     explicit slab_lists(const slab_table& table) noexcept : table_(table) {}
 
-    /// Prepares the descriptor of a new slab, or of one that is being morphed under the lock of its old owner: it is in
-    /// no list.
+    /// The slab is new, or is being morphed under the lock of its old owner.
     void adopt(slab_bin& owner, base::granule slab) const noexcept;
     /// Puts a slab that is in no list into the list to allocate from, or into that of empty slabs.
     void link(slab_bin& owner, base::granule slab, bool empty) const noexcept HF_REQUIRES(owner.mutex);

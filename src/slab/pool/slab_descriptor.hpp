@@ -12,8 +12,8 @@ struct slab_bin;
 /// The volatile state of a loaded slab. The lock of the owner guards all fields except `frees_until_check`; the owner
 /// itself never moves. A thread that has freed the last block may find the descriptor in use for another slab.
 struct alignas(base::cache_line_size) slab_descriptor {
-    /// Frees until the slab may be empty or worth listing again. A free decrements it by a load and a store, so
-    /// decrements may be lost when two threads free at once. It decides when to look, never what is found.
+    /// Frees until the slab may be empty or worth listing again. Decrements may be lost when two threads free at once:
+    /// it decides when to look, never what is found.
     std::atomic<std::int32_t> frees_until_check;
     std::uint32_t next;      ///< in a list of the owner: granule + 1, 0 at the end
     std::uint32_t previous;  ///< toward the head: granule + 1, 0 at the head
@@ -28,7 +28,7 @@ struct alignas(base::cache_line_size) slab_descriptor {
     std::uint16_t old_overlapped;
     static constexpr std::uint16_t not_looked_at = 0xffff;
     /// In a sparse slab, a bit for each page: `empty_pages` had no live block at the last look; commits have made
-    /// `hole_pages` of them holes.
+    /// `hole_pages` holes.
     std::uint16_t empty_pages;
     std::uint16_t hole_pages;
 
@@ -56,8 +56,8 @@ struct alignas(base::cache_line_size) slab_descriptor {
 };
 static_assert(sizeof(slab_descriptor) == base::cache_line_size);
 
-/// Finds the blocks of a slab that are freed by their states alone. Every free reads it and hardly anything writes it,
-/// so it is not in the line of the descriptor, which every free writes.
+/// Finds the blocks of a slab that are freed by their states alone. It is not in the line of the descriptor, which
+/// every free writes.
 struct alignas(base::cache_line_size) fast_slab {
     /// The lower half is the reciprocal of the blocks' class, or 0 where no block is freed by its state alone. The
     /// upper half counts changes: a reader that finds the same version before and after it reads `states` knows that

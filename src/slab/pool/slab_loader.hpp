@@ -1,7 +1,7 @@
 // Slabs that were found at open and are not loaded yet.
 //
 // After open(), such a slab is known by its state byte alone. A bin that needs blocks, or a free of one of its blocks,
-// loads its live bitmap into block states. So an open reads one header and stores one byte for each slab.
+// loads its live bitmap into block states.
 //
 // - An unloaded slab without a type is counted in the search of its class and node; one with a type is in the list of
 // its bin.
@@ -45,16 +45,15 @@ public:
     /// False where no slab of the class (and type) is left unloaded, or where all that are left were tried in this pass
     /// and their bitmaps got no space on disk; the next call then begins the next pass.
     [[nodiscard]] bool load_next(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
-    /// Is for a call that loads all unloaded slabs, bin by bin. One arena of each node does so: the others would only
-    /// retry slabs that could not be loaded.
+    /// Is for a call that loads all unloaded slabs. One arena of each node does so: the others would only retry slabs
+    /// that could not be loaded.
     [[nodiscard]] bool load_next_of_all(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex) {
         return owner.arena < of_.extents.nodes() && load_next(owner);
     }
     void load_all() noexcept;
 
 private:
-    /// The unloaded slabs of one class without a type, on one node. The search for them reads state bytes from the
-    /// cursor on.
+    /// Those of one class without a type, on one node. The search reads state bytes from the cursor on.
     struct unloaded_slabs {
         static constexpr std::uint64_t none = ~std::uint64_t{0};
         base::mutex mutex;

@@ -24,12 +24,12 @@ public:
     slab_source& operator=(const slab_source&) = delete;
     ~slab_source() = default;
 
-    /// Makes a slab on media, on that node or on any. Its state in DRAM is still `none`, or `quarantined` where it
-    /// fails with corrupt; otherwise it fails as extent_allocator::allocate() does. May throw std::bad_alloc.
+    /// The slab's state in DRAM is still `none`, or `quarantined` where it fails with corrupt; otherwise it fails as
+    /// extent_allocator::allocate() does. May throw std::bad_alloc.
     [[nodiscard]] base::result<base::granule> make(unsigned class_index, std::uint32_t type, std::uint32_t node);
     /// The slab is in no list and has no block out. `backed`: all of it has space on disk.
     void release(base::granule slab, unsigned class_index, std::uint32_t type, bool backed) noexcept;
-    /// Reserves space on disk for the whole slab, which may have holes.
+    /// Reserves space on disk for a slab that may have holes.
     [[nodiscard]] bool back(base::granule slab) noexcept;
 
     /// Fails as bitmap_verifier::back() does.
@@ -47,8 +47,7 @@ public:
     [[nodiscard]] base::result<void> start_guards(segment::page_access& access, segment::page_access::rights left) {
         return guards_.start(access, left, of_.table.granules());
     }
-    /// Later slabs may have guard ranges again. No other thread may be in a call of the allocator, here and in
-    /// renew_guards().
+    /// No other thread may be in a call of the allocator, here and in renew_guards().
     void free_guards() noexcept;
     /// A granule that can no longer be a guard range becomes free.
     void renew_guards(base::pages from, base::pages end) noexcept;

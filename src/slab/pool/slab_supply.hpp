@@ -50,20 +50,18 @@ public:
 
     void reset() noexcept { threads_.store(0, std::memory_order_relaxed); }
 
-    /// Gives the caller alone a part of a slab without a type; where gives_whole_slabs(), with the free parts beside
-    /// it. Fails as extent_allocator::allocate() does. May throw std::bad_alloc.
+    /// A part of a slab without a type; where gives_whole_slabs(), with the free parts beside it. Fails as
+    /// extent_allocator::allocate() does. May throw std::bad_alloc.
     [[nodiscard]] base::result<slab_part> check_out(unsigned arena, unsigned class_index);
-    /// Comes when space has run out. Nothing where no slab of the class has a free block.
+    /// For when space has run out. Nothing where no slab of the class has a free block.
     [[nodiscard]] std::optional<slab_part> check_out_anywhere(unsigned class_index) noexcept;
-    /// The caller allocates from these parts no more.
     void check_in(slab_part from) noexcept;
-    /// Takes a block for a thread without a cache, or with a type; then the arena does not matter. Fails as check_out()
-    /// does.
+    /// For threads without a cache, and blocks with a type. Fails as check_out() does.
     [[nodiscard]] base::result<std::uint64_t> take_one(unsigned arena, unsigned class_index, std::uint32_t type);
-    /// Comes when space has run out.
+    /// For when space has run out.
     [[nodiscard]] std::optional<std::uint64_t> take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept;
 
-    /// A thread that checks parts out begins to use the heap, or ends.
+    /// The thread checks parts out.
     void thread_came() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
     void thread_went() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
     /// Where threads are few and there is space, a thread takes all free parts of a slab. It then comes for more less
@@ -78,7 +76,6 @@ private:
     [[nodiscard]] std::optional<std::uint64_t> block_of(slab_bin& from, base::granule slab) noexcept
         HF_REQUIRES(from.mutex);
 
-    // `Taken` is slab_part, or a number for the offset of a block.
     template <class Taken>
     [[nodiscard]] std::optional<Taken> take_listed(slab_bin& from) noexcept HF_REQUIRES(from.mutex);
     template <class Taken>

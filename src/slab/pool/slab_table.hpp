@@ -61,8 +61,7 @@ public:
         const state_kind& found = kinds_[kind.index()];
         return found.states + of.value * found.stride;
     }
-    /// The state of the block that contains the offset, in a loaded slab. The bytes behind the last block have a state
-    /// too, which is never `live`.
+    /// The slab must be loaded. The bytes behind the last block have a state too, which is never `live`.
     struct found_block_state {
         std::uint8_t* state;
         bool is_start;
@@ -77,7 +76,7 @@ public:
         const found_block_state found = find_block_state(offset, kind);
         return found.is_start ? found.state : nullptr;
     }
-    /// Null unless a live block begins at the offset that is older than the slab's present class.
+    /// Null unless a live block that is older than the slab's present class begins at the offset.
     [[nodiscard]] std::uint8_t* old_block_state_at(std::uint64_t offset) const noexcept {
         const std::uint8_t morph = this->morph_state(base::granule_of(base::heap_offset{offset}));
         if (!morph_state::has_old(morph)) {
@@ -106,11 +105,10 @@ public:
         const std::size_t words = kind.words();
         return static_cast<std::uint32_t>(words * states_a_word) - count_free(block_states(of, kind), words);
     }
-    /// The blocks of a word of block states that may be handed out, as bits.
+    /// As bits.
     [[nodiscard]] std::uint64_t free_bits(base::granule of, slab_kind kind, std::size_t word) const noexcept {
         return free_bits_of(block_states(of, kind) + word * states_a_word) & valid_bits(kind.size(), word);
     }
-    /// Words that are right already are not written.
     void write_bitmap(base::granule of, slab_kind kind) const noexcept {
         const std::size_t end = morph_state(of) == 0 ? kind.words() : bitmap_words;
         for (std::size_t word = 0; word < end; ++word) {
@@ -128,8 +126,8 @@ public:
         }
     }
 
-    /// The values that the line of bitmap words at this address must have now. The thread that recorded a change of the
-    /// line saw its slab loaded; a slab that is gone since then has no live block.
+    /// The thread that recorded a change of the line of bitmap words saw its slab loaded; a slab that is gone since
+    /// then has no live block.
     void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept {
         const auto at = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(line) - live_);
         const base::granule of{(at / live_stride_ << segment_shift_) + at % live_stride_ / segment::bitmap_size};
@@ -169,7 +167,7 @@ public:
     }
 
     [[nodiscard]] std::uint64_t granules() const noexcept { return granules_; }
-    /// In the granules below it the state alone says whether a block is live: all, or none where there are shadows.
+    /// Below it, the state alone says whether a block is live: all granules, or none where there are shadows.
     [[nodiscard]] std::uint64_t fast_granules() const noexcept { return fast_granules_; }
     /// From now on a block may be free though its state says that it is live.
     void set_shadows(const remote_frees* shadows) noexcept {
@@ -203,7 +201,7 @@ public:
     }
     /// The slab must be loaded.
     [[nodiscard]] slab_kind kind_in(base::granule of) const noexcept { return slab_state::kind_of(state(of)); }
-    /// Ends the clean state of a loaded slab. Comes with the lock of its owner.
+    /// Ends the clean state of a loaded slab. Needs the lock of its owner.
     void set_dirty(base::granule of) const noexcept {
         const std::uint8_t now = state(of);
         if (!slab_state::is_dirty(now)) {
@@ -235,11 +233,11 @@ public:
         }
         return {first + at.index(), is_start};
     }
-    /// Constant until the slab is morphed; 0 where it was not morphed since it was made.
+    /// Constant until the slab is morphed; 0 where it was never morphed.
     [[nodiscard]] std::uint8_t morph_state(base::granule of) const noexcept {
         return std::atomic_ref<std::uint8_t>(morph_states_[of.value]).load(std::memory_order_acquire);
     }
-    /// Comes before the state.
+    /// Must come before set_state().
     void set_morph_state(base::granule of, std::uint8_t morph) const noexcept {
         if (this->morph_state(of) != morph) {
             std::atomic_ref<std::uint8_t>(morph_states_[of.value]).store(morph, std::memory_order_release);
@@ -249,14 +247,14 @@ public:
     [[nodiscard]] std::uint32_t type(base::granule of) const noexcept {
         return std::atomic_ref<std::uint32_t>(types_[of.value]).load(std::memory_order_relaxed);
     }
-    /// Comes before the state.
+    /// Must come before set_state().
     void set_type(base::granule of, std::uint32_t type) const noexcept {
         if (this->type(of) != type) {
             std::atomic_ref<std::uint32_t>(types_[of.value]).store(type, std::memory_order_relaxed);
         }
     }
     [[nodiscard]] slab_descriptor& descriptor(base::granule of) const noexcept { return entries_[of.value].descriptor; }
-    /// The bitmap of a loaded slab is right after a commit or a checkpoint.
+    /// A loaded slab's bitmap is right after a commit or a checkpoint.
     [[nodiscard]] std::uint64_t* live_address(base::granule of) const noexcept {
         return reinterpret_cast<std::uint64_t*>(live_ + (of.value >> segment_shift_) * live_stride_ +
                                                 (of.value & granule_mask_) * segment::bitmap_size);
@@ -265,7 +263,7 @@ public:
         return std::atomic_ref<std::uint64_t>(live_address(of)[word]);
     }
 
-    /// Calls `each` with the name, the first and the end address of each table about these slabs. Instruments use it.
+    /// Calls `each` with the name, the first and the end address of each table about these slabs.
     template <class Each>
     void for_each_range(base::granule first, base::granule end, Each each) const {
         each("states", &states_[first.value], &states_[end.value - 1] + 1);
@@ -280,7 +278,6 @@ public:
     }
 
 private:
-    /// It has no reciprocal.
     [[nodiscard]] static constexpr std::uint64_t next_version(std::uint64_t version) noexcept {
         return (version | ~std::uint32_t{0}) + 1;
     }

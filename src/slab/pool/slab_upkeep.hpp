@@ -34,8 +34,7 @@ public:
     /// Makes a slab in no list empty, or lists it where at least `worth` of its blocks are free and in no part that is
     /// out.
     void settle(slab_bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
-    /// Releases a sparse slab without a block: empty slabs in a list may be allocated from, and this one may have
-    /// holes.
+    /// Releases a sparse slab without a block: listed empty slabs may be allocated from, and this one may have holes.
     void settle_sparse(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     /// A block or a part of a listed slab is handed out.
     void note_use(slab_bin& from, base::granule slab) const noexcept HF_REQUIRES(from.mutex);
@@ -49,11 +48,9 @@ public:
     /// Does nothing where the slab is not loaded. `worth` 0: the usual number for its class.
     void look_at(base::granule slab, std::uint32_t worth) noexcept;
     /// Comes before a new slab is made. Of frees that came at once, some were not counted, and no counter leads to a
-    /// look at such a slab. So all slabs are looked at, a few at a time; with several nodes, only those of the arena's
-    /// node.
+    /// look at such a slab. So all slabs of the arena's node are looked at, a few at a time.
     void look_at_some(unsigned arena) noexcept;
     void look_at_every_slab() noexcept;
-    /// So many blocks have become free by their states.
     void note_frees(base::granule slab, std::uint32_t blocks) noexcept {
         slab_descriptor& descriptor = of_.table.descriptor(slab);
         const std::int32_t left =

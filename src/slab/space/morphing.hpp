@@ -3,11 +3,8 @@
 //
 // A slab's bitmap on media has two halves, and its block states two banks. Older blocks keep their bits and states: a
 // thread that frees one does so in the usual way, even if it looked at the slab before the morph. The blocks of the new
-// class have the other half and bank. New blocks that overlap an older block are not handed out
-// (overlapped_blocks.hpp).
-//
-// So nothing is moved, copied or indexed, and a morph is one change of the header. PMAlloc takes the least recently
-// used slab; here slabs are tried in order of address.
+// class have the other half and bank. So nothing is moved, copied or indexed, and a morph is one change of the header.
+// PMAlloc takes the least recently used slab; here slabs are tried in order of address.
 //
 // - A slab that is morphed has no type, no part out and no older blocks, and it stays on its node.
 // - A sparse slab is repopulated before it is morphed: no new block may lie in a hole.
@@ -37,10 +34,10 @@ public:
 
     /// May throw std::bad_alloc.
     void reset() { scan_cursors_ = std::make_unique<scan_cursor[]>(of_.extents.nodes()); }
-    /// Comes before a new slab is made for the bin: looks for a slab that can be morphed instead.
+    /// Comes before a new slab is made for the bin.
     void morph_some(slab_bin& wanted) noexcept;
-    /// Morphs a slab of another class, of which few blocks are live and no part is out. False, and nothing is changed,
-    /// where the slab does not fit. At most `overlapped_at_most` percent of the new blocks may overlap live ones.
+    /// False, and nothing is changed, where a part of the slab is out or it does not fit. At most `overlapped_at_most`
+    /// percent of the new blocks may overlap live ones.
     bool morph(base::granule slab, unsigned arena, unsigned class_index, unsigned overlapped_at_most) noexcept;
 
 private:

@@ -11,7 +11,7 @@
 // - No block of a sparse slab is handed out: not in this process, and, because of its header, not in a later process of
 // any durability.
 // - To allocate from it or to morph it, it is first repopulated: space on disk for the whole slab is reserved, and only
-// then is it listed. Where there is no space, it stays sparse.
+// then is it listed.
 // - When its last block is gone, its granule becomes a free extent that is not known to have space: the extent layer
 // reserves space before it hands the granule out.
 // - A page that was a hole and has a block again is written like a page of a free extent that is in use again (JRN-5):
@@ -35,7 +35,7 @@
 
 namespace holdfast::slab {
 
-/// The most slabs that are tried, or repopulated, for one request.
+/// For one request, so many slabs are tried or repopulated at most.
 inline constexpr int tries_a_take = 32;
 
 /// Pages in which no block is live, in order of address.
@@ -59,9 +59,9 @@ public:
     /// Repopulates the first slab of the bin for which there is space.
     [[nodiscard]] bool repopulate_next(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
 
-    /// Makes slabs of idle classes (`all`: of all classes) in which whole pages have no live block sparse. Returns the
-    /// pages that the commit need not write; none in durabilities other than `commit`. Comes before write_bitmaps().
-    /// May throw std::bad_alloc, which loses nothing.
+    /// In durability `commit`, makes slabs of idle classes (`all`: of all classes) sparse that have whole pages without
+    /// a live block. Returns the pages that the commit need not write. Comes before write_bitmaps(). May throw
+    /// std::bad_alloc, which loses nothing.
     [[nodiscard]] sparse_pages make_sparse(bool all);
     /// Comes after that commit is durable and these pages are holes.
     void note_holes(const segment::free_runs& holes) noexcept;

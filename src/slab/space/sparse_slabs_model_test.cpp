@@ -21,7 +21,6 @@ using ::testing::IsEmpty;
 
 class sparse_slabs_threads_test : public sparse_slabs_test {};
 
-/// Threads free blocks of sparse slabs while others repopulate and morph them.
 TEST_F(sparse_slabs_threads_test, while_threads_free_and_allocate) {
     constexpr unsigned threads = 3;
     constexpr std::size_t sizes[] = {48, 112, 208, 1024, 3072};
@@ -144,7 +143,6 @@ protected:
             expect_kept(at);
         }
     }
-    /// Commits, opens again in some durability, or changes how much disk there is.
     void disturb() {
         switch (random_() % 8) {
             case 0:
