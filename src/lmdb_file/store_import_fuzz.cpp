@@ -2,8 +2,8 @@
 // size bounds, and never a crash or a loop.
 //
 // An input that begins with 0xff is a file itself. Any other is a byte that chooses a sound file, which has pages of
-// every kind, and a list of changes to it: each is the number of a page, an offset in it, and two bytes. The sound
-// files are one of version 0.9, which we write, and those that releases of LMDB 1.0 wrote.
+// every kind, and a list of changes to it: the number of a page, an offset in it, and two bytes. The sound files are
+// one of version 0.9, which we write, and those that releases of LMDB 1.0 wrote.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -56,7 +56,7 @@ tree write_database(holdfast_lmdb_file::page_writer& pages, unsigned flags, unsi
     return writer.finish();
 }
 
-/// A file with branches, leaves, big values, small pages and trees of duplicates, of a fixed size and not.
+/// Has branches, leaves, big values, small pages and trees of duplicates, of a fixed size and not.
 std::vector<std::byte> sound_file() {
     std::vector<std::byte> file;
     const auto sink = [&](std::uint64_t offset, holdfast_lmdb_file::bytes content) {
