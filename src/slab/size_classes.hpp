@@ -1,7 +1,5 @@
-// The sizes of small blocks: 8, 16, then multiples of 16 up to 256, then four classes a doubling up to 16 KiB.
-//
-// Lookups are tables and multiplications. Slabs lie at multiples of 64 KiB, so a block is aligned to every power of two
-// that divides its class's size.
+// The sizes of small blocks: 8, 16, then multiples of 16 up to 256, then four classes a doubling up to 16 KiB. Slabs
+// lie at multiples of 64 KiB, so a block is aligned to every power of two that divides its class's size.
 #pragma once
 
 #include <algorithm>
@@ -103,9 +101,9 @@ static_assert(size_classes.back().block_size % base::cache_line_size == 0, "what
     return static_cast<std::uint32_t>((within * of.reciprocal) >> 32);
 }
 
-/// Where a byte of a slab lies among blocks of a class. One product says in which block, and whether the block begins
-/// there: the lower half holds the remainder, and is below the reciprocal iff that is 0 (D. Lemire, O. Kaser and N.
-/// Kurz, "Faster remainder by direct computation", 2019). Exact for all classes (size_classes_test).
+/// One product says in which block a byte of a slab lies, and whether the block begins there: the lower half holds the
+/// remainder, and is below the reciprocal iff that is 0 (D. Lemire, O. Kaser and N. Kurz, "Faster remainder by direct
+/// computation", 2019). Exact for all classes (size_classes_test).
 class block_position {
 public:
     constexpr block_position(std::uint64_t within, std::uint32_t reciprocal) noexcept

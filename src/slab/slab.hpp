@@ -25,8 +25,8 @@
 
 namespace holdfast::slab {
 
-/// The allocator of one open heap. format() or open() comes first, once. It is then thread-safe until close(); during
-/// and after close() no thread may be in a call.
+/// One open heap's. format() or open() comes first, once. It is then thread-safe until close(); during and after
+/// close() no thread may be in a call.
 class block_allocator {
 public:
     /// `extents`, which is opened here, must outlive this object, as must `verifier`, which verifies bitmaps before
@@ -94,8 +94,8 @@ public:
     [[nodiscard]] bool try_free(void* block) noexcept;
     /// Where these paths fail, callers use allocate() or try_free(). Not for hardened heaps or durability `atomic`.
     [[nodiscard]] const slab::fast_path& fast_path() const noexcept { return core_.fast_path; }
-    /// try_free() for a hardened heap: of several threads that free one block at once exactly one succeeds, and a small
-    /// block goes to this thread's quarantine.
+    /// For a hardened heap: of several threads that free one block at once exactly one succeeds, and a small block goes
+    /// to this thread's quarantine. Fails as try_free() does.
     [[nodiscard]] bool free_exactly(void* block) noexcept;
     [[nodiscard]] base::result<void> free(void* block);
 
@@ -127,7 +127,7 @@ public:
     /// Returns the place of the pin; empty where the block was not pinned.
     pin_place unpin(const void* block) noexcept;
 
-    /// Of this thread's last failed call of allocate() or try_free(), on any heap.
+    /// Why this thread's last failed call of allocate() or try_free(), on any heap, failed.
     [[nodiscard]] static const base::failure& last_failure() noexcept;
     static void leave(base::failure&& what) noexcept;
 

@@ -1,4 +1,3 @@
-// The kind of a block in a slab: its size class and its bank.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +7,13 @@
 
 namespace holdfast::slab {
 
-/// One of two places that a slab has for the states of its blocks, in DRAM, and for their bits on media. Blocks are in
-/// the lower bank, unless the slab was morphed (morphing.hpp).
+/// One of two places that a slab has for the states of its blocks and for their bits on media. Blocks are in the lower
+/// bank, unless the slab was morphed (morphing.hpp).
 enum class slab_bank : std::uint8_t { lower, upper };
 
 [[nodiscard]] constexpr slab_bank bank_of(bool upper) noexcept { return upper ? slab_bank::upper : slab_bank::lower; }
 
-/// A number, so that tables have an entry for each kind.
+/// Class and bank: a number, so that tables have an entry for each kind.
 class slab_kind {
 public:
     /// Every index is below it; not every index is one of a kind.
@@ -41,9 +40,9 @@ public:
     [[nodiscard]] constexpr slab_kind opposite(unsigned other_class) const noexcept {
         return {other_class, bank_of(!is_upper())};
     }
-    /// Words of a slab's bitmap on media that lie before those of the kind.
+    /// Words of a slab's bitmap that lie before those of the kind.
     [[nodiscard]] constexpr std::size_t first_word() const noexcept { return is_upper() ? bitmap_words / 2 : 0; }
-    /// Words of bits, or of states, that a slab has for the blocks of the kind.
+    /// Words of bits, or of states, for the blocks of the kind.
     [[nodiscard]] constexpr std::size_t words() const noexcept { return words_of(size()); }
 
     [[nodiscard]] friend constexpr bool operator==(slab_kind, slab_kind) noexcept = default;

@@ -3,13 +3,12 @@
 // A bin is one class in one arena: a lock, and a list of the slabs that have enough free blocks to be worth a look. A
 // thread that needs blocks checks out a slab or a part of one. Until it checks the part in, it alone allocates from it,
 // by block states (block_states.hpp) and without a lock. Any thread frees blocks of any slab by their states. A counter
-// in each slab's descriptor says when to look at the slab: it may be empty, or worth listing.
+// in each slab's descriptor says when to look at the slab: it may be empty, or worth listing. Blocks with a type number
+// have bins for each type and class; no thread checks their slabs out, but takes blocks one by one, under the lock of
+// the bin.
 //
 // In durability `commit`, a commit writes the bitmaps on media from the block states. A slab without a change since
 // then is clean: a thread first ends that state before it allocates from the slab or frees a block of it.
-//
-// Blocks with a type number lie in slabs of their own, with one bin for each type and class. No thread checks them out:
-// their blocks are taken one by one, under the lock of the bin.
 //
 // The parts of a pool, from the bottom up; each uses only those before it: pool_state, slab_bins, slab_source,
 // empty_slabs, overlapped_blocks, slab_upkeep with remote_frees, slab_loader, sparse_slabs, slab_morpher, slab_supply.
@@ -63,7 +62,7 @@ public:
     }
     /// In durability `collect`: old_blocks_written() matters.
     void set_traced(bool traced) noexcept { state_.traced = traced; }
-    /// In a child of fork: no block is freed by its state alone, and none is found by the entry of its slab.
+    /// In a child of fork: no block is freed by its state alone, and none is found by its slab's entry.
     void abandon() noexcept {
         state_.table.refuse_fast_frees();
         state_.table.forget_entries();

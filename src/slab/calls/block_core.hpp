@@ -1,5 +1,5 @@
-// What the parts of a block allocator know together. block_allocator holds it by value, so that its paths find
-// everything at a constant distance.
+// What the parts of a block allocator know together. A member by value: its paths find everything at a constant
+// distance.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@
 namespace holdfast::slab {
 
 /// A block that was taken and is not allocated yet, or that is about to be freed. In durability `atomic` the caller,
-/// who writes the durable records, changes its state, to `live` or back to `held`, and the bits at `place`.
+/// who writes the records, changes its state, to `live` or back to `held`, and the bits at `place`.
 struct held_block {
     std::uint64_t offset = 0;
     lane::block_word block;
@@ -31,7 +31,7 @@ struct held_block {
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return lane::bytes_of(block); }
     [[nodiscard]] bool is_small() const noexcept { return state != nullptr; }
-    /// In a heap with several nodes, node_blocks::claim() and the calls after it change the block's state or shadow.
+    /// node_blocks::claim() and the calls after it change the block's state or shadow.
     [[nodiscard]] bool is_by_node() const noexcept { return state == nullptr && class_index != no_class; }
 };
 

@@ -64,7 +64,7 @@ public:
     void leave_refusal(const void* block) const noexcept;
 
     /// Visits allocated blocks in order of address, with offset, usable size and type number. `each` may free its
-    /// block. Blocks that other calls allocate or free meanwhile may be missed or seen.
+    /// block. Blocks that other calls allocate or free meanwhile may be missed.
     using block_visitor = base::function_ref<void(base::heap_offset, std::uint64_t, std::uint32_t)>;
     void for_each_block(block_visitor each) const;
     /// The slab's bitmap must have been admitted.
@@ -78,7 +78,7 @@ public:
     [[nodiscard]] base::result<void> check_headers(base::granule first, std::uint64_t count) const;
     [[nodiscard]] base::result<void> check_bitmaps(base::granule first, std::uint64_t count) const;
     /// Appends a sentence for every invariant of slabs and extents that does not hold. Other threads must stand still.
-    /// `held`: offsets of held blocks that are in no thread's cache.
+    /// `held`: held blocks that are in no thread's cache.
     void check(std::vector<std::string>& problems, std::span<const std::uint64_t> held = {}) const;
 
 private:

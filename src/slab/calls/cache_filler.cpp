@@ -14,7 +14,7 @@ using base::failure_code;
 
 namespace {
 
-/// Refills between two looks at what other nodes have freed, and between two looks at the node that the thread runs on.
+/// Refills between two looks at what other nodes have freed, and at the node that the thread runs on.
 constexpr unsigned refills_a_look = 16;
 constexpr unsigned refills_a_place = 64;
 
@@ -41,8 +41,8 @@ Value try_hard(Value empty, Attempt attempt, MakeRoom make_room, LastResort last
     return empty;
 }
 
-/// The arena of the core that this thread runs on; `arena` where the core is not known. Used where there are more
-/// threads than arenas: threads that run at one moment do not meet at a lock, and slabs stay with the core whose caches
+/// The arena of the core that this thread runs on; `arena` where the core is not known. Where there are more threads
+/// than arenas, threads that run at one moment then do not meet at a lock, and slabs stay with the core whose caches
 /// have their lines. Builds with mutants use `arena`, so that the crash tests have the same arenas in each run.
 unsigned arena_of_core([[maybe_unused]] unsigned arenas, unsigned arena) noexcept {
 #if defined(HOLDFAST_MUTANTS) && HOLDFAST_MUTANTS
@@ -134,7 +134,7 @@ bool cache_filler::refill_in_order(thread_cache& cache, unsigned class_index) no
     return check_out(cache, class_index);
 }
 
-/// Whether enough blocks of the parts were freed. Approximate: words at the ends of the parts are counted whole.
+/// Approximate: words at the ends of the parts are counted whole.
 bool cache_filler::is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept {
     const block_range range = blocks.place().blocks(size_classes[class_index]);
     const std::uint32_t least = core_.pool.demand().is_space_short() ? 1 : worth_a_look(range.end - range.first);

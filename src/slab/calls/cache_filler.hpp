@@ -11,7 +11,7 @@
 
 namespace holdfast::slab {
 
-/// Thread-safe. Each function is about the calling thread's cache, except where it says otherwise.
+/// Thread-safe. Functions are about the calling thread's cache, unless they say otherwise.
 class cache_filler {
 public:
     explicit cache_filler(block_core& core) noexcept : core_(core) {}
@@ -22,13 +22,13 @@ public:
     [[nodiscard]] std::uint64_t take_one(unsigned class_index, std::uint32_t type) noexcept;
 
     void flush_this_thread() noexcept;
-    /// Gives back the parts from which no block is out, of all threads: so a thread that allocates nothing for long
-    /// keeps nothing from the others. Needs a pause.
+    /// A thread that allocates nothing for long then keeps nothing from the others, except parts from which a block is
+    /// out. Needs a pause.
     void flush_idle_parts() noexcept { thread_cache_registry::give_back_idle(core_.caches); }
-    /// Moves the thread to an arena of the node that it runs on, where that is another one; it gives its blocks back,
+    /// Where the thread runs on another node than its arena's, it gives its blocks back, gets an arena of that node,
     /// and the result is true. Threads do this themselves now and then.
     bool follow_this_thread() noexcept;
-    /// Gives back what this thread's cache and the caches of extents keep, and looks at every slab, unloaded ones too.
+    /// Gives back what this thread's cache and the caches of extents keep, and looks at every slab.
     void release_unused() noexcept;
     /// Comes from within a slow call.
     void reclaim() noexcept;

@@ -1,6 +1,6 @@
-// Keeps other threads out of the slow paths of the allocator while a commit writes what these change on media. The
-// paths of nearly every call change only block states, and go on. A commit while other threads use the heap is a
-// mistake of the program: it may lose present changes, never what was committed (decision 26).
+// Keeps other threads out of the slow paths of the allocator while a commit writes what these change on media. A commit
+// while other threads use the heap is a mistake of the program: it may lose present changes, never what was committed
+// (decision 26).
 //
 // A call announces itself in its thread's cache by a plain store and then looks whether the gate is closed. A thread
 // that closes the gate runs a barrier on all cores before it looks at the caches.
@@ -26,7 +26,7 @@ public:
     void close() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     [[nodiscard]] bool is_closed() const noexcept { return closed_.load(std::memory_order_seq_cst); }
-    /// Other threads see what this one stored before, and this one sees what they stored.
+    /// Other threads see what this one stored before, and the reverse.
     void meet_all_threads() const noexcept { barrier_.see_announcements(); }
 
     [[nodiscard]] thread_cache* cache() const noexcept { return thread_cache_registry::find_or_attach(caches_); }

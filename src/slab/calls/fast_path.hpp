@@ -1,5 +1,5 @@
-// The paths that nearly every call takes, and the five words of a heap that they need. Callers can copy these words to
-// where they keep the heap.
+// The paths that nearly every call takes, and the words of a heap that they need, which callers can copy to where they
+// keep the heap.
 #pragma once
 
 #include <array>
@@ -76,7 +76,7 @@ struct fast_path {
         }
         return true;
     }
-    /// Settles a slab in which many blocks were freed; may take locks. Rare, so not inline.
+    /// May take locks. Rare, so not inline.
     void look_at(const slab_entry& freed) const noexcept;
 
     /// Finds and takes back no block, so that callers need not ask whether a heap is open.

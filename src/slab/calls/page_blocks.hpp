@@ -30,8 +30,8 @@ public:
     /// Frees the block of whole pages that starts there; where there is none, leaves the failure.
     [[nodiscard]] bool free(base::pages start);
     void release(const thread_cache* cache, const held_block& held) noexcept;
-    /// Makes an allocated block long enough for `bytes` without moving it. False, and nothing is changed, where `bytes`
-    /// fit a small block or there is no room. Not in durability `atomic`. Only the block's owner may call it.
+    /// Makes a block long enough for `bytes` without moving it. False, and nothing is changed, where `bytes` fit a
+    /// small block or there is no room. Not in durability `atomic`. Only the block's owner may call it.
     [[nodiscard]] bool resize(const held_block& found, std::size_t bytes) noexcept;
 
 private:

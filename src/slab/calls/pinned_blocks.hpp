@@ -1,8 +1,7 @@
 // Allocated blocks that callers must not free: constructed objects, which destroy() frees.
 //
-// The directory of objects, on media, says which these are; this set holds what it has told this process. In a loaded
-// slab the state of such a block is block_state::pinned. For blocks in unloaded slabs and of whole pages, this set
-// decides.
+// This set holds what the directory of objects, on media, has told this process. In a loaded slab the state of such a
+// block is block_state::pinned. For blocks in unloaded slabs and of whole pages, this set decides.
 #pragma once
 
 #include <atomic>

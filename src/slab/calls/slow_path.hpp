@@ -1,5 +1,5 @@
 // The calls that lists and block states alone do not answer: a thread's list is empty, a slab is not loaded or was
-// morphed, the block lies in a heap with several nodes, or it is one of whole pages.
+// morphed, the heap has several nodes, or the block is one of whole pages.
 //
 // - Each of them is a slow call (commit_gate.hpp): it waits while a commit runs, and is refused in a signal handler
 // that interrupted another.
@@ -24,12 +24,10 @@ public:
               page_blocks& pages) noexcept
         : core_(core), look_(look), filler_(filler), nodes_(nodes), pages_(pages) {}
 
-    /// The thread has no cache, or its cache has no block of the class.
+    /// The thread's cache has no block of the class, or there is none.
     [[nodiscard]] void* allocate(unsigned class_index) noexcept;
     [[nodiscard]] void* allocate_typed(unsigned class_index, std::uint32_t type) noexcept;
     [[nodiscard]] void* allocate_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
-    /// The block is of a clean or unloaded slab, older than the present class of a morphed slab, in a heap with several
-    /// nodes, or of whole pages.
     [[nodiscard]] bool free(void* block) noexcept;
 
     [[nodiscard]] bool hold(thread_cache* cache, unsigned class_index, held_block& held) noexcept;
@@ -38,7 +36,6 @@ public:
                                   held_block& held) noexcept;
     /// Finds an older block of a morphed slab. No slow call.
     [[nodiscard]] bool find_old(const void* block, held_block& found) noexcept;
-    /// Finds a block of an unloaded slab, in a heap with several nodes, or of whole pages.
     [[nodiscard]] bool find(const void* block, held_block& found) noexcept;
     void keep_pages(const held_block& held) noexcept;
     /// Releases a block of whole pages, or one that is_by_node().

@@ -24,7 +24,7 @@ constinit thread_local cache_slots this_thread_slots{};
 
 namespace {
 
-/// Guards the list of caches of every group and the `heap` of every cache. Taken before all locks of a pool.
+/// Guards the list of caches of every group and the `heap` of every cache. Comes before all locks of a pool.
 constinit base::mutex registry_mutex;
 constinit std::uint64_t last_instance HF_GUARDED_BY(registry_mutex) = 0;
 constinit std::uint32_t places_taken HF_GUARDED_BY(registry_mutex) = 0;  ///< a bit each
@@ -134,7 +134,7 @@ constexpr auto counts_of_bits = [] {
     return table;
 }();
 
-/// Writes eight numbers, of which the first are those of the set bits: no branch depends on the bits.
+/// Writes eight numbers, first those of the set bits: no branch depends on the bits.
 void put_positions(std::uint16_t* to, std::uint8_t bits, std::uint32_t first) noexcept {
 #if defined(__SSE2__)
     const __m128i positions = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(positions_of_bits[bits].data()));
@@ -177,8 +177,8 @@ std::uint32_t cached_blocks::fill(std::uint32_t before) noexcept {
 }
 
 #if defined(HF_CAN_COMPRESS)
-/// Takes 16 states at a time: one instruction finds the free ones, another puts their indexes side by side. Wider
-/// vectors are no faster now and then, because processors need time to power them up.
+/// One instruction finds the free ones of 16 states, another puts their indexes side by side. Wider vectors are no
+/// faster now and then, because processors need time to power them up.
 __attribute__((target("avx512bw,avx512vl,avx512vbmi2,popcnt"))) std::uint32_t cached_blocks::fill_by_compressing(
     std::uint32_t before) noexcept {
     constexpr std::uint32_t step = 16;

@@ -5,8 +5,7 @@
 // A thread finds its cache in a few thread-local slots by the heap's instance number, which is never used twice: a slot
 // that outlives its heap matches nothing. The shortest path (fast_path.hpp) does not compare: the first heaps that are
 // open have a place in each thread, which leads to empty lists unless the thread has a cache for the heap. A heap that
-// closes detaches its caches and resets these places; a thread that ends returns its blocks. Both hold the lock of the
-// registry.
+// closes resets these places; a thread that ends returns its blocks. Both hold the lock of the registry.
 #pragma once
 
 #include <array>
@@ -146,14 +145,14 @@ struct thread_cache {
     void give_back_all(slab_pool& to) noexcept;
     /// Gives back the parts from which no block is out.
     void give_back_idle(slab_pool& to) noexcept;
-    /// give_back_idle() for a thread that may run on, though not in a slow call: the gate is closed. Its lists are
-    /// emptied first; then the block states say whether it has got a block meanwhile. A block that it has taken from
-    /// the list and not yet marked, a few instructions, is lost.
+    /// The thread may run on, though not in a slow call: the gate is closed. Its lists are emptied first; then the
+    /// block states say whether it has got a block meanwhile. A block that it has taken from the list and not yet
+    /// marked, a few instructions, is lost.
     void take_back_idle(slab_pool& to, const commit_gate& gate) noexcept;
 };
 
-/// At index instance % cache_slot_count. Constant-initialised and trivially destroyed, so that to read it is one load
-/// relative to the thread pointer, in a shared library too.
+/// Constant-initialised and trivially destroyed, so that to read it is one load relative to the thread pointer, in a
+/// shared library too.
 struct cache_slot {
     std::uint64_t instance = 0;
     thread_cache* cache = nullptr;

@@ -1,8 +1,6 @@
 // Guard ranges of a hardened heap (decision 18): a granule behind a slab that this process cannot write to, so that a
-// store beyond the slab's last block is a SIGSEGV and does not change other data.
-//
-// On media a guard range is a reserved extent of one granule, which is free when the heap is opened. Each costs a
-// process two mappings, so their number is limited, for all heaps together.
+// store beyond the slab's last block is a SIGSEGV. On media it is a reserved extent, which is free when the heap is
+// opened. Each costs a process two mappings, so their number is limited, for all heaps together.
 #pragma once
 
 #include <atomic>
@@ -39,14 +37,14 @@ public:
     [[nodiscard]] std::uint64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
     [[nodiscard]] bool contains(base::granule range) const noexcept;
 
-    /// Makes a reserved extent of the caller a guard range. False: it stays as it is. Where the process is out of
-    /// mappings, the present number becomes the limit.
+    /// The caller's extent is reserved. False: it stays as it is. Where the process is out of mappings, the present
+    /// number becomes the limit.
     [[nodiscard]] bool add(base::granule range) noexcept;
     /// True: the granule was a guard range, and is now a reserved extent of the caller, readable and writable.
     [[nodiscard]] bool remove(base::granule range) noexcept;
     [[nodiscard]] std::optional<base::granule> remove_any() noexcept;
-    /// Comes after pages [from, end) were mapped anew: makes their guard ranges inaccessible again. One for which this
-    /// fails is no guard range any more, and is given to `lost`.
+    /// Pages [from, end) were mapped anew: makes their guard ranges inaccessible again. One for which this fails is no
+    /// guard range any more, and is given to `lost`.
     void renew(base::pages from, base::pages end, base::function_ref<void(base::granule)> lost) noexcept;
     /// In order of address. One that comes or goes meanwhile may be missed or seen.
     void for_each(base::function_ref<void(base::granule)> each) const;

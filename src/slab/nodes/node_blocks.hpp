@@ -1,5 +1,4 @@
-// How small blocks are found and freed in heaps with several nodes: by their states and shadows (remote_frees.hpp). A
-// free of another node's block writes only memory of the thread's node.
+// Finds and frees small blocks in heaps with several nodes, by their states and shadows (remote_frees.hpp).
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@ namespace {
 
 constinit thread_local bool merging = false;
 
-/// A block's state: still live, and a thread at home checks whether another node frees it. Other threads wait only for
-/// the end of this check: two that waited for each other's frees would wait for ever.
+/// Still live: a thread at home checks whether another node frees the block. Other threads wait only for the end of
+/// this check: two that waited for each other's frees would wait for ever.
 constexpr std::uint8_t claiming_at_home = block_state::live | block_state::freeing;
 
 std::uint8_t load(const std::uint8_t* byte) noexcept {
@@ -130,7 +130,7 @@ bool remote_frees::is_live(const block_at& block) const noexcept {
     return !has_shadow(block, home_of(block.slab)) && load(block.state) == block_state::live;
 }
 
-/// Whether the block is live, and no other node frees it. This thread claims its shadow.
+/// Whether the block, whose shadow this thread claims, is live and no other node frees it.
 bool remote_frees::is_alone(const block_at& block, unsigned home) const noexcept {
     for (unsigned node = 0; node < nodes_; ++node) {
         if (node == home || node == block.node) {

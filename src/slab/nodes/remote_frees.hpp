@@ -56,7 +56,7 @@ public:
     static constexpr unsigned no_node = ~0U;
     /// merge_if_due() merges when so many slabs (4 MiB) have shadows.
     static constexpr std::uint32_t epoch = 64;
-    /// When so many slabs of a node have shadows, no thread at home has merged, and threads of the node do so.
+    /// No thread at home has merged when so many slabs of a node have shadows: threads of the node do so.
     static constexpr std::uint32_t late_epoch = 16 * epoch;
 
     remote_frees() = default;
@@ -82,7 +82,7 @@ public:
     /// once, or one at home and one elsewhere, more than one of them may succeed.
     enum class outcome : std::uint8_t { refused, at_home, elsewhere };
     [[nodiscard]] outcome free(const block_at& block) noexcept;
-    /// Frees in steps, between which the caller makes the free durable. Exactly one of all threads that claim a block
+    /// Frees in steps, between which the caller makes the free durable. Of all threads that claim a block exactly one
     /// succeeds. No lock is taken.
     [[nodiscard]] bool claim(const block_at& block) noexcept;
     void unclaim(const block_at& block) noexcept;

@@ -1,9 +1,8 @@
 // For tests: counts the pages of other nodes' memory that a call writes to, and why.
 //
-// Before a thread has its turn, all memory that belongs to other nodes is made read-only: blocks, tables on media and
-// in DRAM, shadows. The first store to such a page is a fault, which is counted by the kind of memory and by what the
-// thread says that it does. The page is then writable until the turn ends. The memory of nodes must not share pages, so
-// segments have 256 MiB, whose states fill one page.
+// Before a thread has its turn, all memory of other nodes is made read-only. The first store to a page is a fault,
+// which is counted by the kind of memory and by what the thread says that it does. The memory of nodes must not share
+// pages, so segments have 256 MiB, whose states fill one page.
 #pragma once
 
 #include <signal.h>

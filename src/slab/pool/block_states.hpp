@@ -1,7 +1,5 @@
-// A byte in DRAM for each block of a loaded slab: whether it is live, and whether it may be handed out.
-//
-// The holder of a slab finds free blocks by looking at 64 states at once, so a free need not tell it. A commit or a
-// checkpoint writes the live bitmaps on media from the block states.
+// A byte in DRAM for each block of a loaded slab. The holder of a slab finds free blocks by looking at 64 states at
+// once, so a free need not tell it. A commit or a checkpoint writes the live bitmaps on media from the block states.
 //
 // In the shadow bitmap of PMAlloc (6.2), frees by other threads are merged. Here only frees by threads on other nodes
 // of the machine need a merge (remote_frees.hpp).
@@ -31,8 +29,8 @@ inline constexpr std::uint8_t live = 1;        ///< the user holds it
 inline constexpr std::uint8_t freeing = 2;     ///< still live: the record of its free is on its way
 inline constexpr std::uint8_t held = 4;        ///< not live, and nobody may hand it out: on its way, or reserved
 inline constexpr std::uint8_t overlapped = 8;  ///< overlaps an older block that may be live
-/// Only its owner may free it (pinned_blocks.hpp). It is not `live`, so that a search for `live` refuses the block, but
-/// has the bit by which live blocks are counted.
+/// Only its owner may free it (pinned_blocks.hpp). A search for `live` refuses it, and it has the bit by which live
+/// blocks are counted.
 inline constexpr std::uint8_t pinned = live | 16;
 }  // namespace block_state
 
@@ -73,7 +71,7 @@ namespace detail {
 #endif
 }
 
-/// Gathers the lowest bits of the 64 bytes that `of` makes of the block states, by multiplication.
+/// Gathers, by multiplication, the lowest bits of the 64 bytes that `of` makes of the states.
 template <class Of>
 [[nodiscard]] inline std::uint64_t gather_states(const std::uint8_t* states, Of of) noexcept {
     std::uint64_t bits = 0;

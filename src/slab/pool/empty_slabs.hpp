@@ -38,7 +38,7 @@ public:
     /// Skips bins whose lock is taken, and those with a type. The caller may hold the lock of a bin.
     void give_up() noexcept;
     /// Once a period, the first thread that comes ages the empty slabs of all bins, because threads of some bins may be
-    /// gone. Must not be called with the lock of a bin held.
+    /// gone. No lock of a bin may be held.
     void fade() noexcept;
 
 private:

@@ -1,9 +1,8 @@
-// A bin: the slabs of one class in one arena, or of one class and type, in three lists under one lock.
+// A bin: the slabs of one class in one arena, or of one class and type, under one lock.
 //
 // - A slab is in one list of its owner at most: to allocate from (`head`), without a block out (`empty`), or sparse.
 // - slab_descriptor::listed() says that it is in one of the first two, slab_descriptor::is_empty in which,
 // slab_descriptor::is_sparse() that it is sparse (SLAB-8).
-// - A sparse slab has no part out, and its header says that it may have holes (SLAB-17).
 #pragma once
 
 #include <algorithm>
@@ -29,7 +28,7 @@ struct slab_part {
     }
 };
 
-/// How many of a slab's `blocks` must be free to make it worth a look, after it had none free.
+/// How many of a slab's `blocks` must be free to make it worth a look, after none was.
 [[nodiscard]] constexpr std::uint32_t worth_a_look(std::uint32_t blocks) noexcept {
     return std::max({blocks / 16, std::min(blocks / 8, std::uint32_t{16}), std::uint32_t{1}});
 }
@@ -60,10 +59,10 @@ public:
 
     /// The slab is new, or is being morphed under the lock of its old owner.
     void adopt(slab_bin& owner, base::granule slab) const noexcept;
-    /// Puts a slab that is in no list into the list to allocate from, or into that of empty slabs.
+    /// Puts a slab that is in no list into the list to allocate from, or of empty slabs.
     void link(slab_bin& owner, base::granule slab, bool empty) const noexcept HF_REQUIRES(owner.mutex);
     void unlink(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
-    /// The slab is in no list, has no part out, and its header says that it may have holes.
+    /// The slab is in no list and has no part out; its header says that it may have holes.
     void link_sparse(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     void unlink_sparse(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] static bool has_listed(const slab_bin& of) noexcept HF_REQUIRES(of.mutex) {

@@ -19,7 +19,7 @@ inline constexpr unsigned maximum_arenas = 64;
 
 struct typed_bin : slab_bin {
     std::vector<std::uint32_t> waiting HF_GUARDED_BY(mutex);  ///< granules found at open; loaded ones may remain
-    /// How many at the front of `waiting` were tried in this pass and had no space on disk for their bitmaps.
+    /// At the front of `waiting`: tried in this pass, without space on disk for their bitmaps.
     std::size_t refused HF_GUARDED_BY(mutex) = 0;
     typed_bin* next = nullptr;
 };

@@ -1,7 +1,7 @@
 // The invariants of slabs: each one function, shared by open, load, check() and the tests.
 //
-// SLAB-1 to SLAB-4, SLAB-11 and SLAB-12 speak of media alone, SLAB-15 of media and how the heap was created. The others
-// (SLAB-14: remote_frees.hpp) speak of media and volatile tables while all threads stand still.
+// SLAB-1 to SLAB-4, SLAB-11, SLAB-12 and SLAB-15 speak of media alone. The others (SLAB-14: remote_frees.hpp) speak of
+// volatile tables, too, while all threads stand still.
 #pragma once
 
 #include <algorithm>

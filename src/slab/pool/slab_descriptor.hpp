@@ -9,8 +9,8 @@ namespace holdfast::slab {
 
 struct slab_bin;
 
-/// The volatile state of a loaded slab. The lock of the owner guards all fields except `frees_until_check`; the owner
-/// itself never moves. A thread that has freed the last block may find the descriptor in use for another slab.
+/// The lock of the owner guards all fields except `frees_until_check`; the owner itself never moves. A thread that has
+/// freed the last block may find the descriptor in use for another slab.
 struct alignas(base::cache_line_size) slab_descriptor {
     /// Frees until the slab may be empty or worth listing again. Decrements may be lost when two threads free at once:
     /// it decides when to look, never what is found.

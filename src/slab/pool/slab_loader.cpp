@@ -88,8 +88,8 @@ base::result<void> slab_loader::load(granule unloaded, unsigned arena) noexcept 
     return {};
 }
 
-/// Loads or quarantines the slab. Fails, and nothing is changed, where its bitmap gets no space on disk, for example in
-/// a copy of a heap, which has holes where nothing was written. That is no damage; there may be space later.
+/// Fails, and nothing is changed, where the bitmap gets no space on disk, for example in a copy of a heap, which has
+/// holes where nothing was written. That is no damage; there may be space later.
 base::result<void> slab_loader::load_into(slab_bin& owner, granule slab) noexcept {
     HF_TRY(source_.back_bitmap(slab, segment::bitmap_verifier::slab_is::loaded));
     if (!source_.admits(slab) || !has_clean_bitmap(of_.table, slab) || !has_disjoint_blocks(of_.table, slab)) {

@@ -5,8 +5,8 @@
 //
 // - An unloaded slab without a type is counted in the search of its class and node; one with a type is in the list of
 // its bin.
-// - Where the bitmap can get no space on disk, the slab stays unloaded: a free of its blocks fails, an allocation goes
-// to the next slab, and later calls try again.
+// - Where the bitmap can get no space on disk, a free of the slab's blocks fails, an allocation goes to the next slab,
+// and later calls try again.
 // - A slab whose bitmap is not what was committed, or breaks SLAB-4 or SLAB-12, is quarantined.
 #pragma once
 
@@ -45,15 +45,15 @@ public:
     /// False where no slab of the class (and type) is left unloaded, or where all that are left were tried in this pass
     /// and their bitmaps got no space on disk; the next call then begins the next pass.
     [[nodiscard]] bool load_next(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
-    /// Is for a call that loads all unloaded slabs. One arena of each node does so: the others would only retry slabs
-    /// that could not be loaded.
+    /// A call that loads all unloaded slabs needs one arena of each node: others would only retry slabs that could not
+    /// be loaded.
     [[nodiscard]] bool load_next_of_all(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex) {
         return owner.arena < of_.extents.nodes() && load_next(owner);
     }
     void load_all() noexcept;
 
 private:
-    /// Those of one class without a type, on one node. The search reads state bytes from the cursor on.
+    /// The unloaded slabs of one class without a type, on one node. The search reads state bytes from the cursor on.
     struct unloaded_slabs {
         static constexpr std::uint64_t none = ~std::uint64_t{0};
         base::mutex mutex;

@@ -28,8 +28,8 @@ public:
     virtual void slab_released(base::granule slab, const size_class& size, std::uint32_t type) noexcept = 0;
     /// Writes a durable record, then the header.
     virtual void slab_morphed(base::granule slab, slab_kind from, slab_kind to) noexcept = 0;
-    /// Some of the blocks that are older than the slab's present class are gone. In durability `collect`, where a trace
-    /// reads their bits on media, makes these durable before others take the place of the blocks.
+    /// Some of the older blocks of a morphed slab are gone. In durability `collect`, where a trace reads their bits on
+    /// media, makes these durable before others take the place of the blocks.
     virtual void old_blocks_written(base::granule slab) noexcept = 0;
 };
 

@@ -1,8 +1,7 @@
-// Where slabs come from and go to: granules, headers and bitmaps on media, and in a hardened heap guard ranges.
+// Where slabs come from and go to: granules, headers and bitmaps on media, and guard ranges.
 //
 // - A granule is a reserved extent until its slab is complete, so after a crash it is free.
 // - No slab is made or loaded before its bitmap has space on disk (back_bitmap) and is what was committed (admit).
-// - A guard range is a reserved extent of one granule (SLAB-16).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// A byte for each granule: whether it is a slab, and of which class or kind; and a byte for what it was before it was
-// morphed.
+// A byte for each granule: whether it is a slab, and of which class or kind; and a byte for what it was before a morph.
 #pragma once
 
 #include <array>

@@ -1,11 +1,11 @@
 // What threads get from slabs: parts, from which a thread allocates alone, and single blocks.
 //
 // Both come from these places, in this order: the listed slabs of the bin, its unloaded slabs, where space is short the
-// bins of other arenas, what other nodes have freed, sparse slabs, for parts a slab of another class that is morphed,
-// and a new slab. When space has run out, both take what any bin has.
+// bins of other arenas, what other nodes have freed, sparse slabs, for parts a slab that is morphed, and a new slab.
+// When space has run out, both take what any bin has.
 //
-// - A part is out at one thread at most (SLAB-9), and what is given has at least one free block.
-// - A block that is given has the state `held`.
+// - A part is out at one thread at most (SLAB-9), and has a free block when it is given.
+// - A block that is given is `held`.
 #pragma once
 
 #include <atomic>
@@ -50,8 +50,8 @@ public:
 
     void reset() noexcept { threads_.store(0, std::memory_order_relaxed); }
 
-    /// A part of a slab without a type; where gives_whole_slabs(), with the free parts beside it. Fails as
-    /// extent_allocator::allocate() does. May throw std::bad_alloc.
+    /// Where gives_whole_slabs(), the free parts beside the part are given, too. Fails as extent_allocator::allocate()
+    /// does. May throw std::bad_alloc.
     [[nodiscard]] base::result<slab_part> check_out(unsigned arena, unsigned class_index);
     /// For when space has run out. Nothing where no slab of the class has a free block.
     [[nodiscard]] std::optional<slab_part> check_out_anywhere(unsigned class_index) noexcept;

@@ -76,7 +76,7 @@ public:
         const found_block_state found = find_block_state(offset, kind);
         return found.is_start ? found.state : nullptr;
     }
-    /// Null unless a live block that is older than the slab's present class begins at the offset.
+    /// Null unless a live block older than the slab's present class begins at the offset.
     [[nodiscard]] std::uint8_t* old_block_state_at(std::uint64_t offset) const noexcept {
         const std::uint8_t morph = this->morph_state(base::granule_of(base::heap_offset{offset}));
         if (!morph_state::has_old(morph)) {

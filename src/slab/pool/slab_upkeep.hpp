@@ -31,8 +31,8 @@ public:
     /// May throw std::bad_alloc.
     void reset() { scan_cursors_ = std::make_unique<scan_cursor[]>(of_.extents.nodes()); }
 
-    /// Makes a slab in no list empty, or lists it where at least `worth` of its blocks are free and in no part that is
-    /// out.
+    /// Puts a slab that is in no list among the empty ones, or lists it where at least `worth` of its blocks are free
+    /// and in no part that is out.
     void settle(slab_bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
     /// Releases a sparse slab without a block: listed empty slabs may be allocated from, and this one may have holes.
     void settle_sparse(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);

@@ -10,9 +10,8 @@ using base::granule;
 
 namespace {
 
-/// How many of the new blocks may overlap live ones, in percent, by whether the slab's class is idle. An idle class
-/// allows more: its last blocks become free over time, and would otherwise hold the slab. Users of a busy one would
-/// have to make another slab instead.
+/// How many of the new blocks may overlap live ones, in percent. An idle class allows more: its last blocks become free
+/// over time, and would otherwise hold the slab. Users of a busy one would have to make another slab instead.
 constexpr unsigned overlapped_of_idle = 90;
 constexpr unsigned overlapped_of_busy = 30;
 

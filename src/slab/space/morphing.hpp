@@ -3,8 +3,8 @@
 //
 // A slab's bitmap on media has two halves, and its block states two banks. Older blocks keep their bits and states: a
 // thread that frees one does so in the usual way, even if it looked at the slab before the morph. The blocks of the new
-// class have the other half and bank. So nothing is moved, copied or indexed, and a morph is one change of the header.
-// PMAlloc takes the least recently used slab; here slabs are tried in order of address.
+// class have the other half and bank. So a morph is one change of the header. PMAlloc takes the least recently used
+// slab; here slabs are tried in order of address.
 //
 // - A slab that is morphed has no type, no part out and no older blocks, and it stays on its node.
 // - A sparse slab is repopulated before it is morphed: no new block may lie in a hole.

@@ -1,7 +1,5 @@
-// Blocks of a morphed slab that overlap older blocks (morphing.hpp). Nobody may hand them out.
-//
-// - In a loaded morphed slab, a block that overlaps an older block that is not free is not free either (SLAB-13).
-// - Older blocks only become fewer: none is ever taken again.
+// Blocks of a morphed slab that overlap older blocks (morphing.hpp), so that nobody may hand them out. Older blocks
+// only become fewer: none is ever taken again.
 #pragma once
 
 #include <array>

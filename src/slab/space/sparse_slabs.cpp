@@ -55,8 +55,8 @@ bool any_bit(const std::array<std::uint64_t, bitmap_words>& bits, std::uint32_t 
 
 }  // namespace
 
-/// The pages, as bits, that contain a part of a block of the kind that is not free. Overlapped blocks of the present
-/// kind are left out: the older blocks that overlap them count.
+/// As bits, pages that contain a part of a block that is not free. Overlapped blocks are left out: the older blocks
+/// that overlap them count.
 std::uint16_t sparse_slabs::pages_with_blocks(granule slab, slab_kind kind, bool present) const noexcept {
     const size_class& size = kind.size();
     std::array<std::uint64_t, bitmap_words> taken{};

@@ -7,9 +7,9 @@
 // No live block is ever in a hole:
 //
 // - A page becomes a hole only after a commit is durable in which the slab's header has its flag and the page has no
-// live block. Before that, and where the commit fails, the file is as it was.
-// - No block of a sparse slab is handed out: not in this process, and, because of its header, not in a later process of
-// any durability.
+// live block.
+// - No block of a sparse slab is handed out: not in this process, and, because of its header, not in a later one of any
+// durability.
 // - To allocate from it or to morph it, it is first repopulated: space on disk for the whole slab is reserved, and only
 // then is it listed.
 // - When its last block is gone, its granule becomes a free extent that is not known to have space: the extent layer
