@@ -13,8 +13,8 @@ namespace holdfast::slab {
 
 struct size_class {
     std::uint32_t reciprocal;
-    std::uint16_t block_size;   ///< in bytes
-    std::uint16_t block_count;  ///< whole blocks in a granule
+    std::uint16_t block_size;  ///< bytes
+    std::uint16_t block_count;
 };
 
 inline constexpr std::size_t class_count = 41;
@@ -122,7 +122,6 @@ private:
     return (std::size_t{of.block_count} + 63) / 64;
 }
 
-/// The bits of that word that stand for blocks.
 [[nodiscard]] constexpr std::uint64_t valid_bits(const size_class& of, std::size_t word) noexcept {
     const std::size_t before = word * 64;
     if (before >= of.block_count) {

@@ -109,7 +109,6 @@ void block_allocator::abandon() noexcept {
 
 namespace {
 
-/// Leaves invalid_argument where it is not.
 bool is_type(std::uint32_t type) noexcept {
     if (type < segment::type_limit) {
         return true;
@@ -120,7 +119,7 @@ bool is_type(std::uint32_t type) noexcept {
         what.field = "type";
         what.found = fmt::format("{}", type);
         what.expected = fmt::format("a type number below {}", segment::type_limit);
-    } catch (const std::bad_alloc&) {  // the code says enough
+    } catch (const std::bad_alloc&) {
     }
     slab::leave(std::move(what));
     return false;

@@ -25,8 +25,8 @@
 
 namespace holdfast::slab {
 
-/// One open heap's. format() or open() comes first, once. It is then thread-safe until close(); during and after
-/// close() no thread may be in a call.
+/// The allocator of one open heap. format() or open() comes first, once. It is then thread-safe until close(); during
+/// and after close() no thread may be in a call.
 class block_allocator {
 public:
     /// `extents`, which is opened here, must outlive this object, as must `verifier`, which verifies bitmaps before
@@ -40,7 +40,6 @@ public:
     block_allocator& operator=(const block_allocator&) = delete;
     ~block_allocator() { close(); }
 
-    /// Calls extent_allocator::format().
     [[nodiscard]] base::result<void> format();
     /// Notes the slabs in [0, frontier); writes nothing. Fails as extent_allocator::open() does. A slab with a wrong
     /// header is no failure: nothing is allocated from it, a free of its blocks fails with corrupt, and check() names
@@ -156,7 +155,6 @@ private:
     node_blocks nodes_{core_, look_};
     page_blocks pages_{core_, filler_, look_};
     slow_path slow_path_{core_, look_, filler_, nodes_, pages_};
-    /// Comes before the heap grows.
     struct reclaim_callback {
         block_core* of;
         void operator()() const noexcept {

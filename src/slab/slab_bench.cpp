@@ -99,7 +99,6 @@ BENCHMARK(hardened_frees)->Name("frees/hardened")->Arg(1)->Arg(1000)->Arg(100'00
 BENCHMARK(checked_frees<true>)->Name("frees/with_checks")->Arg(1)->Arg(1000)->Arg(100'000);
 BENCHMARK(checked_frees<false>)->Name("frees/without_checks")->Arg(1)->Arg(1000)->Arg(100'000);
 
-/// The state of a heap after long use.
 void replace_at_random(benchmark::State& state) {
     block_allocator& blocks = shared_heap();
     std::mt19937_64 random(42);

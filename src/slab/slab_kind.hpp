@@ -1,3 +1,4 @@
+// The kind of a block: its size class and its bank.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +43,6 @@ public:
     }
     /// Words of a slab's bitmap that lie before those of the kind.
     [[nodiscard]] constexpr std::size_t first_word() const noexcept { return is_upper() ? bitmap_words / 2 : 0; }
-    /// Words of bits, or of states, for the blocks of the kind.
     [[nodiscard]] constexpr std::size_t words() const noexcept { return words_of(size()); }
 
     [[nodiscard]] friend constexpr bool operator==(slab_kind, slab_kind) noexcept = default;

@@ -71,7 +71,6 @@ public:
         return std::size_t{1} << (magnitude < 17 ? below(5) : magnitude < 19 ? below(13) : below(22));
     }
     void mostly_big() noexcept { mostly_big_ = true; }
-    /// 0 for half of all blocks.
     std::uint32_t type() {
         constexpr std::uint32_t types[] = {0, 0, 0, 1, 2, segment::type_limit - 1};
         return types[below(std::size(types))];

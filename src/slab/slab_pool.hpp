@@ -84,7 +84,6 @@ public:
     [[nodiscard]] slab_morpher& morpher() noexcept { return morpher_; }
     [[nodiscard]] slab_supply& supply() noexcept { return supply_; }
 
-    /// A block of a loaded slab has become free by its state.
     void note_free(base::granule slab) noexcept {
         if (state_.table.descriptor(slab).count_in()) [[unlikely]] {
             upkeep_.look_at(slab, 0);
@@ -102,7 +101,6 @@ public:
         remote_.merge_all();
         return sparse_.make_sparse(all);
     }
-    /// Looks at every slab, unloaded ones too.
     void release_empty() noexcept;
 
 private:

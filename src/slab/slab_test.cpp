@@ -574,7 +574,7 @@ TEST_F(slab_test, where_many_threads_have_come_each_keeps_parts_and_others_take_
 TEST(slab_open_test, opening_a_heap_of_four_gibibytes_of_slabs_reads_no_bitmaps) {
     test_heap heap(8 * base::gibibyte, ~std::uint64_t{0}, 64 * base::mebibyte, 256 * base::mebibyte);
     constexpr int slabs = 65'536;
-    for (int i = 0; i < slabs; ++i) {  // made by hand: one live block in each
+    for (int i = 0; i < slabs; ++i) {
         const auto page = heap.extents().allocate({16}, {16}, segment::extent_kind::slab);
         ASSERT_TRUE(page.ok());
         const base::granule slab = base::granule_of(*page);

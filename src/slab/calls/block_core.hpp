@@ -35,7 +35,7 @@ struct held_block {
     [[nodiscard]] bool is_by_node() const noexcept { return state == nullptr && class_index != no_class; }
 };
 
-/// Constant after open, except for what is thread-safe itself.
+/// Constant after open, except for parts that are thread-safe.
 struct block_core {
     block_core(segment::space_view of_heap, extent::extent_allocator& extents_of_heap,
                segment::bitmap_verifier* verifier, const persist::topology& of_machine) noexcept
@@ -61,13 +61,12 @@ struct block_core {
         const thread_cache* const cache = find_cache();
         return cache == nullptr ? 0 : cache->arena;
     }
-    /// Only classes that blocks of this heap may have.
     [[nodiscard]] unsigned class_of(std::uint64_t bytes, std::uint64_t alignment) const noexcept {
         const unsigned found = class_for(bytes, alignment);
         return separates_lines ? in_whole_lines(found) : found;
     }
     void renew_fast_path() noexcept;
-    /// Null where this thread's list is empty, or it has no cache.
+    /// Null where this thread has no block of the class.
     [[nodiscard]] void* allocate_cached(unsigned class_index) const noexcept;
     [[nodiscard]] held_block small_block(std::uint64_t offset, slab_kind kind, std::uint8_t* state) const noexcept;
     void hold_at(const cached_blocks& blocks, std::uint32_t index, unsigned class_index,

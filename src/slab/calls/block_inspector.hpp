@@ -40,7 +40,7 @@ struct block_statistics {
 
 struct slab_occupancy {
     std::uint32_t block_size = 0;  ///< bytes; 0: quarantined, or no slab
-    std::uint32_t blocks = 0;      ///< that fit into the slab
+    std::uint32_t blocks = 0;
     std::uint32_t live_blocks = 0;
     std::uint32_t old_block_size = 0;  ///< of blocks older than the last morph; 0: there are none
     std::uint32_t old_live_blocks = 0;
@@ -56,7 +56,7 @@ public:
     /// 0 for none. Fails as usable_size() does.
     [[nodiscard]] base::result<std::uint32_t> type_of(const void* block) const;
     [[nodiscard]] std::optional<slab_block> find_small(std::uint64_t offset) const noexcept;
-    /// May take long; checks call it.
+    /// May take long.
     [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept;
     /// Null where the block is not small or its slab not loaded.
     [[nodiscard]] std::uint8_t* block_state_of(std::uint64_t offset, lane::block_word block) const noexcept;

@@ -30,7 +30,6 @@ public:
     bool follow_this_thread() noexcept;
     /// Gives back what this thread's cache and the caches of extents keep, and looks at every slab.
     void release_unused() noexcept;
-    /// Comes from within a slow call.
     void reclaim() noexcept;
 
 private:

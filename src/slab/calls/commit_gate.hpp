@@ -61,12 +61,11 @@ private:
     cache_group& caches_;
     lane::announcement_barrier barrier_;
     std::atomic<bool> closed_{false};
-    thread_cache* closer_ = nullptr;  ///< of the thread that closed the gate
-    base::mutex closing_;             ///< held while the gate is closed
-    base::mutex late_;                ///< held while closed, and by a thread without a cache inside
+    thread_cache* closer_ = nullptr;
+    base::mutex closing_;  ///< held while the gate is closed
+    base::mutex late_;     ///< held while closed, and by a thread without a cache inside
 };
 
-/// A call that may change what a commit writes.
 class [[nodiscard]] slow_call {
 public:
     explicit slow_call(commit_gate& gate) noexcept : slow_call(gate, gate.cache()) {}

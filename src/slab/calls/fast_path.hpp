@@ -30,10 +30,10 @@ inline constexpr auto places_of_lists = [] {
 
 /// Constant from the open of a heap until its close. After block_allocator::abandon() copies find nothing.
 struct fast_path {
-    std::uintptr_t lists_at = 0;    ///< cache_group::place_at()
-    std::uintptr_t base = 0;        ///< of offset 0
-    std::uint64_t end = 0;          ///< below it the state alone frees a block; 0 in heaps with shadows
-    slab_entry* entries = nullptr;  ///< of all slabs
+    std::uintptr_t lists_at = 0;  ///< cache_group::place_at()
+    std::uintptr_t base = 0;      ///< of offset 0
+    std::uint64_t end = 0;        ///< below it the state alone frees a block; 0 in heaps with shadows
+    slab_entry* entries = nullptr;
     slab_pool* pool = nullptr;
 
     /// Aligns as malloc does (16 for at least 16 bytes, else 8). Null, without a reason, where this thread's cache has

@@ -9,7 +9,6 @@
 
 namespace holdfast::slab {
 
-/// Leaves the failure that `make` returns.
 template <class Make>
 void leave_failure(base::failure_code code_at_least, Make make) noexcept {
     base::failure* const last = this_thread_failure();

@@ -15,7 +15,6 @@
 
 namespace holdfast::slab {
 
-/// In bytes.
 inline constexpr std::uint64_t maximum_alignment = extent::maximum_alignment * base::page_size;
 
 /// Thread-safe. Called from within a slow call, except for resize().

@@ -14,7 +14,6 @@
 
 namespace holdfast::slab {
 
-/// Room for one block in the set, or none.
 using pin_place = std::set<std::uint64_t>::node_type;
 
 /// Thread-safe. No other lock is taken while its own is held.
@@ -25,7 +24,6 @@ public:
         std::set<std::uint64_t> one{0};
         return one.extract(one.begin());
     }
-    /// `place` is not empty.
     void add(std::uint64_t offset, pin_place place) noexcept {
         place.value() = offset;
         const base::scoped_lock lock(mutex_);
@@ -72,7 +70,7 @@ private:
 
     mutable base::mutex mutex_;
     std::set<std::uint64_t> offsets_ HF_GUARDED_BY(mutex_);
-    std::atomic<std::uint64_t> pages_{0};  ///< offsets at the start of a page
+    std::atomic<std::uint64_t> pages_{0};  ///< at the start of a page
 };
 
 }  // namespace holdfast::slab

@@ -102,7 +102,7 @@ private:
     slab_kind kind_;
     const size_class& size_;
     std::size_t word_ = 0;
-    std::uint64_t bits_ = 0;  ///< bits of the present word that are left
+    std::uint64_t bits_ = 0;
 };
 
 }  // namespace

@@ -34,11 +34,10 @@ public:
     [[nodiscard]] bool hold_typed(unsigned class_index, std::uint32_t type, held_block& held) noexcept;
     [[nodiscard]] bool hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                   held_block& held) noexcept;
-    /// Finds an older block of a morphed slab. No slow call.
+    /// It is no slow call.
     [[nodiscard]] bool find_old(const void* block, held_block& found) noexcept;
     [[nodiscard]] bool find(const void* block, held_block& found) noexcept;
     void keep_pages(const held_block& held) noexcept;
-    /// Releases a block of whole pages, or one that is_by_node().
     void release(thread_cache* cache, const held_block& held) noexcept;
 
 private:

@@ -71,7 +71,6 @@ void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
     cache.own_place = nullptr;
 }
 
-/// Its caches are attached to a heap or ready for another one.
 struct thread_state {
     std::vector<std::unique_ptr<thread_cache>> caches;
     base::failure last_failure;

@@ -45,14 +45,14 @@ struct alignas(base::cache_line_size) cached_blocks {
     static constexpr std::uint16_t none = 0xffff;
 
     // An allocation needs the first five fields.
-    std::uint32_t next = 0;          ///< the next index in `order`
-    std::uint32_t end = 0;           ///< behind the last index in `order`
-    std::byte* first = nullptr;      ///< the slab's first block
-    std::uint8_t* states = nullptr;  ///< of the slab's first block
-    std::uint32_t block_size = 0;    ///< bytes
-    std::uint32_t slab = 0;          ///< granule + 1; 0: none
-    std::uint32_t filled = 0;        ///< entries of `order`; more than `end` only in a hardened heap
-    std::uint16_t cursor = 0;        ///< the block where the next look begins
+    std::uint32_t next = 0;  ///< the next index in `order`
+    std::uint32_t end = 0;   ///< behind the last index in `order`
+    std::byte* first = nullptr;
+    std::uint8_t* states = nullptr;
+    std::uint32_t block_size = 0;  ///< bytes
+    std::uint32_t slab = 0;        ///< granule + 1; 0: none
+    std::uint32_t filled = 0;      ///< entries of `order`; more than `end` only in a hardened heap
+    std::uint16_t cursor = 0;
     std::uint8_t part = 0;
     std::uint8_t parts = 1;
     bool upper = false;  ///< the upper bank
@@ -124,7 +124,6 @@ struct cache_group;
 
 /// By class; the last list stays empty, for allocations of 0 bytes.
 using cached_lists = std::array<cached_blocks, class_count + 1>;
-/// The lists of a thread without a cache.
 extern const cached_lists no_lists;
 
 /// Used by its thread alone, except for `heap` and `next_of_heap`, which the registry's lock guards, for `inside`, and
@@ -134,7 +133,7 @@ struct thread_cache {
     std::atomic<std::uint64_t> inside{0};  ///< 1: in a slow call (commit_gate.hpp)
     unsigned arena = 0;
     unsigned machine_node = 0;       ///< where the thread got its arena
-    unsigned refills = 0;            ///< of all classes; in heaps with several nodes
+    unsigned refills = 0;            ///< of all classes
     lane::lane* own_lane = nullptr;  ///< null: the shared lane
     cache_group* heap = nullptr;     ///< null: detached
     thread_cache* next_of_heap = nullptr;
@@ -198,7 +197,6 @@ struct cache_group {
         slot_at =
             reinterpret_cast<std::uintptr_t>(&this_thread_slots.slots[number % cache_slot_count]) - thread_anchor();
     }
-    /// Bytes from thread_anchor().
     [[nodiscard]] std::uintptr_t place_at() const noexcept {
         return reinterpret_cast<std::uintptr_t>(&this_thread_slots.own[place]) - thread_anchor();
     }
@@ -219,11 +217,10 @@ public:
         const cache_slot& slot = heap.slot();
         return slot.instance == heap.instance ? slot.cache : attach(heap);
     }
-    /// Asks for threads other than that of `mine`.
     [[nodiscard]] static bool is_any_inside(const cache_group& heap, const thread_cache* mine) noexcept;
     /// Moves this thread's cache, which holds no block, to an arena of the node that the thread is on.
     static void move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept;
-    /// thread_cache::give_back_idle() for all threads. The heap's gate is closed.
+    /// The heap's gate must be closed.
     static void give_back_idle(cache_group& heap) noexcept;
     /// Threads find no cache for the heap any more, and what the caches hold is forgotten.
     static void detach_all(cache_group& heap) noexcept;

@@ -65,7 +65,7 @@ bool guard_ranges::add(granule range) noexcept {
             set_limit(in_process.load(std::memory_order_relaxed));
             return false;
         }
-    } catch (const std::bad_alloc&) {  // no memory for the failure's text
+    } catch (const std::bad_alloc&) {
         return false;
     }
     insert(range);

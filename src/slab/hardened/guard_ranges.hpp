@@ -68,8 +68,8 @@ private:
     std::uint64_t granules_ = 0;
     std::atomic<std::uint64_t> limit_{0};
     std::atomic<std::uint64_t> count_{0};
-    std::atomic<std::uint64_t> end_{0};        ///< granules; all guard ranges so far were below it
-    base::sparse_table<std::uint64_t> words_;  ///< a bit for each granule
+    std::atomic<std::uint64_t> end_{0};  ///< granules; all guard ranges so far were below it
+    base::sparse_table<std::uint64_t> words_;
 };
 
 }  // namespace holdfast::slab

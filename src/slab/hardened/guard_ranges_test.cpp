@@ -149,7 +149,6 @@ TEST_F(guard_ranges_test, at_the_limit_slabs_are_made_without_one) {
     EXPECT_EQ(blocks.size(), 10 * blocks_a_slab);
     EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 3U);
     expect_behind(heap, slabs_of(heap, blocks));
-    // Slabs that are made later have guard ranges again.
     free_all(heap, blocks);
     blocks = fill(heap, 10);
     EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 3U);

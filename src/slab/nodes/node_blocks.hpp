@@ -14,14 +14,13 @@ class node_blocks {
 public:
     node_blocks(block_core& core, const block_inspector& look) noexcept : core_(core), look_(look) {}
 
-    /// The slab is loaded and in that state. Leaves the failure.
+    /// The slab is loaded and in that state.
     [[nodiscard]] bool free(void* block, base::granule slab, std::uint8_t state) noexcept;
     [[nodiscard]] bool find(const void* block, base::granule slab, std::uint8_t state, held_block& found) noexcept;
     /// Steps to free a found block that is_by_node(): claim(), clear(), then release() or hold(). Of all threads that
     /// claim, one succeeds. No lock is taken.
     [[nodiscard]] bool claim(const held_block& found) noexcept;
     void unclaim(const held_block& found) noexcept;
-    /// The block becomes `held`: it is no longer live.
     void clear(const held_block& found) noexcept;
     void release(const held_block& held) noexcept;
     /// Instead of release(): the block stays `held`, like one that was never allocated.

@@ -35,7 +35,6 @@ public:
         make();
         segment::must(blocks_->format());
     }
-    /// As after a commit and a reopen.
     void reopen() {
         blocks_->slabs().write_bitmaps();
         make();

@@ -38,11 +38,9 @@ void wait_for_another() noexcept {
     }
 }
 
-/// Shadows of blocks that are not live.
 std::uint64_t gone_bits_of(const std::uint8_t* shadows) noexcept {
     return detail::gather_states(shadows, [](std::uint64_t eight) { return eight >> 2U | eight >> 3U; });
 }
-/// Shadows that are not `none`.
 std::uint64_t any_bits_of(const std::uint8_t* shadows) noexcept {
     return detail::gather_states(shadows,
                                  [](std::uint64_t eight) { return eight | eight >> 1U | eight >> 2U | eight >> 3U; });
@@ -79,7 +77,6 @@ void remote_frees::start(slab_upkeep& upkeep, slab_table& table, unsigned nodes,
     }
 }
 
-/// False where the system refuses the addresses.
 bool remote_frees::map(unsigned nodes) {
     for (unsigned node = 0; node < nodes; ++node) {
         node_side& side = sides_[node];
@@ -241,7 +238,7 @@ void remote_frees::hold(const block_at& block) noexcept {
     if (is_remote(block)) {
         std::uint8_t state = block_state::live;
         while (!replace(block.state, state, block_state::held) && state == claiming_at_home) {
-            wait_for_another();  // that thread sees the shadow and gives way
+            wait_for_another();  // that thread gives way
             state = block_state::live;
         }
         store(shadow_of(block.node, block.kind, block.state), shadow::none);
@@ -289,7 +286,6 @@ void remote_frees::merge_if_due(unsigned home) noexcept {
     }
 }
 
-/// The thread has just freed a block of that home.
 void remote_frees::merge_when_late(unsigned node, unsigned home) noexcept {
     if (sides_[node].lists[home].slabs.load(std::memory_order_relaxed) >= late_epoch) [[unlikely]] {
         if (homes_[home].mutex.try_lock()) {

@@ -42,7 +42,7 @@ inline constexpr std::uint8_t held = 4;      ///< not live, and no merge may fre
 inline constexpr std::uint8_t freed = 8;     ///< not live; the next merge makes it free
 }  // namespace shadow
 
-/// The block's slab is loaded.
+/// A small block of a loaded slab.
 struct block_at {
     base::granule slab{};
     slab_kind kind;
@@ -129,7 +129,7 @@ public:
 private:
     struct shadow_table {
         base::sparse_table<std::uint8_t> shadows;
-        std::uint64_t stride = 0;  ///< bytes a slab
+        std::uint64_t stride = 0;
     };
     struct alignas(base::cache_line_size) slab_list {
         std::atomic<std::uint32_t> head;   ///< granule + 1
@@ -139,7 +139,7 @@ private:
     struct node_side {
         std::vector<shadow_table> tables;
         base::sparse_table<std::uint32_t> next;  ///< by granule: `none`, `last`, `entering`, or granule + 1
-        base::sparse_table<slab_list> lists;     ///< by home
+        base::sparse_table<slab_list> lists;
     };
     struct alignas(base::cache_line_size) home_side {
         base::mutex mutex;

@@ -210,7 +210,7 @@ TEST(remote_frees, ABlockThatIsWithdrawnStaysHeld) {
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
-/// Thread i is on node i mod nodes; all start at once.
+/// Thread i is on node i mod nodes.
 template <class Function>
 void run_threads(const node_heap& heap, unsigned threads, Function f) {
     std::barrier start(static_cast<std::ptrdiff_t>(threads));

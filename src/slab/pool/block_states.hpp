@@ -135,7 +135,6 @@ namespace detail {
     return static_cast<unsigned>(bits * 0x0101010101010101 >> 56U);
 }
 
-/// Looks at 64 * `words` states.
 [[nodiscard]] inline std::uint32_t count_free(const std::uint8_t* states, std::size_t words) noexcept {
 #if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
     const __m128i zero = _mm_setzero_si128();

@@ -52,7 +52,7 @@ private:
     bool keeps_ = false;
     std::atomic<std::uint64_t> period_end_{0};  ///< in nanoseconds
     base::mutex fading_;
-    unsigned scan_cursor_ HF_GUARDED_BY(fading_) = 0;  ///< the bin whose idle empty slabs go next
+    unsigned scan_cursor_ HF_GUARDED_BY(fading_) = 0;
 };
 
 }  // namespace holdfast::slab

@@ -22,7 +22,6 @@ inline constexpr std::uint64_t idle_after = 32;
 class slab_demand {
 public:
     void reset() noexcept { set_space_short(false); }
-    /// A slab was created, morphed or repopulated, or is about to be.
     void note_wanted() noexcept { wanted_.fetch_add(1, std::memory_order_relaxed); }
     /// The time by which classes become idle.
     [[nodiscard]] std::uint64_t now() const noexcept { return wanted_.load(std::memory_order_relaxed); }
@@ -36,7 +35,6 @@ private:
     std::atomic<bool> space_is_short_{false};
 };
 
-/// Where the next search among a node's granules begins.
 struct alignas(base::cache_line_size) scan_cursor {
     std::atomic<std::uint64_t> at{0};
 };
@@ -51,10 +49,10 @@ struct pool_state {
     commit_gate& gate;
     slab_log* log = nullptr;
     bool tracks_changes = true;  ///< slabs are clean after write_bitmaps()
-    bool traced = false;         ///< after a crash a trace decides which blocks are live
-    slab_table table;            ///< thread-safe
-    pinned_blocks pins;          ///< thread-safe
-    slab_demand demand;          ///< thread-safe
+    bool traced = false;
+    slab_table table;    ///< thread-safe
+    pinned_blocks pins;  ///< thread-safe
+    slab_demand demand;  ///< thread-safe
 
     /// In durability `commit`, stores to the heap are seen by nobody else until the commit.
     [[nodiscard]] bool is_private() const noexcept { return log == nullptr && tracks_changes && !traced; }
@@ -73,7 +71,6 @@ struct pool_state {
         const std::uint64_t whole = all / segment;
         return (whole + nodes - 1 - node) / nodes * segment + (whole % nodes == node ? all % segment : 0);
     }
-    /// Segments belong to the nodes by turns.
     [[nodiscard]] base::granule nth_of_node(std::uint32_t node, std::uint64_t nth) const noexcept {
         const std::uint64_t segment = space.shape().granules();
         return {(nth / segment * extents.nodes() + node) * segment + nth % segment};

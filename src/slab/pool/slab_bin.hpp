@@ -14,14 +14,12 @@
 
 namespace holdfast::slab {
 
-/// Parts that lie side by side.
 struct slab_part {
     base::granule slab{};
     unsigned part = 0;
     unsigned parts = 1;
     friend bool operator==(const slab_part&, const slab_part&) = default;
 
-    /// A bit for each part.
     [[nodiscard]] unsigned mask() const noexcept { return ((1U << parts) - 1) << part; }
     [[nodiscard]] block_range blocks(const size_class& size) const noexcept {
         return blocks_of_parts(size, part, parts);
@@ -46,9 +44,9 @@ struct alignas(base::cache_line_size) slab_bin {
     std::uint32_t head HF_GUARDED_BY(mutex) = 0;   ///< granule + 1
     std::uint32_t empty HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; the youngest slab
     std::uint32_t oldest_empty HF_GUARDED_BY(mutex) = 0;
-    std::uint32_t empties HF_GUARDED_BY(mutex) = 0;  ///< number of empty slabs
-    std::uint32_t idle HF_GUARDED_BY(mutex) = 0;     ///< the least value of `empties` in this period
-    std::uint32_t sparse HF_GUARDED_BY(mutex) = 0;   ///< granule + 1
+    std::uint32_t empties HF_GUARDED_BY(mutex) = 0;
+    std::uint32_t idle HF_GUARDED_BY(mutex) = 0;    ///< the least value of `empties` in this period
+    std::uint32_t sparse HF_GUARDED_BY(mutex) = 0;  ///< granule + 1
     /// slab_demand::now() when it last gave a part or a block.
     std::uint64_t last_use HF_GUARDED_BY(mutex) = 0;
 };

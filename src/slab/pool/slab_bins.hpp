@@ -36,15 +36,13 @@ public:
     [[nodiscard]] slab_bin& of(unsigned arena, unsigned class_index) const noexcept {
         return bins_[arena * class_count + class_index];
     }
-    /// Counts the bins without a type.
     [[nodiscard]] unsigned count() const noexcept { return arenas_ * class_count; }
     [[nodiscard]] slab_bin& operator[](unsigned number) const noexcept { return bins_[number]; }
 
     /// Null where no such slab was ever there.
     [[nodiscard]] typed_bin* find_typed(unsigned class_index, std::uint32_t type) noexcept HF_EXCLUDES(typed_mutex_);
-    /// Made where there is none. May throw std::bad_alloc.
+    /// May throw std::bad_alloc.
     [[nodiscard]] typed_bin& typed(unsigned class_index, std::uint32_t type) HF_EXCLUDES(typed_mutex_);
-    /// Bins with a type come last.
     template <class Act>
     void for_each(Act act) const {
         for (unsigned i = 0; i < count(); ++i) {

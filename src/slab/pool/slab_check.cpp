@@ -124,7 +124,7 @@ private:
         static_cast<void>(collect_list(bin, bin.sparse, list_kind::sparse));
     }
 
-    /// The number of slabs in the list, and the last of them.
+    /// Returns the length of the list, and the last slab.
     std::pair<std::uint32_t, std::uint32_t> collect_list(slab_bin& bin, std::uint32_t first, list_kind of)
         HF_REQUIRES(bin.mutex) {
         std::uint32_t previous = 0;
@@ -324,9 +324,9 @@ private:
     const slab_pool& pool_;
     const slab_table& table_;
     std::vector<std::string>& problems_;
-    std::unordered_set<std::uint64_t> held_;              ///< offsets
-    std::unordered_map<std::uint64_t, unsigned> parts_;   ///< by granule: parts in caches
-    std::unordered_map<std::uint64_t, unsigned> listed_;  ///< times that a granule is in lists
+    std::unordered_set<std::uint64_t> held_;
+    std::unordered_map<std::uint64_t, unsigned> parts_;   ///< by granule
+    std::unordered_map<std::uint64_t, unsigned> listed_;  ///< by granule
 };
 
 void block_inspector::check(std::vector<std::string>& problems, std::span<const std::uint64_t> held) const {

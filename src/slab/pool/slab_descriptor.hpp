@@ -1,3 +1,4 @@
+// What DRAM holds of each loaded slab besides its state.
 #pragma once
 
 #include <atomic>
@@ -16,13 +17,13 @@ struct alignas(base::cache_line_size) slab_descriptor {
     /// it decides when to look, never what is found.
     std::atomic<std::int32_t> frees_until_check;
     std::uint32_t next;      ///< in a list of the owner: granule + 1, 0 at the end
-    std::uint32_t previous;  ///< toward the head: granule + 1, 0 at the head
+    std::uint32_t previous;  ///< 0 at the head
     std::atomic<slab_bin*> owner;
     std::atomic<bool> in_list;  ///< to allocate from, or of empty slabs
-    bool is_empty;              ///< in the list of empty slabs
-    std::atomic<bool> sparse;   ///< in the list of sparse slabs
-    std::uint8_t parts_out;     ///< bit k: a thread allocates from part k
-    std::uint8_t first_word;    ///< of block states: where the next search for a single block begins
+    bool is_empty;
+    std::atomic<bool> sparse;  ///< in the list of sparse slabs
+    std::uint8_t parts_out;    ///< bit k: a thread allocates from part k
+    std::uint8_t first_word;   ///< of block states: where the next search for a single block begins
     /// In a morphed slab, at the last look: older blocks that were not free, and new blocks that overlap them.
     std::uint16_t old_taken;
     std::uint16_t old_overlapped;

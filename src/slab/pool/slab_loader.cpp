@@ -81,7 +81,7 @@ base::result<void> slab_loader::load(granule unloaded, unsigned arena) noexcept 
     unloaded_slabs& waiting = unloaded_slabs_of(node, class_index);
     const base::scoped_lock lock(owner.mutex);
     const base::scoped_lock waiting_lock(waiting.mutex);
-    if (of_.table.state(unloaded) == slab_state::unloaded(class_index)) {  // no other thread was faster
+    if (of_.table.state(unloaded) == slab_state::unloaded(class_index)) {
         HF_TRY(load_into(owner, unloaded));
         --waiting.count;
     }
@@ -140,7 +140,7 @@ base::result<void> slab_loader::load_typed(granule unloaded, unsigned class_inde
         return {};  // another thread loaded and emptied it, and made another slab there
     }
     const base::scoped_lock lock(owner->mutex);
-    if (of_.table.state(unloaded) == slab_state::unloaded(class_index)) {  // no other thread was faster
+    if (of_.table.state(unloaded) == slab_state::unloaded(class_index)) {
         return load_into(*owner, unloaded);
     }
     return {};

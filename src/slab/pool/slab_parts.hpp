@@ -31,7 +31,6 @@ struct block_range {
     std::uint32_t first = 0;
     std::uint32_t end = 0;
 
-    /// The bits of a word that stand for some of them.
     [[nodiscard]] constexpr std::uint64_t bits(std::size_t word) const noexcept {
         const auto below = [word](std::uint32_t block) {
             return block >= (word + 1) * states_a_word ? ~std::uint64_t{0}

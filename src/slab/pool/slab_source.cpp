@@ -97,7 +97,7 @@ void slab_source::release(granule slab, unsigned class_index, std::uint32_t type
 bool slab_source::back(granule slab) noexcept {
     try {
         return of_.extents.back_used(base::first_page(slab), size).ok();
-    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+    } catch (const std::bad_alloc&) {
         return false;
     }
 }
@@ -105,7 +105,7 @@ bool slab_source::back(granule slab) noexcept {
 bool slab_source::admits(granule slab) const noexcept {
     try {
         return admit(slab).ok();
-    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+    } catch (const std::bad_alloc&) {
         return false;
     }
 }
@@ -170,7 +170,7 @@ std::optional<pages> slab_source::take_guarded(std::uint32_t node) {
 bool slab_source::free_reserved(granule position) noexcept {
     try {
         return of_.extents.free(base::first_page(position), extent_kind::reserved).ok();
-    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+    } catch (const std::bad_alloc&) {
         return false;
     }
 }

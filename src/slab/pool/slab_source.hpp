@@ -28,7 +28,6 @@ public:
     [[nodiscard]] base::result<base::granule> make(unsigned class_index, std::uint32_t type, std::uint32_t node);
     /// The slab is in no list and has no block out. `backed`: all of it has space on disk.
     void release(base::granule slab, unsigned class_index, std::uint32_t type, bool backed) noexcept;
-    /// Reserves space on disk for a slab that may have holes.
     [[nodiscard]] bool back(base::granule slab) noexcept;
 
     /// Fails as bitmap_verifier::back() does.
@@ -48,7 +47,6 @@ public:
     }
     /// No other thread may be in a call of the allocator, here and in renew_guards().
     void free_guards() noexcept;
-    /// A granule that can no longer be a guard range becomes free.
     void renew_guards(base::pages from, base::pages end) noexcept;
     [[nodiscard]] guard_ranges& guards() noexcept { return guards_; }
     [[nodiscard]] const guard_ranges& guards() const noexcept { return guards_; }

@@ -39,7 +39,6 @@ static_assert(first_unloaded + class_count <= first_clean);
            : state < first_clean  ? state - first_unloaded
                                   : state & slab_kind::class_bits;
 }
-/// The slab must be loaded.
 [[nodiscard]] constexpr slab_kind kind_of(std::uint8_t state) noexcept {
     return slab_kind::of_index(is_dirty(state) ? state - first_loaded : state & slab_kind::class_bits);
 }
@@ -51,7 +50,6 @@ inline constexpr std::uint8_t upper = 0x40;     ///< the blocks that are allocat
 inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap on media may have bits
 
 [[nodiscard]] constexpr bool has_old(std::uint8_t morph) noexcept { return (morph & old_bits) != 0; }
-/// The bank of the blocks that are allocated now.
 [[nodiscard]] constexpr slab_bank bank(std::uint8_t morph) noexcept { return bank_of((morph & upper) != 0); }
 /// Only where has_old().
 [[nodiscard]] constexpr slab_kind old_kind(std::uint8_t morph) noexcept {

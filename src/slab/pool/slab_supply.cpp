@@ -23,7 +23,6 @@ bool has_free(const slab_table& table, slab_part of, unsigned class_index) noexc
     return false;
 }
 
-/// Adds the neighbouring parts that are not out.
 slab_part widen(const slab_table& table, slab_part found, unsigned class_index) noexcept {
     const unsigned out = table.descriptor(found.slab).parts_out;
     while (found.part != 0 && (out >> (found.part - 1) & 1U) == 0) {
@@ -140,7 +139,6 @@ base::result<Taken> slab_supply::take_listed_or_new(slab_bin& own) {
     return *taken;
 }
 
-/// As many slabs are loaded and repopulated as it needs.
 template <class Taken>
 std::optional<Taken> slab_supply::take_all_of(slab_bin& from) noexcept {
     const base::scoped_lock lock(from.mutex);
@@ -148,7 +146,7 @@ std::optional<Taken> slab_supply::take_all_of(slab_bin& from) noexcept {
     while (!taken && from_.loader.load_next_of_all(from)) {
         taken = take_listed<Taken>(from);
     }
-    return taken ? taken : take_sparse<Taken>(from);  // some sparse slabs may have space
+    return taken ? taken : take_sparse<Taken>(from);
 }
 
 template <class Taken>

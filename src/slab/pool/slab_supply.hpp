@@ -58,10 +58,8 @@ public:
     void check_in(slab_part from) noexcept;
     /// For threads without a cache, and blocks with a type. Fails as check_out() does.
     [[nodiscard]] base::result<std::uint64_t> take_one(unsigned arena, unsigned class_index, std::uint32_t type);
-    /// For when space has run out.
     [[nodiscard]] std::optional<std::uint64_t> take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept;
 
-    /// The thread checks parts out.
     void thread_came() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
     void thread_went() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
     /// Where threads are few and there is space, a thread takes all free parts of a slab. It then comes for more less

@@ -105,7 +105,6 @@ public:
         const std::size_t words = kind.words();
         return static_cast<std::uint32_t>(words * states_a_word) - count_free(block_states(of, kind), words);
     }
-    /// As bits.
     [[nodiscard]] std::uint64_t free_bits(base::granule of, slab_kind kind, std::size_t word) const noexcept {
         return free_bits_of(block_states(of, kind) + word * states_a_word) & valid_bits(kind.size(), word);
     }
@@ -199,7 +198,6 @@ public:
                           std::memory_order_release);
         }
     }
-    /// The slab must be loaded.
     [[nodiscard]] slab_kind kind_in(base::granule of) const noexcept { return slab_state::kind_of(state(of)); }
     /// Ends the clean state of a loaded slab. Needs the lock of its owner.
     void set_dirty(base::granule of) const noexcept {
@@ -281,7 +279,6 @@ private:
     [[nodiscard]] static constexpr std::uint64_t next_version(std::uint64_t version) noexcept {
         return (version | ~std::uint32_t{0}) + 1;
     }
-    /// 0 where the word is not of that kind.
     [[nodiscard]] std::uint64_t live_bits_of_kind(base::granule of, slab_kind kind, std::size_t word) const noexcept {
         const std::size_t index = word - kind.first_word();
         if (index >= kind.words()) {

@@ -36,7 +36,6 @@ public:
     void settle(slab_bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
     /// Releases a sparse slab without a block: listed empty slabs may be allocated from, and this one may have holes.
     void settle_sparse(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
-    /// A block or a part of a listed slab is handed out.
     void note_use(slab_bin& from, base::granule slab) const noexcept HF_REQUIRES(from.mutex);
     /// The free blocks of a word that lie in no part that is out, as bits.
     [[nodiscard]] std::uint64_t bits_at_hand(base::granule slab, unsigned class_index, std::size_t word) const noexcept;

@@ -34,7 +34,6 @@ public:
 
     /// May throw std::bad_alloc.
     void reset() { scan_cursors_ = std::make_unique<scan_cursor[]>(of_.extents.nodes()); }
-    /// Comes before a new slab is made for the bin.
     void morph_some(slab_bin& wanted) noexcept;
     /// False, and nothing is changed, where a part of the slab is out or it does not fit. At most `overlapped_at_most`
     /// percent of the new blocks may overlap live ones.

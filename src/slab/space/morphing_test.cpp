@@ -77,7 +77,6 @@ TEST_F(morphing_test, keeps_live_blocks_and_hands_out_what_lies_between) {
     }
     EXPECT_THAT(heap_.problems(), IsEmpty());
 
-    // The blocks that they overlapped are free when they are gone.
     for (std::byte* const block : old) {
         free(block);
         EXPECT_FALSE(heap_.blocks().try_free(block));

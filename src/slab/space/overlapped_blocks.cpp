@@ -168,7 +168,6 @@ void overlapped_blocks::write_old_bits(granule slab, slab_kind old_kind, std::sp
     }
 }
 
-/// The block states of the slab were just made.
 void overlapped_blocks::mark_pinned(granule slab, const slab_kinds& kinds) const noexcept {
     const std::uint64_t begin = base::offset_of(slab).value;
     of_.pins.for_each(begin, begin + base::granule_size, [&](std::uint64_t offset) {

@@ -12,7 +12,6 @@
 
 namespace holdfast::slab {
 
-/// A bit for each block of a kind.
 struct bits_of_half {
     std::array<std::uint64_t, bitmap_words / 2> all{};
     std::size_t words = 0;
@@ -35,7 +34,7 @@ class overlapped_blocks {
 public:
     explicit overlapped_blocks(pool_state& of) noexcept : of_(of) {}
 
-    /// Loads the block states of a slab whose bitmap was found right.
+    /// The slab's bitmap must be right.
     void load_states(base::granule slab) const noexcept;
     /// In a morphed slab: older blocks that are not free, and blocks of the present class that overlap them.
     struct older_blocks {

@@ -26,7 +26,6 @@ void set_may_have_holes(const segment::space_view& space, granule slab, bool may
     }
 }
 
-/// The runs lie before the slab.
 void add_pages(segment::free_runs& runs, granule slab, unsigned bits) {
     for (unsigned page = 0; page < base::pages_per_granule; ++page) {
         if ((bits >> page & 1U) == 0) {

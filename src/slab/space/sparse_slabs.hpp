@@ -40,7 +40,7 @@ inline constexpr int tries_a_take = 32;
 
 /// Pages in which no block is live, in order of address.
 struct sparse_pages {
-    segment::free_runs free;   ///< all of them
+    segment::free_runs free;
     segment::free_runs holes;  ///< those that no commit has made holes so far
 };
 
@@ -56,7 +56,6 @@ public:
 
     /// Reserves space on disk for the whole slab, which is then no longer sparse. False where there is no space.
     [[nodiscard]] bool repopulate(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
-    /// Repopulates the first slab of the bin for which there is space.
     [[nodiscard]] bool repopulate_next(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
 
     /// In durability `commit`, makes slabs of idle classes (`all`: of all classes) sparse that have whole pages without

@@ -53,7 +53,6 @@ TEST_F(sparse_slabs_threads_test, while_threads_free_and_allocate) {
         for (std::thread& each : running) {
             each.join();
         }
-        // Most blocks are freed, and a commit finds what is left.
         for (auto& each : exchange) {
             if (&each - exchange.data() > 200 && each != nullptr) {
                 free(each.exchange(nullptr));

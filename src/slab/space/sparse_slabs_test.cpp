@@ -248,7 +248,7 @@ TEST_F(sparse_slabs_test, after_an_open_it_is_sparse_still) {
     commit();
     ASSERT_TRUE(heap_.reopen().ok());
     EXPECT_THAT(heap_.problems(), IsEmpty());
-    free(kept[1]);  // loads it
+    free(kept[1]);
     EXPECT_THAT(heap_.problems(), IsEmpty());
     EXPECT_EQ(backed_pages(slab), 3U);
     EXPECT_EQ(heap_.granule_of(allocate(112)), slab);
