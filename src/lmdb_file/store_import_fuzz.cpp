@@ -56,7 +56,7 @@ tree write_database(holdfast_lmdb_file::page_writer& pages, unsigned flags, unsi
     return writer.finish();
 }
 
-/// Has branches, leaves, big values, small pages and trees of duplicates, of a fixed size and not.
+/// The file has branches, leaves, big values, small pages and trees of duplicates, of a fixed size and not.
 std::vector<std::byte> sound_file() {
     std::vector<std::byte> file;
     const auto sink = [&](std::uint64_t offset, holdfast_lmdb_file::bytes content) {

@@ -53,9 +53,10 @@ struct process_heap {
 
 /// Neither has a block nor takes one back.
 constinit const slab::fast_path no_blocks{};
-/// Of a heap without files, whose shortest paths run outside the gate. Its memory is private: a child of fork sees each
-/// other thread as it was between two stores. Wherever these paths are cut off is harmless: they change a list that no
-/// thread of the child uses, the state of one block, and a count that may be behind. Such a heap is never closed.
+/// engine::fast_path() of a heap without files, whose shortest paths run outside the gate. Its memory is private: a
+/// child of fork sees each other thread as it was between two stores. Wherever these paths are cut off is harmless:
+/// they change a list that no thread of the child uses, the state of one block, and a count that may be behind. Such a
+/// heap is never closed.
 constinit std::atomic<const slab::fast_path*> ungated{&no_blocks};
 
 alignas(process_heap) constinit std::array<std::byte, sizeof(process_heap)> storage{};
@@ -97,7 +98,7 @@ void begin_thread(process_heap& of, engine& heap) noexcept {
     static_cast<void>(&first);
 }
 
-/// Is inside the allocator, unless the thread was there already or there is no heap.
+/// A call of this thread is inside the allocator, unless the thread was there already or there is no heap.
 class call {
 public:
     call() noexcept : of_(process.load(std::memory_order_acquire)) {
@@ -153,7 +154,7 @@ private:
     bool late_ = false;
 };
 
-/// For calls that succeed.
+/// Restores errno, for calls that succeed.
 class kept_errno {
 public:
     kept_errno() noexcept : before_(errno) {}

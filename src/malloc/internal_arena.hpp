@@ -69,7 +69,7 @@ private:
     std::uint64_t used_ HF_GUARDED_BY(mutex_) = 0;        ///< bytes from the begin of the range
     std::uint64_t accessible_ HF_GUARDED_BY(mutex_) = 0;  ///< bytes from the begin of the range
     std::array<free_block*, classes> free_ HF_GUARDED_BY(mutex_){};
-    /// Of the blocks in a granule; for a run of granules, at its first one.
+    /// The class of the blocks in a granule; for a run of granules, at its first one.
     std::array<std::atomic<std::uint8_t>, range_size / granule> class_of_granule_{};
 };
 

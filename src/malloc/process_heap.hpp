@@ -12,8 +12,8 @@ class engine;
 
 namespace holdfast::drop_in {
 
-/// Has no files where there is no path or its heap cannot be had. Null where there is no heap at all. Says why it
-/// failed. May throw std::bad_alloc.
+/// The heap has no files where there is no path or its heap cannot be had. Null where there is no heap at all. Says why
+/// it failed. May throw std::bad_alloc.
 [[nodiscard]] std::unique_ptr<heap::engine> make_heap(const settings& wanted);
 
 /// Writes a line on standard error. Allocates nothing.

@@ -44,7 +44,7 @@ inline constexpr std::size_t bitmap_words = base::granule_size / 8 / 64;
 inline constexpr std::array<size_class, class_count> size_classes = make_size_classes();
 static_assert(size_classes.front().block_size == 8 && size_classes.back().block_size == maximum_small_size);
 
-/// By size in units of 8 bytes (up to 1 KiB), and in units of 256 bytes (above).
+/// The classes by size in units of 8 bytes (up to 1 KiB), and in units of 256 bytes (above).
 template <std::size_t Entries, std::uint64_t Unit>
 [[nodiscard]] constexpr std::array<std::uint8_t, Entries> make_class_table() noexcept {
     std::array<std::uint8_t, Entries> table{};

@@ -61,7 +61,7 @@ public:
         blocks_->inspect().check(found);
         return found;
     }
-    /// In order of address. No other slab of the class may have a free block.
+    /// The blocks are in order of address. No other slab of the class may have a free block.
     [[nodiscard]] std::vector<std::byte*> whole_slab(std::size_t bytes) {
         std::vector<std::byte*> all(size_classes[class_for(bytes, 1)].block_count);
         std::ranges::generate(all, [&] { return static_cast<std::byte*>(blocks_->allocate(bytes, 1)); });

@@ -122,7 +122,7 @@ static_assert(sizeof(cached_blocks) == 8 * base::cache_line_size);
 class commit_gate;
 struct cache_group;
 
-/// By class; the last list stays empty, for allocations of 0 bytes.
+/// One list for each class, and one that stays empty, for allocations of 0 bytes.
 using cached_lists = std::array<cached_blocks, class_count + 1>;
 extern const cached_lists no_lists;
 

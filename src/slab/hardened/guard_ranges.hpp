@@ -46,7 +46,7 @@ public:
     /// Pages [from, end) were mapped anew: makes their guard ranges inaccessible again. One for which this fails is no
     /// guard range any more, and is given to `lost`.
     void renew(base::pages from, base::pages end, base::function_ref<void(base::granule)> lost) noexcept;
-    /// In order of address. One that comes or goes meanwhile may be missed or seen.
+    /// Goes in order of address. One that comes or goes meanwhile may be missed or seen.
     void for_each(base::function_ref<void(base::granule)> each) const;
 
 private:

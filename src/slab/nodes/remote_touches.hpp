@@ -31,7 +31,7 @@ inline constexpr std::uint64_t touches_segment = 256 * base::mebibyte;
 
 enum class touch_cause : unsigned { other, allocation, free, merge };
 
-/// Only one at a time in a process.
+/// There is only one at a time in a process.
 class remote_touches {
 public:
     /// The segments of `space`, of touches_segment bytes, belong to so many nodes by turns.

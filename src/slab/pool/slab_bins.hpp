@@ -19,7 +19,7 @@ inline constexpr unsigned maximum_arenas = 64;
 
 struct typed_bin : slab_bin {
     std::vector<std::uint32_t> waiting HF_GUARDED_BY(mutex);  ///< granules found at open; loaded ones may remain
-    /// At the front of `waiting`: tried in this pass, without space on disk for their bitmaps.
+    /// So many at the front of `waiting` were tried in this pass and had no space on disk for their bitmaps.
     std::size_t refused HF_GUARDED_BY(mutex) = 0;
     typed_bin* next = nullptr;
 };
@@ -31,7 +31,7 @@ public:
     void reset(unsigned nodes);
 
     [[nodiscard]] unsigned arenas() const noexcept { return arenas_; }
-    /// For the `turn`-th thread, which runs on this node of a machine with so many nodes.
+    /// The arena of the `turn`-th thread, which runs on this node of a machine with so many nodes.
     [[nodiscard]] unsigned arena_of_thread(unsigned node, unsigned machine_nodes, unsigned turn) const noexcept;
     [[nodiscard]] slab_bin& of(unsigned arena, unsigned class_index) const noexcept {
         return bins_[arena * class_count + class_index];

@@ -128,8 +128,8 @@ void slab_source::write_header(granule slab, const size_class& size, std::uint32
     }
 }
 
-/// With a guard range behind it, where there is room. Guard ranges never make this fail: where nothing else is left,
-/// one of them becomes the slab.
+/// Takes a reserved extent, with a guard range behind it where there is room. Guard ranges never make this fail: where
+/// nothing else is left, one of them becomes the slab.
 base::result<pages> slab_source::take_granule(std::uint32_t node) {
     if (guards_.has_room()) {
         if (const auto guarded = take_guarded(node)) {

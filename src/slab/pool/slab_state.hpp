@@ -51,7 +51,7 @@ inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap o
 
 [[nodiscard]] constexpr bool has_old(std::uint8_t morph) noexcept { return (morph & old_bits) != 0; }
 [[nodiscard]] constexpr slab_bank bank(std::uint8_t morph) noexcept { return bank_of((morph & upper) != 0); }
-/// Only where has_old().
+/// has_old() must be true.
 [[nodiscard]] constexpr slab_kind old_kind(std::uint8_t morph) noexcept {
     return {(morph & old_bits) - 1U, bank_of((morph & upper) == 0)};
 }

@@ -53,10 +53,10 @@ public:
     /// Where gives_whole_slabs(), the free parts beside the part are given, too. Fails as extent_allocator::allocate()
     /// does. May throw std::bad_alloc.
     [[nodiscard]] base::result<slab_part> check_out(unsigned arena, unsigned class_index);
-    /// For when space has run out. Nothing where no slab of the class has a free block.
+    /// Comes when space has run out. Nothing where no slab of the class has a free block.
     [[nodiscard]] std::optional<slab_part> check_out_anywhere(unsigned class_index) noexcept;
     void check_in(slab_part from) noexcept;
-    /// For threads without a cache, and blocks with a type. Fails as check_out() does.
+    /// Serves threads without a cache, and blocks with a type. Fails as check_out() does.
     [[nodiscard]] base::result<std::uint64_t> take_one(unsigned arena, unsigned class_index, std::uint32_t type);
     [[nodiscard]] std::optional<std::uint64_t> take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept;
 

@@ -173,7 +173,7 @@ public:
         shadows_ = shadows;
         refuse_fast_frees();
     }
-    /// Only while one thread uses the heap.
+    /// Only one thread may use the heap.
     void refuse_fast_frees() noexcept { fast_granules_ = 0; }
     /// No other thread may use the slabs any more.
     void forget_entries() noexcept { entries_.discard(); }
