@@ -19,7 +19,7 @@
 
 namespace holdfast::drop_in {
 
-/// In bytes, for every block.
+/// The alignment, in bytes, that malloc promises for every block.
 inline constexpr std::size_t malloc_alignment = 16;
 
 struct settings {
@@ -50,7 +50,7 @@ void close() noexcept;
 [[nodiscard]] void* reallocate(void* block, std::size_t bytes) noexcept;
 /// An address that is no block changes nothing; the first one is named on standard error. Keeps errno.
 void free(void* block) noexcept;
-/// 0 where the address is no block.
+/// The usable bytes of a block; 0 where the address is no block.
 [[nodiscard]] std::size_t usable_size(void* block) noexcept;
 /// For tests.
 [[nodiscard]] bool is_in_heap(const void* block) noexcept;

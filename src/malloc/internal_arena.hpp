@@ -3,7 +3,8 @@
 //
 // Blocks are powers of two from 16 bytes on, in one range of addresses, so that free() knows them by address. Blocks of
 // up to half a granule (64 KiB) share granules with blocks of their size; larger blocks are runs of granules. Freed
-// blocks wait in a list for their size.
+// blocks wait in a list for their size. The program's own allocations do not come here in number, so the arena is kept
+// simple.
 #pragma once
 
 #include <array>
@@ -65,7 +66,7 @@ private:
     base::mutex mutex_;
     std::atomic<const void*> holder_{nullptr};  ///< of hold(): an address that only this thread has
     std::atomic<std::uintptr_t> begin_{0};
-    std::atomic<std::uint64_t> size_{0};                  ///< range_size where it can be had
+    std::atomic<std::uint64_t> size_{0};                  ///< bytes; range_size where it can be had
     std::uint64_t used_ HF_GUARDED_BY(mutex_) = 0;        ///< bytes from the begin of the range
     std::uint64_t accessible_ HF_GUARDED_BY(mutex_) = 0;  ///< bytes from the begin of the range
     std::array<free_block*, classes> free_ HF_GUARDED_BY(mutex_){};

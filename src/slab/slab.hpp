@@ -56,7 +56,8 @@ public:
     void harden() noexcept { core_.hardened = true; }
     [[nodiscard]] bool is_hardened() const noexcept { return core_.hardened; }
     /// Makes all small blocks whole cache lines, so that no two share a line. Comes before the first allocation, at
-    /// each open of a heap that was created so.
+    /// each open of a heap that was created so. The caches of other classes stay empty, so paths that find a list by
+    /// size alone allocate nothing from them.
     void separate_cache_lines() noexcept { core_.separates_lines = true; }
     /// Slabs are made and released through `log`, and threads find their lanes in `lanes`; where it is not null, the
     /// caller writes the bitmaps on media. Comes before the first allocation.

@@ -26,6 +26,7 @@ public:
     constexpr slab_kind() noexcept = default;
     constexpr slab_kind(unsigned class_index, slab_bank bank) noexcept
         : index_(class_index | (bank == slab_bank::upper ? upper_bit : 0)) {}
+    /// `index` must be below `count`.
     [[nodiscard]] static constexpr slab_kind of_index(unsigned index) noexcept {
         slab_kind made;
         made.index_ = index;

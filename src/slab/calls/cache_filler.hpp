@@ -2,7 +2,7 @@
 //
 // - The blocks in a list are free by their states and lie in parts that the thread has checked out (SLAB-9).
 // - Where space has run out, this thread's cache, empty slabs and cached extents are given back once, and then any slab
-// of any arena will do.
+//   of any arena will do.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // morphed, the heap has several nodes, or the block is one of whole pages.
 //
 // - Each of them is a slow call (commit_gate.hpp): it waits while a commit runs, and is refused in a signal handler
-// that interrupted another.
+//   that interrupted another.
 // - What fails leaves the failure, and changes nothing.
 #pragma once
 

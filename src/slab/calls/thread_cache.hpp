@@ -1,6 +1,6 @@
 // Caches of threads: for each heap and class, a thread has parts of one slab that it alone allocates from, and a list
-// of free blocks in them. These are free on media, in DRAM and after a crash. A free changes the block's state,
-// whichever thread's slab it lies in, and needs no cache.
+// of free blocks in them. These are free on media, in DRAM and after a crash, and only this thread may hand them out. A
+// free changes the block's state, whichever thread's slab it lies in, and needs no cache.
 //
 // A thread finds its cache in a few thread-local slots by the heap's instance number, which is never used twice: a slot
 // that outlives its heap matches nothing. The shortest path (fast_path.hpp) does not compare: the first heaps that are

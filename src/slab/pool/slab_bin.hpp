@@ -2,7 +2,7 @@
 //
 // - A slab is in one list of its owner at most: to allocate from (`head`), without a block out (`empty`), or sparse.
 // - slab_descriptor::listed() says that it is in one of the first two, slab_descriptor::is_empty in which,
-// slab_descriptor::is_sparse() that it is sparse (SLAB-8).
+//   slab_descriptor::is_sparse() that it is sparse (SLAB-8).
 #pragma once
 
 #include <algorithm>

@@ -57,8 +57,8 @@ struct alignas(base::cache_line_size) slab_descriptor {
 };
 static_assert(sizeof(slab_descriptor) == base::cache_line_size);
 
-/// Finds the blocks of a slab that are freed by their states alone. It is not in the line of the descriptor, which
-/// every free writes.
+/// Finds the blocks of a slab that are freed by their states alone. Every free reads it and hardly anything writes it,
+/// so it is not in the line of the descriptor, which every free writes.
 struct alignas(base::cache_line_size) fast_slab {
     /// The lower half is the reciprocal of the blocks' class, or 0 where no block is freed by its state alone. The
     /// upper half counts changes: a reader that finds the same version before and after it reads `states` knows that

@@ -4,9 +4,9 @@
 // loads its live bitmap into block states.
 //
 // - An unloaded slab without a type is counted in the search of its class and node; one with a type is in the list of
-// its bin.
+//   its bin.
 // - Where the bitmap can get no space on disk, a free of the slab's blocks fails, an allocation goes to the next slab,
-// and later calls try again.
+//   and later calls try again.
 // - A slab whose bitmap is not what was committed, or breaks SLAB-4 or SLAB-12, is quarantined.
 #pragma once
 

@@ -1,7 +1,7 @@
 // How free blocks of slabs are noticed: a look at a slab settles in which list of its bin it belongs.
 //
 // - A slab that is in no list, and has no part out, has `frees_until_check` from 1 to the number of its blocks, so that
-// frees lead to a look (SLAB-10).
+//   frees lead to a look (SLAB-10).
 // - A look that comes too early does no harm. Counts may be lost, so look_at_some() looks without one.
 #pragma once
 

@@ -7,15 +7,15 @@
 // No live block is ever in a hole:
 //
 // - A page becomes a hole only after a commit is durable in which the slab's header has its flag and the page has no
-// live block.
+//   live block. Where the commit fails, the file is as it was.
 // - No block of a sparse slab is handed out: not in this process, and, because of its header, not in a later one of any
-// durability.
+//   durability.
 // - To allocate from it or to morph it, it is first repopulated: space on disk for the whole slab is reserved, and only
-// then is it listed.
+//   then is it listed.
 // - When its last block is gone, its granule becomes a free extent that is not known to have space: the extent layer
-// reserves space before it hands the granule out.
+//   reserves space before it hands the granule out.
 // - A page that was a hole and has a block again is written like a page of a free extent that is in use again (JRN-5):
-// the last commit has the page free and without a sum, so its old content means nothing.
+//   the last commit has the page free and without a sum, so its old content means nothing.
 //
 // When the slab is repopulated, its header loses the flag by a store that the next commit writes. In durabilities
 // `atomic` and `collect` that would need a record or an order of stores, so the flag stays: after the next open the
