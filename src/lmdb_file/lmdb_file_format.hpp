@@ -21,7 +21,7 @@ using bytes = std::span<const std::byte>;
 
 inline constexpr std::uint32_t magic = 0xBEEFC0DE;
 inline constexpr std::uint32_t version_of_0_9 = 1;
-inline constexpr std::uint32_t version_before_1_0 = 2;  ///< development releases that became 1.0
+inline constexpr std::uint32_t version_before_1_0 = 2;
 inline constexpr std::uint32_t version_of_1_0 = 3;
 inline constexpr std::uint64_t no_page = ~std::uint64_t{0};
 inline constexpr std::uint64_t first_data_page = 2;
@@ -37,7 +37,7 @@ inline constexpr std::size_t page_header_of_1_0 = 24;
 struct layout {
     std::uint32_t version;
     std::size_t least_page_size;
-    std::size_t header;      ///< bytes of a page's header
+    std::size_t header;
     std::size_t base;        ///< the byte of a page from which bounds and slots count
     std::size_t big_record;  ///< of a node whose data is in an overflow page: its number u64, and from version 2 on a
                              ///< transaction number u64 and how many pages it takes u64
@@ -62,12 +62,12 @@ inline constexpr unsigned subpage = 0x40;
 /// flags u16, size of the key u16; then key and data. It lies at an even offset.
 inline constexpr std::size_t node_header = 8;
 namespace node_flag {
-inline constexpr unsigned big = 0x01;          ///< the data is in an overflow page (layout::big_record)
+inline constexpr unsigned big = 0x01;          ///< the data is in an overflow page
 inline constexpr unsigned subdatabase = 0x02;  ///< the data is a tree's record
 inline constexpr unsigned duplicates = 0x04;   ///< with `subdatabase`: a tree of duplicates; without: a page of them
 }  // namespace node_flag
 
-/// As mdb_dbi_open() has them.
+/// They are those of mdb_dbi_open().
 namespace database_flag {
 inline constexpr unsigned reverse_key = 0x02;
 inline constexpr unsigned duplicates = 0x04;
@@ -131,7 +131,7 @@ void store(std::span<std::byte> to, std::size_t at, T value) {
     std::memcpy(to.data() + at, &value, sizeof(T));
 }
 
-/// Where the beginning of a meta page has LMDB's magic number. The version need not be one of `layouts`.
+/// What a meta page with LMDB's magic number says; the version need not be one of `layouts`.
 struct claimed_version {
     std::uint32_t version;
     std::size_t header;  ///< where the magic number was
@@ -178,8 +178,7 @@ inline void store_tree(std::span<std::byte> to, const tree& from) {
     return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-/// With header and key, the data of a node in its page may have so many bytes: two nodes must fit in a page. What is
-/// longer goes to overflow pages, or a tree of duplicates.
+/// With header and key, the data of a node in its page may have so many bytes: two nodes must fit in a page.
 [[nodiscard]] constexpr std::size_t largest_node(std::size_t page_size) noexcept {
     return (((page_size - page_header) / 2) & ~std::size_t{1}) - 2;
 }

@@ -1,6 +1,5 @@
 // Reads LMDB's data files of versions 0.9 and 1.0, without LMDB, and believes nothing: every offset, size, number and
-// count is checked before it is used, each page is visited once, and what is read is as long as the file, not as what
-// it says.
+// count is checked before it is used, each page is visited once, and what is read is as long as the file.
 #pragma once
 
 #include <cstdint>
@@ -87,7 +86,7 @@ private:
         }
         [[nodiscard]] unsigned kind() const;
         [[nodiscard]] std::size_t item_size() const { return field(8); }
-        /// What the page says; it is not checked.
+        /// It is not checked what the page says.
         [[nodiscard]] std::size_t lower() const { return how.base + field(4); }
         [[nodiscard]] std::size_t upper() const { return how.base + field(2); }
         [[nodiscard]] std::uint64_t pages() const { return load<std::uint32_t>(content, how.header - 4); }

@@ -58,7 +58,7 @@ private:
     struct level {
         std::vector<entry> full;
         std::vector<entry> present;
-        std::size_t bytes = 0;  ///< of `present`
+        std::size_t bytes = 0;
     };
 
     void flush_leaf();
@@ -99,7 +99,7 @@ private:
     std::string key_;
     std::vector<std::string> duplicates_;  ///< of key_, while they fit in a page of their own
     std::size_t duplicate_bytes_ = 0;
-    std::unique_ptr<tree_builder> duplicate_tree_;  ///< where they did not
+    std::unique_ptr<tree_builder> duplicate_tree_;
     std::uint64_t duplicates_in_tree_ = 0;
     std::size_t fixed_size_ = 0;
 };
