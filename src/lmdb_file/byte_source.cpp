@@ -1,4 +1,4 @@
-// Files as sources of bytes. They are read by pread(), so that one that is cut meanwhile gives an error.
+// Files are read by pread(), so that one that is cut meanwhile gives an error.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Data files that LMDB wrote, as tests keep them: runs, which are the length of what follows as it is (u32), these
-// bytes, a byte, and how often it comes (u32); and so on. For tests and the fuzzer.
+// Data files that LMDB wrote, as runs: the length of what follows as it is (u32), these bytes, a byte, and how often it
+// comes (u32). For tests and the fuzzer.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace holdfast_lmdb_file {
 
-/// The content of the data file. Throws std::runtime_error where the file of runs cannot be read, or is none.
+/// Throws std::runtime_error where the file of runs cannot be read, or is none.
 [[nodiscard]] inline std::string golden_file(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
     const std::string runs((std::istreambuf_iterator<char>(in)), {});

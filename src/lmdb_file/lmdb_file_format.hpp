@@ -1,8 +1,8 @@
 // LMDB's data file of versions 0.9 and 1.0, as 64-bit little-endian machines write it. Restated from its documentation
 // and from files that liblmdb wrote; docs/store.md has the tables.
 //
-// Offsets in bytes. A file is a row of pages of one size, a power of two up to 65536. Pages 0 and 1 are meta pages; the
-// one with the greater transaction number holds.
+// A file is a row of pages of one size, a power of two up to 65536. Pages 0 and 1 are meta pages; the one with the
+// greater transaction number holds.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ using bytes = std::span<const std::byte>;
 
 inline constexpr std::uint32_t magic = 0xBEEFC0DE;
 inline constexpr std::uint32_t version_of_0_9 = 1;
-inline constexpr std::uint32_t version_before_1_0 = 2;  ///< development releases of LMDB that became 1.0
+inline constexpr std::uint32_t version_before_1_0 = 2;
 inline constexpr std::uint32_t version_of_1_0 = 3;
 inline constexpr std::uint64_t no_page = ~std::uint64_t{0};
 inline constexpr std::uint64_t first_data_page = 2;
@@ -29,18 +29,17 @@ inline constexpr std::size_t greatest_page_size = 65536;
 inline constexpr unsigned greatest_depth = 32;
 
 /// A page begins with: page number u64, from version 2 on the number of the transaction that wrote it u64, pad u16
-/// (size of a key of pages of kind leaf2), flags u16, lower u16, upper u16. Of an overflow page the last two are one
-/// u32: how many pages it takes.
+/// (size of a key of pages of kind leaf2), flags u16, lower u16, upper u16. An overflow page has one u32 in place of
+/// the last two: how many pages it takes.
 inline constexpr std::size_t page_header = 16;
 inline constexpr std::size_t page_header_of_1_0 = 24;
 
-/// What differs between the versions of the format.
 struct layout {
     std::uint32_t version;
     std::size_t least_page_size;
-    std::size_t header;      ///< of a page
+    std::size_t header;
     std::size_t base;        ///< the byte of a page from which bounds and slots count
-    std::size_t big_record;  ///< of a node whose data is in an overflow page; its number u64, and from version 2 on a
+    std::size_t big_record;  ///< of a node whose data is in an overflow page: its number u64, and from version 2 on a
                              ///< transaction number u64 and how many pages it takes u64
     bool even_data;          ///< the data of a node begin at an even offset
 };
@@ -54,7 +53,7 @@ inline constexpr unsigned branch = 0x01;
 inline constexpr unsigned leaf = 0x02;
 inline constexpr unsigned overflow = 0x04;
 inline constexpr unsigned meta = 0x08;
-inline constexpr unsigned dirty = 0x10;  ///< of version 1, without meaning on media
+inline constexpr unsigned dirty = 0x10;  ///< in version 1, without meaning on media
 inline constexpr unsigned leaf2 = 0x20;  ///< keys of one size, without nodes
 inline constexpr unsigned subpage = 0x40;
 }  // namespace page_flag
@@ -63,12 +62,12 @@ inline constexpr unsigned subpage = 0x40;
 /// flags u16, size of the key u16; then key and data. It lies at an even offset.
 inline constexpr std::size_t node_header = 8;
 namespace node_flag {
-inline constexpr unsigned big = 0x01;          ///< the data is in an overflow page (layout::big_record)
+inline constexpr unsigned big = 0x01;          ///< the data is in an overflow page
 inline constexpr unsigned subdatabase = 0x02;  ///< the data is a tree's record
 inline constexpr unsigned duplicates = 0x04;   ///< with `subdatabase`: a tree of duplicates; without: a page of them
 }  // namespace node_flag
 
-/// Flags of databases, as mdb_dbi_open() has them.
+/// They are those of mdb_dbi_open().
 namespace database_flag {
 inline constexpr unsigned reverse_key = 0x02;
 inline constexpr unsigned duplicates = 0x04;
@@ -79,11 +78,11 @@ inline constexpr unsigned reverse_duplicates = 0x40;
 inline constexpr unsigned all = 0x7E;
 }  // namespace database_flag
 
-/// The record of a tree, 48 bytes: pad u32, flags u16, depth u16, then u64 each: branch pages, leaf pages, overflow
-/// pages, items, number of the root.
+/// 48 bytes: pad u32, flags u16, depth u16, then u64 each: branch pages, leaf pages, overflow pages, items, number of
+/// the root.
 inline constexpr std::size_t tree_record = 48;
 struct tree {
-    std::uint32_t pad = 0;  ///< of the tree of free pages: the size of a page; of fixed duplicates: the size of one
+    std::uint32_t pad = 0;  ///< the size of a page, in the tree of free pages; else that of a fixed duplicate
     std::uint16_t flags = 0;
     std::uint16_t depth = 0;
     std::uint64_t branch_pages = 0;
@@ -93,13 +92,13 @@ struct tree {
     std::uint64_t root = no_page;
 };
 
-/// The flag of an encrypted file, in the tree of free pages of the meta page.
+/// An encrypted file has this flag in the tree of free pages of the meta page.
 inline constexpr unsigned encrypted = 0x2000;
 
-/// The content of a meta page, behind its header: magic u32, version u32, address u64, size of the map u64, the trees
-/// of free pages and of the unnamed database, the last page's number u64, the transaction's number u64. From version 2
-/// on the last two bytes of page 0 say how many bytes a checksum has, which is the end of each page that is not a meta
-/// page; an overflow page has one for all that it takes.
+/// Behind the header of a meta page: magic u32, version u32, address u64, size of the map u64, the trees of free pages
+/// and of the unnamed database, the last page's number u64, the transaction's number u64. From version 2 on the last
+/// two bytes of page 0 say how many bytes a checksum has; it ends each page that is not a meta page, and the last page
+/// of an overflow.
 inline constexpr std::size_t meta_size = 24 + 2 * tree_record + 16;
 struct meta {
     std::uint64_t map_size = 0;
@@ -109,18 +108,18 @@ struct meta {
     std::uint64_t transaction = 0;
 };
 
-/// A file that is not one of LMDB 0.9 or 1.0, or is damaged; or one that cannot be read or written.
+/// The file is not one of LMDB 0.9 or 1.0, is damaged, or cannot be read or written.
 class file_error : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
-/// A file that is sound as far as it is read, and that this cannot read: of another version, or encrypted.
+/// The file is of another version, or encrypted, and sound as far as it is read.
 class unsupported_file : public file_error {
 public:
     using file_error::file_error;
 };
 
-/// Reads an integer; the caller has checked that it lies inside.
+/// The caller has checked that the integer lies inside.
 template <class T>
 [[nodiscard]] T load(bytes from, std::size_t at) {
     T value{};
@@ -132,11 +131,10 @@ void store(std::span<std::byte> to, std::size_t at, T value) {
     std::memcpy(to.data() + at, &value, sizeof(T));
 }
 
-/// The version that the beginning of a meta page says, where one has LMDB's magic number. It need not be one of
-/// `layouts`.
+/// What a meta page with LMDB's magic number says; the version need not be one of `layouts`.
 struct claimed_version {
     std::uint32_t version;
-    std::size_t header;  ///< of the page, which is where the magic number was
+    std::size_t header;  ///< where the magic number was
 };
 inline constexpr std::size_t head_of_meta = page_header_of_1_0 + 8;
 [[nodiscard]] inline std::optional<claimed_version> version_of(bytes page) {
@@ -147,7 +145,7 @@ inline constexpr std::size_t head_of_meta = page_header_of_1_0 + 8;
     }
     return std::nullopt;
 }
-/// The layout of a version whose pages have such a header, or null.
+/// Null where no version has such a header.
 [[nodiscard]] inline const layout* layout_of(const claimed_version& claimed) noexcept {
     for (const layout& one : layouts) {
         if (one.version == claimed.version && one.header == claimed.header) {
@@ -180,8 +178,7 @@ inline void store_tree(std::span<std::byte> to, const tree& from) {
     return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-/// The data of a node of a page of this size may have so many bytes with header and key; what is longer goes to
-/// overflow pages, or of duplicates to a tree: two nodes must fit in a page.
+/// With header and key, the data of a node in its page may have so many bytes: two nodes must fit in a page.
 [[nodiscard]] constexpr std::size_t largest_node(std::size_t page_size) noexcept {
     return (((page_size - page_header) / 2) & ~std::size_t{1}) - 2;
 }

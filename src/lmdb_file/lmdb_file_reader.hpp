@@ -1,6 +1,5 @@
 // Reads LMDB's data files of versions 0.9 and 1.0, without LMDB, and believes nothing: every offset, size, number and
-// count is checked before it is used, each page is visited once, and what is read is as long as the file, not as what
-// it says.
+// count is checked before it is used, each page is visited once, and what is read is as long as the file.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,6 @@
 
 namespace holdfast_lmdb_file {
 
-/// Where the bytes of a file come from.
 class byte_source {
 public:
     byte_source() = default;
@@ -22,14 +20,14 @@ public:
     byte_source& operator=(const byte_source&) = delete;
     virtual ~byte_source() = default;
     [[nodiscard]] virtual std::uint64_t size() const = 0;
-    /// Fills `to` from an offset; all of it lies inside size(). Throws file_error.
+    /// Fills `to`; all of it lies inside size(). Throws file_error.
     virtual void read(std::uint64_t offset, std::span<std::byte> to) const = 0;
 };
 
-/// A file, or the data.mdb of a directory, opened read-only. Throws file_error.
+/// Opens a file, or the data.mdb of a directory, read-only. Throws file_error.
 [[nodiscard]] std::unique_ptr<byte_source> open_file(const std::string& path);
 
-/// A key and one of its data items. The views hold until the function returns.
+/// The views hold until the function returns.
 using item_function = std::function<void(std::string_view key, std::string_view data)>;
 
 class file_reader {
@@ -40,21 +38,21 @@ public:
 
     [[nodiscard]] std::size_t page_size() const noexcept { return page_size_; }
     [[nodiscard]] const meta& newest() const noexcept { return meta_; }
-    /// Of the format: 1 is LMDB 0.9, 3 is LMDB 1.0.
+    /// 1 is LMDB 0.9, 3 is LMDB 1.0.
     [[nodiscard]] std::uint32_t version() const noexcept { return how_->version; }
 
-    /// An item of the unnamed database: a record, or a database of that name.
+    /// A record, or a database of that name.
     struct main_item {
         std::string key;
         std::optional<tree> database;
     };
 
-    /// Passes the records of the unnamed database to `record`, and each database that it names to `database`, in order.
-    /// Throws file_error, and what the functions throw.
+    /// Passes the records of the unnamed database, and each database that it names, in order. Throws file_error, and
+    /// what the functions throw.
     void read_main(const item_function& record, const std::function<void(std::string_view, const tree&)>& database);
-    /// Passes the items of a named database. Throws file_error, and what the function throws.
+    /// Throws file_error, and what the function throws.
     void read_database(const tree& of, const item_function& item);
-    /// Checks the list of free pages: after everything else has been read. Throws file_error.
+    /// Comes after everything else has been read. Throws file_error.
     void check_free_pages();
 
     /// What is not as liblmdb should have left it, and did not keep anything from being read.
@@ -88,7 +86,7 @@ private:
         }
         [[nodiscard]] unsigned kind() const;
         [[nodiscard]] std::size_t item_size() const { return field(8); }
-        /// Offsets in the page; what they say is not checked.
+        /// It is not checked what the page says.
         [[nodiscard]] std::size_t lower() const { return how.base + field(4); }
         [[nodiscard]] std::size_t upper() const { return how.base + field(2); }
         [[nodiscard]] std::uint64_t pages() const { return load<std::uint32_t>(content, how.header - 4); }

@@ -24,7 +24,6 @@ void copy(std::vector<std::byte>& to, std::size_t at, bytes from) {
     std::copy(from.begin(), from.end(), to.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
-/// Puts a node at the upper bound of the free part of a page, and its slot at the lower.
 void place_node(std::vector<std::byte>& content, std::size_t& lower, std::size_t& upper, std::uint64_t number,
                 unsigned flags, bytes key, bytes data) {
     upper -= even(node_header + key.size() + data.size());
@@ -46,8 +45,6 @@ void page_writer::write(std::uint64_t number, std::vector<std::byte>& content) c
     sink_(number * written_page_size, content);
 }
 
-// --- trees ----------------------------------------------------------------------------------------------------------
-
 tree_builder::tree_builder(page_writer& writer, unsigned flags, std::size_t fixed_size)
     : writer_(writer), fixed_size_(fixed_size), leaf_(written_page_size) {
     record_.flags = static_cast<std::uint16_t>(flags);
@@ -66,7 +63,7 @@ void tree_builder::add(std::string_view key, bytes data, unsigned node_flags) {
         place_node(leaf_, lower_, upper_, data.size(), node_flags, bytes_of(key), data);
         return;
     }
-    // Items without nodes: both bounds count as if an item had a slot.
+    // Without nodes, both bounds count as if an item had a slot.
     copy(leaf_, page_header + (lower_ - page_header) / slot_size * fixed_size_, bytes_of(key));
     lower_ += slot_size;
     upper_ -= fixed_size_ - slot_size;
@@ -157,8 +154,6 @@ tree tree_builder::finish(std::uint64_t items) {
     }
     return record_;
 }
-
-// --- databases ------------------------------------------------------------------------------------------------------
 
 database_writer::database_writer(page_writer& writer, unsigned flags)
     : writer_(writer), flags_(flags & database_flag::all), builder_(writer, flags & database_flag::all) {}

@@ -1,5 +1,5 @@
 // Writes LMDB's data files of version 0.9: from sorted items, page after page, without free pages, as a compacting copy
-// of liblmdb's is. Memory: a few pages for each level of a tree.
+// of liblmdb's is. It needs the memory of a few pages for each level of a tree.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,17 @@ namespace holdfast_lmdb_file {
 inline constexpr std::size_t written_page_size = 4096;
 inline constexpr std::size_t largest_written_key = 511;
 
-/// Takes the bytes of a file in whatever order.
+/// Offsets come in any order.
 using page_sink = std::function<void(std::uint64_t offset, bytes content)>;
 
-/// Numbers pages, and hands them on.
 class page_writer {
 public:
     explicit page_writer(page_sink sink) : sink_(std::move(sink)) {}
-    /// The number of the first of so many pages that follow one another.
+    /// The first of so many pages that follow one another.
     [[nodiscard]] std::uint64_t allocate(std::uint64_t count = 1) noexcept {
         return std::exchange(next_, next_ + count);
     }
-    /// Sets the number of a page, and writes it. Its size is a multiple of that of a page.
+    /// Sets the page's number in `content`, whose size is a multiple of that of a page.
     void write(std::uint64_t number, std::vector<std::byte>& content) const;
     [[nodiscard]] std::uint64_t last() const noexcept { return next_ - 1; }
 
@@ -40,13 +39,13 @@ private:
 /// Builds a tree from nodes in their order, leaves first.
 class tree_builder {
 public:
-    /// `flags` of its record; `fixed_size`: of the items of a tree of fixed duplicates, else 0.
+    /// `fixed_size`: of the items of a tree of fixed duplicates, else 0.
     tree_builder(page_writer& writer, unsigned flags, std::size_t fixed_size = 0);
-    /// A node with its data in the page: at most largest_node() bytes with header and key.
+    /// The data stay in the page: at most largest_node() bytes with header and key.
     void add(std::string_view key, bytes data, unsigned node_flags);
-    /// A node whose data goes to overflow pages.
+    /// The data go to overflow pages.
     void add_big(std::string_view key, bytes data);
-    /// Writes what is left, and returns the record. `items`: how many items it counts.
+    /// Writes what is left, and returns the record, which says that there are so many items.
     [[nodiscard]] tree finish(std::uint64_t items);
 
 private:
@@ -54,12 +53,12 @@ private:
         std::string key;
         std::uint64_t child;
     };
-    /// The branches of one level that are not written yet: a full page, and what comes behind it. So the last page can
-    /// take from the one before, and none has a single child.
+    /// Branches that are not written yet: a full page, and what comes behind it. So the last page can take from the one
+    /// before, and none has a single child.
     struct level {
         std::vector<entry> full;
         std::vector<entry> present;
-        std::size_t bytes = 0;  ///< of `present`
+        std::size_t bytes = 0;
     };
 
     void flush_leaf();
@@ -76,14 +75,14 @@ private:
     std::vector<level> levels_;
 };
 
-/// Writes a database item by item: gathers the duplicates of a key.
+/// Gathers the duplicates of a key.
 class database_writer {
 public:
     /// `flags` as mdb_dbi_open() has them.
     database_writer(page_writer& writer, unsigned flags);
     /// In the database's order. Throws file_error where LMDB could not hold the item.
     void add(std::string_view key, std::string_view data);
-    /// The record of another database, between the items.
+    /// Comes between the items.
     void add_database(std::string_view name, const tree& of);
     [[nodiscard]] tree finish();
 
@@ -100,12 +99,12 @@ private:
     std::string key_;
     std::vector<std::string> duplicates_;  ///< of key_, while they fit in a page of their own
     std::size_t duplicate_bytes_ = 0;
-    std::unique_ptr<tree_builder> duplicate_tree_;  ///< where they did not
+    std::unique_ptr<tree_builder> duplicate_tree_;
     std::uint64_t duplicates_in_tree_ = 0;
     std::size_t fixed_size_ = 0;
 };
 
-/// Writes both meta pages. The last step: without them nothing is a file of LMDB's.
+/// The last step: without meta pages nothing is a file of LMDB's.
 void write_meta(const page_sink& sink, const page_writer& pages, const tree& main, std::uint64_t map_size);
 
 }  // namespace holdfast_lmdb_file

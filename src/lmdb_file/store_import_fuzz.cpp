@@ -1,9 +1,8 @@
 // Data files of LMDB that somebody made: reading one gives its items or an error, in memory and items that the file's
 // size bounds, and never a crash or a loop.
 //
-// An input that begins with 0xff is a file itself. Any other is a byte that chooses a sound file, which has pages of
-// every kind, and a list of changes to it: each is the number of a page, an offset in it, and two bytes. The sound
-// files are one of version 0.9, which we write, and those that releases of LMDB 1.0 wrote.
+// An input that begins with 0xff is a file itself. Any other is a byte that chooses a sound file, of version 0.9 or of
+// a release of LMDB 1.0, and a list of changes to it: the number of a page, an offset in it, and two bytes.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -30,7 +29,7 @@ public:
     [[nodiscard]] std::uint64_t size() const override { return content_.size(); }
     void read(std::uint64_t offset, std::span<std::byte> to) const override {
         if (offset > content_.size() || to.size() > content_.size() - offset) {
-            std::abort();  // the reader asked for what is not there
+            std::abort();
         }
         std::memcpy(to.data(), content_.data() + offset, to.size());
     }
@@ -56,7 +55,7 @@ tree write_database(holdfast_lmdb_file::page_writer& pages, unsigned flags, unsi
     return writer.finish();
 }
 
-/// A file with branches, leaves, big values, small pages and trees of duplicates, of a fixed size and not.
+/// The file has branches, leaves, big values, small pages and trees of duplicates, of a fixed size and not.
 std::vector<std::byte> sound_file() {
     std::vector<std::byte> file;
     const auto sink = [&](std::uint64_t offset, holdfast_lmdb_file::bytes content) {

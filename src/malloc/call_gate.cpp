@@ -28,7 +28,7 @@ void call_gate::remove(call_record& thread) noexcept {
     thread.state.store(static_cast<std::uint64_t>(call_state::ended), std::memory_order_release);
 }
 
-/// The gate was closed when the thread came: the thread goes back outside and waits for the gate to open.
+/// The gate was closed when the thread came: the thread goes back outside and waits.
 void call_gate::wait_inside(call_record& thread) noexcept {
     const int before = errno;  // a call that succeeds must leave it as it was
     do {

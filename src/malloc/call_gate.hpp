@@ -1,9 +1,9 @@
-// Knows which threads are inside the allocator. So memory that the allocator itself allocates is served elsewhere, and
-// a fork waits until no thread is in the middle of a change.
+// Knows which threads are inside the allocator, so that memory that the allocator itself allocates is served elsewhere,
+// and a fork waits until no thread is in the middle of a change.
 //
 // A call announces itself in its thread's record by a plain store and then looks whether the gate is closed. A thread
-// that closes the gate runs a barrier on all cores (announcement_barrier.hpp) before it looks at the records. So an
-// open gate costs a call two stores and two loads. The shortest paths of drop_in.cpp only ask for the state.
+// that closes the gate runs a barrier on all cores (announcement_barrier.hpp) before it looks at the records. The
+// shortest paths of drop_in.cpp only ask for the state.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ enum class call_state : std::uint64_t {
     ended = 3,   ///< its cache is gone; such threads enter one at a time
 };
 
-/// The record of one thread, in its thread-local storage. Zeros are its first state.
+/// Lies in the thread-local storage. Zeros are its first state.
 struct call_record {
     std::atomic<std::uint64_t> state{0};
     call_record* next = nullptr;
@@ -35,12 +35,12 @@ public:
     call_gate(const call_gate&) = delete;
     call_gate& operator=(const call_gate&) = delete;
 
-    /// Makes the thread known, and inside. Only for a thread that is not inside yet.
+    /// Makes a thread that is not inside known, and inside.
     void add(call_record& thread) noexcept;
-    /// Removes a thread that ends. It must be inside.
+    /// The thread ends. It must be inside.
     void remove(call_record& thread) noexcept;
 
-    /// The thread is inside from here on, if it was outside; otherwise false, and nothing is changed.
+    /// False, and nothing is changed, where the thread was not outside.
     [[nodiscard]] bool try_enter(call_record& thread) noexcept {
         if (state_of(thread) != call_state::outside) [[unlikely]] {
             return false;
@@ -61,11 +61,11 @@ public:
     /// Held inside by threads that have ended and have no record: one of them at a time.
     base::mutex& late_mutex() noexcept { return late_mutex_; }
 
-    /// Waits until no other thread is inside, and keeps all others out. `self`: the record of the calling thread; null
-    /// where it has none.
+    /// Waits until no other thread is inside, and keeps all others out. `self` is null where the calling thread has no
+    /// record.
     void close(const call_record* self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
-    /// Opens the gate in a child of fork, where this thread is the only one.
+    /// This thread is the only one.
     void open_in_child(call_record* self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
 
 private:
@@ -74,7 +74,7 @@ private:
     const lane::announcement_barrier& barrier_;
     std::atomic<bool> closed_{false};
     base::mutex closing_;     ///< held while the gate is closed
-    base::mutex late_mutex_;  ///< held while the gate is closed; see late_mutex()
+    base::mutex late_mutex_;  ///< held while the gate is closed, too
     base::mutex list_mutex_;
     call_record* first_ HF_GUARDED_BY(list_mutex_) = nullptr;
 };

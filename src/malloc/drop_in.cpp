@@ -31,7 +31,7 @@ using heap::engine;
 
 constinit internal_arena arena;
 
-/// The heap of the process, made by open() and never destroyed.
+/// Made by open() and never destroyed.
 struct process_heap {
     lane::announcement_barrier barrier;
     call_gate gate{barrier};
@@ -51,12 +51,12 @@ struct process_heap {
     }
 };
 
-/// Takes no block back. It cannot be asked for one.
+/// Neither has a block nor takes one back.
 constinit const slab::fast_path no_blocks{};
-/// engine::fast_path() of a heap without files, whose shortest paths run outside the gate. Its memory is private, so
-/// that a child of fork sees each other thread as it was between two stores, and these paths are harmless wherever they
-/// are cut off: they change a list that no thread of the child uses, the state of one block, and a count that may be
-/// behind. Such a heap is never closed.
+/// engine::fast_path() of a heap without files, whose shortest paths run outside the gate. Its memory is private: a
+/// child of fork sees each other thread as it was between two stores. Wherever these paths are cut off is harmless:
+/// they change a list that no thread of the child uses, the state of one block, and a count that may be behind. Such a
+/// heap is never closed.
 constinit std::atomic<const slab::fast_path*> ungated{&no_blocks};
 
 alignas(process_heap) constinit std::array<std::byte, sizeof(process_heap)> storage{};
@@ -98,7 +98,7 @@ void begin_thread(process_heap& of, engine& heap) noexcept {
     static_cast<void>(&first);
 }
 
-/// A call of this thread: inside the allocator, unless the thread was there already or there is no heap.
+/// A call of this thread is inside the allocator, unless the thread was there already or there is no heap.
 class call {
 public:
     call() noexcept : of_(process.load(std::memory_order_acquire)) {
@@ -121,9 +121,9 @@ public:
             call_gate::leave(this_thread);
         }
     }
-    /// The heap for this call; null: the arena serves it.
+    /// Null: the arena serves the call.
     [[nodiscard]] engine* heap() const noexcept { return heap_; }
-    /// The heap for new blocks: a thread that has ended can free blocks, but gets none from the heap.
+    /// A thread that has ended can free blocks, but gets none from the heap.
     [[nodiscard]] engine* heap_for_new() const noexcept { return late_ ? nullptr : heap_; }
     [[nodiscard]] process_heap* of() const noexcept { return of_; }
     [[nodiscard]] bool nested() const noexcept { return nested_; }
@@ -202,9 +202,7 @@ std::size_t usable_size_in(const call& here, void* block) noexcept {
     return here.heap()->blocks().find_allocated(block, found) ? found.bytes() : 0;
 }
 
-// --- fork -----------------------------------------------------------------------------------------------------------
-
-/// Ends a child that cannot have its memory.
+/// The child cannot have its memory.
 [[noreturn]] void end_child(std::string_view why) noexcept {
     say(why);
     ::_exit(127);
@@ -377,7 +375,7 @@ namespace {
 }  // namespace
 
 void* allocate(std::size_t bytes) noexcept {
-    // The heap is open if this thread is outside, and the thread is in the middle of no change to its lists.
+    // This thread is outside, so the heap is open, and no change of its lists is under way.
     if (call_gate::state_of(this_thread) == call_state::outside) [[likely]] {
         if (void* const block = ungated.load(std::memory_order_relaxed)->allocate(std::max(bytes, malloc_alignment)))
             [[likely]] {
@@ -389,7 +387,7 @@ void* allocate(std::size_t bytes) noexcept {
 
 namespace {
 
-/// Whether the block lies in a heap without files, or in the copy that a child of fork made of one with files.
+/// True in a heap without files, and in the copy that a child of fork made of one with files.
 bool has_private_memory(const void* block) noexcept {
     const process_heap* const of = process.load(std::memory_order_acquire);
     return of != nullptr && of->contains(block) && of->owned->files().location().is_scratch();
@@ -414,7 +412,7 @@ void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
 
 namespace {
 
-/// Reallocates a block of the arena, or a block for a thread that has ended, by copying it.
+/// Copies a block of the arena, or a block for a thread that has ended.
 void* move_between(const call& here, void* block, std::size_t bytes, kept_errno& kept) noexcept {
     const std::size_t usable = usable_size_in(here, block);
     if (usable == 0) {

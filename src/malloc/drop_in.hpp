@@ -5,12 +5,12 @@
 // close(), in the allocator's own code, and in threads whose thread-local storage is gone. free() tells the blocks
 // apart by their addresses.
 //
-// fork: the child goes on with its own copy of the heap. For a heap without files fork() makes that copy. For a heap
-// with a path the child copies what is allocated while its parent waits, and writes nothing to the parent's files.
+// After a fork, the child goes on with its own copy of the heap. For a heap without files fork() makes that copy. For a
+// heap with a path the child copies what is allocated while its parent waits, and writes nothing to the parent's files.
 // Other threads are kept out of the allocator meanwhile.
 //
-// All functions are thread-safe. None throws, except that settings_from_environment() may throw std::bad_alloc. None
-// ends the process, except that a child of fork that cannot have its memory ends.
+// All functions are thread-safe. None throws, except for settings_from_environment(). None ends the process, except for
+// a child of fork that cannot have its memory.
 #pragma once
 
 #include <cstddef>
@@ -19,23 +19,23 @@
 
 namespace holdfast::drop_in {
 
-/// The alignment that malloc promises for every block.
+/// The alignment, in bytes, that malloc promises for every block.
 inline constexpr std::size_t malloc_alignment = 16;
 
 struct settings {
-    std::string path;            ///< of the heap; "": without files. "%p" stands for the process id
+    std::string path;            ///< "": the heap has no files. "%p" stands for the process id
     std::uint64_t capacity = 0;  ///< the most bytes of user space; 0: no limit
     bool statistics = false;     ///< close() prints statistics on standard error
     bool hardened = false;       ///< heap::engine_options::hardened
 };
-/// The settings from the environment: HOLDFAST_MALLOC_HEAP, HOLDFAST_MALLOC_SIZE (bytes; K, M, G or T behind the
-/// number), HOLDFAST_MALLOC_HARDENED and HOLDFAST_MALLOC_STATS (anything but 0).
+/// Reads HOLDFAST_MALLOC_HEAP, HOLDFAST_MALLOC_SIZE (bytes; K, M, G or T behind the number), HOLDFAST_MALLOC_HARDENED
+/// and HOLDFAST_MALLOC_STATS (anything but 0). May throw std::bad_alloc.
 [[nodiscard]] settings settings_from_environment();
 
-/// Once, before there are other threads. Where the heap at the path cannot be had, a line on the standard error says
-/// why, and the heap is one without files; where another process has it open that goes without saying: a program's
-/// children inherit its environment. What is allocated in a heap that was there, and its roots and objects do not
-/// reach, is freed. False: there is no heap at all, and the arena serves everything.
+/// Comes once, before there are other threads. Where the heap at the path cannot be had, a line on standard error says
+/// why, and the heap is one without files; nothing is said where another process has it open, because a program's
+/// children inherit its environment. In a heap that was there, what its roots and objects do not reach is freed. False:
+/// the arena serves everything.
 bool open(const settings& wanted) noexcept;
 /// Closes the heap at the path, so that it is clean; what is freed later is ignored. A heap without files goes on
 /// serving. Threads may still run.
@@ -46,13 +46,13 @@ void close() noexcept;
 [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
 [[nodiscard]] void* allocate(std::size_t bytes) noexcept;
 [[nodiscard]] void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept;
-/// Works as realloc() of glibc: with 0 bytes it frees the block and returns null.
+/// With 0 bytes it frees the block and returns null, as realloc() of glibc does.
 [[nodiscard]] void* reallocate(void* block, std::size_t bytes) noexcept;
-/// Frees a block. An address that is no block changes nothing; the first one is named on standard error. Keeps errno.
+/// An address that is no block changes nothing; the first one is named on standard error. Keeps errno.
 void free(void* block) noexcept;
 /// The usable bytes of a block; 0 where the address is no block.
 [[nodiscard]] std::size_t usable_size(void* block) noexcept;
-/// Whether the block lies in the heap and not in the arena. For tests.
+/// For tests.
 [[nodiscard]] bool is_in_heap(const void* block) noexcept;
 
 }  // namespace holdfast::drop_in

@@ -1,5 +1,4 @@
-// The functions behind malloc, called by other names. Each test runs in a process of its own, because a process has one
-// such heap.
+// Each test runs in a process of its own, because a process has one such heap.
 #include "malloc/drop_in.hpp"
 
 #include <sys/resource.h>
@@ -38,7 +37,7 @@ struct outcome {
     std::string said;  ///< on the standard error
 };
 
-/// Runs `work` in a process of its own, in which a failed expectation throws.
+/// A failed expectation throws in that process.
 outcome in_process(const std::function<void()>& work) {
     std::array<int, 2> ends{};
     if (::pipe(ends.data()) != 0) {
@@ -64,7 +63,7 @@ outcome in_process(const std::function<void()>& work) {
 
 class drop_in_test : public testing::TestWithParam<bool> {
 protected:
-    /// With the heap of the parameter: one with a path, or one without files.
+    /// The parameter says whether the heap has a path.
     [[nodiscard]] settings wanted() const { return {GetParam() ? directory_.path("heap") : std::string(), 0, false}; }
     void run(const std::function<void()>& work) const {
         const outcome done = in_process([&] {
@@ -82,8 +81,8 @@ protected:
     segment::test_directory directory_;
 };
 
-/// Allocates and frees, and checks that the content of its blocks stays. Calls no other malloc: the one of a sanitizer
-/// has locks that a fork at the wrong moment leaves taken in the child.
+/// Expects the content of its blocks to stay. Calls no other malloc: the one of a sanitizer has locks that a fork at
+/// the wrong moment leaves taken in the child.
 void work_for_a_while(unsigned seed, int rounds) {
     std::mt19937 random(seed);
     struct held {
@@ -227,7 +226,6 @@ TEST(drop_in_memory_test, zeroed_blocks_that_nobody_touches_take_no_memory) {
     EXPECT_TRUE(done.passed) << done.said;
 }
 
-/// Three blocks that grow in turn, so that they move.
 TEST(drop_in_memory_test, large_blocks_take_their_pages_along_when_they_move) {
     const outcome done = in_process([] {
         ASSERT_TRUE(open({}));
@@ -375,7 +373,7 @@ TEST_P(drop_in_test, names_the_first_invalid_free_and_goes_on) {
     EXPECT_EQ(done.said.find("ignored"), done.said.rfind("ignored")) << "once: " << done.said;
 }
 
-/// Blocks of one size, always some hundred of them live, each with its own number in it.
+/// Some hundred blocks are always live, each with its own number in it.
 void allocate_and_free_small(unsigned rounds) {
     std::array<unsigned*, 300> live{};
     for (unsigned i = 0; i < rounds; ++i) {

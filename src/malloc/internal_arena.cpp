@@ -17,7 +17,7 @@ constinit thread_local char mark_of_thread = 0;
 
 }  // namespace
 
-/// A change of the arena: holds its mutex, which hold() may have locked for this thread before.
+/// Holds the mutex, which hold() may have locked for this thread before.
 class HF_SCOPED_CAPABILITY internal_arena::change {
 public:
     explicit change(internal_arena& of) noexcept HF_ACQUIRE(of.mutex_) HF_NO_THREAD_SAFETY_ANALYSIS

@@ -28,18 +28,18 @@ public:
     /// Allocates at a multiple of 16 and of `alignment` (a power of two up to 1 MiB). Null where there is no memory.
     /// Not zeroed.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
-    /// Whether the address lies in the arena's range. Only such addresses may be given to free() and usable_size().
+    /// Only addresses for which it is true may be given to free() and usable_size().
     [[nodiscard]] bool contains(const void* address) const noexcept {
         const std::uintptr_t begin = begin_.load(std::memory_order_acquire);
         return reinterpret_cast<std::uintptr_t>(address) - begin < size_.load(std::memory_order_relaxed) && begin != 0;
     }
-    /// Frees a block. False, and nothing is changed, where no block can start there.
+    /// False, and nothing is changed, where no block can start there.
     [[nodiscard]] bool free(void* block) noexcept;
-    /// Bytes of the block; 0 where none can start there.
+    /// In bytes; 0 where no block can start there.
     [[nodiscard]] std::size_t usable_size(const void* block) const noexcept;
 
-    /// Before fork(): other threads wait from here on, so that the child finds the arena whole. The calling thread may
-    /// go on to use it, as what others do before a fork (pthread_atfork) may.
+    /// Before fork(), keeps other threads out, so that the child finds the arena whole. The calling thread may go on to
+    /// use it, as what others do before a fork (pthread_atfork) may.
     void hold() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     /// After fork(), in the parent and in the child. Does nothing where this thread does not hold the arena.
     void let_go() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
@@ -64,9 +64,9 @@ private:
     [[nodiscard]] unsigned class_of(const void* block) const noexcept;
 
     base::mutex mutex_;
-    std::atomic<const void*> holder_{nullptr};  ///< of hold(): something that only this thread has
+    std::atomic<const void*> holder_{nullptr};  ///< of hold(): an address that only this thread has
     std::atomic<std::uintptr_t> begin_{0};
-    std::atomic<std::uint64_t> size_{0};                  ///< bytes of the range: range_size where it can be had
+    std::atomic<std::uint64_t> size_{0};                  ///< bytes; range_size where it can be had
     std::uint64_t used_ HF_GUARDED_BY(mutex_) = 0;        ///< bytes from the begin of the range
     std::uint64_t accessible_ HF_GUARDED_BY(mutex_) = 0;  ///< bytes from the begin of the range
     std::array<free_block*, classes> free_ HF_GUARDED_BY(mutex_){};

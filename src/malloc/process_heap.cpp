@@ -26,7 +26,7 @@ void say(std::string_view line) noexcept {
 
 namespace {
 
-/// Where heaps with a path are mapped if the range is free: far from the addresses that the kernel and the loader
+/// Heaps with a path are mapped there if the range is free: far from the addresses that the kernel and the loader
 /// choose.
 constexpr std::uintptr_t wanted_base = segment::may_map_anywhere ? 0x2000'0000'0000 : 0;
 
@@ -52,7 +52,7 @@ base::result<void> free_unreached(engine& heap) {
     return {};
 }
 
-/// Opens or creates the heap at the path. Null where it cannot.
+/// Null where it cannot.
 std::unique_ptr<engine> open_at(const std::string& path, const settings& wanted) {
     heap::engine_options options = options_of(wanted);
     auto opened = engine::open(path, persist::access_mode::read_write, options);
@@ -113,7 +113,7 @@ void say_statistics(engine& heap) {
 
 settings settings_from_environment() {
     settings found;
-    // Not in a program that has more rights than its user (setuid): he would choose what it creates and opens.
+    // Not in a program that has more rights than its user (setuid), who would choose what it creates and opens.
     const auto text_of = [](const char* name) {
         const char* const text = ::secure_getenv(name);
         return std::string_view(text == nullptr ? "" : text);

@@ -12,13 +12,13 @@ class engine;
 
 namespace holdfast::drop_in {
 
-/// The heap at the settings' path, or one without files where there is no path or that heap cannot be had. Null where
-/// there is no heap at all. May throw std::bad_alloc. Says why it failed.
+/// The heap has no files where there is no path or its heap cannot be had. Null where there is no heap at all. Says why
+/// it failed. May throw std::bad_alloc.
 [[nodiscard]] std::unique_ptr<heap::engine> make_heap(const settings& wanted);
 
 /// Writes a line on standard error. Allocates nothing.
 void say(std::string_view line) noexcept;
-/// Says how much is allocated. May throw std::bad_alloc.
+/// May throw std::bad_alloc.
 void say_statistics(heap::engine& heap);
 
 }  // namespace holdfast::drop_in

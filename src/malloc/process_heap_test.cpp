@@ -41,7 +41,7 @@ TEST(drop_in_settings_test, come_from_the_environment) {
     ::unsetenv("HOLDFAST_MALLOC_HARDENED");
 }
 
-/// Of the program that the test below runs.
+/// The test below runs this.
 TEST(drop_in_settings_test, DISABLED_are_the_defaults) {
     const settings found = settings_from_environment();
     EXPECT_EQ(found.path, "");

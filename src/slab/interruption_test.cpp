@@ -14,8 +14,7 @@ using base::failure_code;
 using base::page_size;
 using testing::IsEmpty;
 
-/// Acts as a signal handler that interrupts the allocator while it holds its locks: the allocator reads this clock
-/// there.
+/// Acts as a signal handler: the allocator reads this clock while it holds its locks.
 struct interruption {
     static inline block_allocator* blocks = nullptr;
     static inline void* kept = nullptr;

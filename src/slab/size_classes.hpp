@@ -1,7 +1,5 @@
-// The sizes of small blocks: 8, 16, then multiples of 16 up to 256, then four classes a doubling up to 16 KiB.
-//
-// All lookups are tables and multiplications; nothing divides. Slabs lie at multiples of 64 KiB, so that a block of a
-// class is aligned to every power of two that divides the class's size.
+// The sizes of small blocks: 8, 16, then multiples of 16 up to 256, then four classes a doubling up to 16 KiB. Slabs
+// lie at multiples of 64 KiB, so a block is aligned to every power of two that divides its class's size.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +12,17 @@
 namespace holdfast::slab {
 
 struct size_class {
-    std::uint32_t reciprocal;   ///< ceil(2^32 / block_size)
-    std::uint16_t block_size;   ///< bytes
-    std::uint16_t block_count;  ///< whole blocks in a granule
+    std::uint32_t reciprocal;
+    std::uint16_t block_size;  ///< bytes
+    std::uint16_t block_count;
 };
 
 inline constexpr std::size_t class_count = 41;
-/// No class: the request needs an extent, or is invalid.
+/// The request needs an extent, or is invalid.
 inline constexpr unsigned no_class = class_count;
 inline constexpr std::uint64_t maximum_small_size = 16384;
 inline constexpr std::uint64_t maximum_small_alignment = 16384;
-/// 64-bit words of the largest bitmap: 8192 blocks of 8 bytes.
+/// The largest bitmap has 8192 blocks of 8 bytes.
 inline constexpr std::size_t bitmap_words = base::granule_size / 8 / 64;
 
 [[nodiscard]] constexpr std::array<size_class, class_count> make_size_classes() noexcept {
@@ -46,7 +44,7 @@ inline constexpr std::size_t bitmap_words = base::granule_size / 8 / 64;
 inline constexpr std::array<size_class, class_count> size_classes = make_size_classes();
 static_assert(size_classes.front().block_size == 8 && size_classes.back().block_size == maximum_small_size);
 
-/// Classes by size in units of 8 bytes (up to 1 KiB), and in units of 256 bytes (above).
+/// The classes by size in units of 8 bytes (up to 1 KiB), and in units of 256 bytes (above).
 template <std::size_t Entries, std::uint64_t Unit>
 [[nodiscard]] constexpr std::array<std::uint8_t, Entries> make_class_table() noexcept {
     std::array<std::uint8_t, Entries> table{};
@@ -61,7 +59,7 @@ template <std::size_t Entries, std::uint64_t Unit>
 }
 inline constexpr std::uint64_t fine_limit = 1024;
 inline constexpr auto fine_classes = make_class_table<fine_limit / 8 + 1, 8>();
-/// So all blocks of at least 16 bytes are aligned to 16, as those of malloc are.
+/// All blocks of at least 16 bytes are aligned to 16, as those of malloc are.
 static_assert(std::ranges::all_of(size_classes, [](const size_class& size) {
     return size.block_size < 16 || size.block_size % 16 == 0;
 }));
@@ -85,8 +83,7 @@ inline constexpr auto coarse_classes = make_class_table<maximum_small_size / 256
 
 static_assert(size_classes.back().block_size % base::cache_line_size == 0, "what has a class has one of whole lines");
 
-/// The first class from `class_index` on whose blocks are whole cache lines, so that no two blocks share a line;
-/// no_class for no_class.
+/// The first class from `class_index` on whose blocks are whole cache lines.
 [[nodiscard]] constexpr unsigned in_whole_lines(unsigned class_index) noexcept {
     while (class_index != no_class && size_classes[class_index].block_size % base::cache_line_size != 0) {
         ++class_index;
@@ -94,22 +91,19 @@ static_assert(size_classes.back().block_size % base::cache_line_size == 0, "what
     return class_index;
 }
 
-/// The class with exactly that block size, or no_class.
 [[nodiscard]] constexpr unsigned class_of_block_size(std::uint64_t block_size) noexcept {
     const unsigned found = class_for(block_size, 1);
     return found != no_class && size_classes[found].block_size == block_size ? found : no_class;
 }
 
-/// The block that contains the byte `within` of a slab (0 <= within < 64 KiB); may be block_count, for the unused end
-/// of the slab.
+/// The block that contains the byte `within` of a slab; block_count for the unused end of the slab.
 [[nodiscard]] constexpr std::uint32_t block_index(const size_class& of, std::uint64_t within) noexcept {
     return static_cast<std::uint32_t>((within * of.reciprocal) >> 32);
 }
 
-/// Where a byte of a slab lies among blocks of a class: one product says in which block, and whether the block begins
-/// there. The lower half of the product holds the remainder (D. Lemire, O. Kaser and N. Kurz, "Faster remainder by
-/// direct computation", 2019): it is below the reciprocal iff the remainder is 0. Exact for all classes
-/// (size_classes_test).
+/// One product says in which block a byte of a slab lies, and whether the block begins there: the lower half holds the
+/// remainder, and is below the reciprocal iff that is 0 (D. Lemire, O. Kaser and N. Kurz, "Faster remainder by direct
+/// computation", 2019). Exact for all classes (size_classes_test).
 class block_position {
 public:
     constexpr block_position(std::uint64_t within, std::uint32_t reciprocal) noexcept
@@ -124,12 +118,10 @@ private:
     std::uint32_t reciprocal_;
 };
 
-/// Words of the class's bitmaps that are in use.
 [[nodiscard]] constexpr std::size_t words_of(const size_class& of) noexcept {
     return (std::size_t{of.block_count} + 63) / 64;
 }
 
-/// The bits of word `word` that stand for blocks.
 [[nodiscard]] constexpr std::uint64_t valid_bits(const size_class& of, std::size_t word) noexcept {
     const std::size_t before = word * 64;
     if (before >= of.block_count) {

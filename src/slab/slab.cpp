@@ -16,8 +16,6 @@ using base::pages;
 using base::result;
 using segment::extent_kind;
 
-// --- life -----------------------------------------------------------------------------------------------------------
-
 result<void> block_allocator::start() {
     try {
         HF_TRY(core_.pool.reset());
@@ -109,11 +107,8 @@ void block_allocator::abandon() noexcept {
     core_.renew_fast_path();
 }
 
-// --- blocks ---------------------------------------------------------------------------------------------------------
-
 namespace {
 
-/// Whether the number is a type number; where it is not, leaves invalid_argument.
 bool is_type(std::uint32_t type) noexcept {
     if (type < segment::type_limit) {
         return true;
@@ -124,7 +119,7 @@ bool is_type(std::uint32_t type) noexcept {
         what.field = "type";
         what.found = fmt::format("{}", type);
         what.expected = fmt::format("a type number below {}", segment::type_limit);
-    } catch (const std::bad_alloc&) {  // the code says enough
+    } catch (const std::bad_alloc&) {
     }
     slab::leave(std::move(what));
     return false;
@@ -206,8 +201,6 @@ void block_allocator::leave(base::failure&& what) noexcept { slab::leave(std::mo
 
 const base::failure& block_allocator::last_failure() noexcept { return slab::last_failure(); }
 
-// --- pins -----------------------------------------------------------------------------------------------------------
-
 void block_allocator::pin(const void* block, pin_place place) noexcept {
     if (!place.empty()) {
         const std::uint64_t offset = core_.space.offset(block).value;
@@ -221,7 +214,7 @@ pin_place block_allocator::unpin(const void* block) noexcept {
     const granule slab = base::granule_of(offset);
     if (slab.value < core_.pool.table().granules() && slab_state::is_unloaded(core_.pool.table().state(slab))) {
         // Load the slab first: otherwise a thread that loads it now could mark the block pinned after the pin has
-        // ended. Where the slab cannot be loaded, the free that follows reports it.
+        // ended. Where that fails, the free that follows reports it.
         const thread_cache* const cache = core_.find_cache();
         static_cast<void>(core_.pool.loader().load(slab, cache == nullptr ? 0 : cache->arena).ok());
     }

@@ -1,13 +1,8 @@
 // The interface of the layer slab: blocks of memory, small and big, in one allocator.
 //
-// Blocks of up to 16 KiB come from slabs of 64 KiB, one size class each, through a cache that each thread has for each
-// heap. Larger blocks, and alignments that no class has, are extents of whole pages. Small blocks with a type number
-// have slabs of their own, and no cache. The states of its blocks, in DRAM, say what the user holds of a slab in use;
-// the live bitmaps on media say it after a commit or a checkpoint. Page entries on media are always right.
-//
-// A small allocation looks up the class, finds the thread's cache, takes the next index from a list and stores the
-// block's state. A free finds the block states of the slab from the address, the block's state by a multiplication,
-// checks that a live block begins there, and stores the state. Neither uses a lock, a locked instruction, a system call
+// Blocks of up to 16 KiB come from slabs of 64 KiB, one size class each, through the caches of threads. Larger blocks,
+// and alignments that no class has, are extents of whole pages. Small blocks with a type number have slabs of their
+// own, and no cache. Neither an allocation nor a free of a small block uses a lock, a locked instruction, a system call
 // or a division, and neither touches the block.
 #pragma once
 
@@ -30,18 +25,13 @@
 
 namespace holdfast::slab {
 
-/// The allocator of one open heap. format() or open() comes first, once. From then on it is thread-safe until close();
-/// during and after close() no thread may be in a call. Several heaps and any number of threads may exist at once.
-///
-/// Its parts, from the bottom up: block_core (what all know), block_inspector (finds and checks what is allocated),
-/// cache_filler (caches of threads), node_blocks (heaps with several nodes), page_blocks (whole pages), slow_path (the
-/// calls that lists and block states alone do not answer). What is here is the life of the allocator and the paths of
-/// nearly every call (slab_inline.hpp).
+/// The allocator of one open heap. format() or open() comes first, once. It is then thread-safe until close(); during
+/// and after close() no thread may be in a call.
 class block_allocator {
 public:
-    /// This object opens `extents`, which must outlive it, as must `verifier`, which verifies bitmaps before they are
-    /// used. Where the segments of `extents` belong to nodes of `machine`, so do arenas: a thread allocates from the
-    /// arenas of the node that it runs on at its first allocation.
+    /// `extents`, which is opened here, must outlive this object, as must `verifier`, which verifies bitmaps before
+    /// they are used. Where the segments of `extents` belong to nodes of `machine`, so do arenas: a thread allocates
+    /// from those of the node that it runs on at its first allocation.
     block_allocator(segment::space_view space, extent::extent_allocator& extents,
                     segment::bitmap_verifier* verifier = nullptr,
                     const persist::topology& machine = persist::machine_topology::here()) noexcept
@@ -50,30 +40,27 @@ public:
     block_allocator& operator=(const block_allocator&) = delete;
     ~block_allocator() { close(); }
 
-    /// Makes the space of a new heap empty: calls extent_allocator::format() and makes the tables in DRAM.
     [[nodiscard]] base::result<void> format();
-    /// Opens the extents of [0, frontier) and notes the slabs among them. Writes nothing to the heap. Fails as
-    /// extent_allocator::open() does. A slab with a wrong header is no failure: nothing is allocated from it, a free of
-    /// its blocks fails with corrupt, and check() names it. `crashed`: in durability `atomic`, as for
-    /// extent_allocator::recover(). Otherwise extent_allocator::write_opened() must come before the first change.
+    /// Notes the slabs in [0, frontier); writes nothing. Fails as extent_allocator::open() does. A slab with a wrong
+    /// header is no failure: nothing is allocated from it, a free of its blocks fails with corrupt, and check() names
+    /// it. `crashed` is for extent_allocator::recover(); where it is false, extent_allocator::write_opened() must come
+    /// before the first change.
     [[nodiscard]] base::result<void> open(base::pages frontier, bool crashed = false);
-    /// From now on free extents are kept in caches (extent_cache.hpp), and empty slabs in their bins (empty_slabs.hpp).
-    /// Comes before any thread allocates. Fails with out_of_memory.
+    /// Keeps free extents in caches (extent_cache.hpp) and empty slabs in their bins (empty_slabs.hpp). Comes before
+    /// any thread allocates. Fails with out_of_memory.
     [[nodiscard]] base::result<void> keep_extents();
-    /// Frees the extents in caches, and empty slabs beyond one for each bin, so that the extent allocator knows this
-    /// free space.
+    /// Frees the extents in caches, and empty slabs beyond one for each bin.
     void flush_extents() noexcept;
-    /// From now on the heap is hardened (decision 18): a thread takes a random one of the free blocks that it found,
-    /// and release() puts blocks into quarantine. Callers must free with free_exactly(). Comes before any thread
-    /// allocates.
+    /// Hardens the heap (decision 18): threads allocate in random order, and freed blocks wait in a quarantine. Callers
+    /// must free with free_exactly(). Comes before any thread allocates.
     void harden() noexcept { core_.hardened = true; }
     [[nodiscard]] bool is_hardened() const noexcept { return core_.hardened; }
-    /// From now on no two blocks share a cache line: small blocks are of classes that are whole lines. Comes before the
-    /// first allocation, at each open of a heap that was created so. The caches of the other classes stay empty, so the
-    /// paths that find a list by size alone allocate nothing from them.
+    /// Makes all small blocks whole cache lines, so that no two share a line. Comes before the first allocation, at
+    /// each open of a heap that was created so. The caches of other classes stay empty, so paths that find a list by
+    /// size alone allocate nothing from them.
     void separate_cache_lines() noexcept { core_.separates_lines = true; }
-    /// Slabs are made and released through `log`. Threads find their lanes in `lanes`; where it is not null, the caller
-    /// writes the bitmaps on media. Comes before the first allocation.
+    /// Slabs are made and released through `log`, and threads find their lanes in `lanes`; where it is not null, the
+    /// caller writes the bitmaps on media. Comes before the first allocation.
     void use_log(slab_log* log, lane::lane_pool* lanes) noexcept {
         core_.pool.set_log(log, lanes != nullptr);
         core_.caches.lanes = lanes;
@@ -82,12 +69,10 @@ public:
         core_.pool.set_log(nullptr, core_.caches.lanes != nullptr);
         core_.caches.lanes = nullptr;
     }
-    /// In a child of fork: from here on threads find no cache, and blocks are freed by slow calls alone.
+    /// In a child of fork: threads find no cache, and only slow calls free blocks.
     void abandon() noexcept;
     /// Forgets all caches; does not touch the memory. Idempotent.
     void close() noexcept;
-
-    // --- the parts --------------------------------------------------------------------------------------------------
 
     [[nodiscard]] const block_inspector& inspect() const noexcept { return look_; }
     [[nodiscard]] cache_filler& threads() noexcept { return filler_; }
@@ -95,70 +80,59 @@ public:
     [[nodiscard]] page_blocks& whole_pages() noexcept { return pages_; }
     [[nodiscard]] slab_pool& slabs() noexcept { return core_.pool; }
 
-    // --- allocation and free ----------------------------------------------------------------------------------------
-
-    /// A block of at least `bytes` (> 0) at a multiple of `alignment` (a power of two up to maximum_alignment). Null
-    /// where there is none: last_failure() says why (invalid_argument; out_of_memory; no_space, limit or another
-    /// failure to grow). The content is arbitrary.
+    /// A block of at least `bytes` (> 0) at a multiple of `alignment` (a power of two up to maximum_alignment), with
+    /// arbitrary content. Null: last_failure() says why (invalid_argument; out_of_memory; no_space, limit or another
+    /// failure to grow).
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
-    /// Allocates as allocate() does, with a type number that is not 0; invalid_argument where it is not below
-    /// segment::type_limit.
+    /// `type` is not 0; invalid_argument where it is not below segment::type_limit.
     [[nodiscard]] void* allocate_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
 
-    /// Frees a block. Any other address changes nothing and is always an error: last_failure() names it (bad_address;
-    /// corrupt where the slab is quarantined). Where the slab is unloaded and its bitmap gets no space on disk, nothing
-    /// is changed and the failure is that of reserving the space, such as no_space: a later call may succeed. Where
-    /// several threads free one block at once, it becomes free once, but more than one of them may get true.
+    /// Frees a block. False, and nothing is changed, for any other address: last_failure() says why (bad_address;
+    /// corrupt where the slab is quarantined). Where the bitmap of an unloaded slab gets no space on disk, the failure
+    /// is that of reserving it, and a later call may succeed. Where several threads free one block at once, it becomes
+    /// free once, but more than one of them may get true.
     [[nodiscard]] bool try_free(void* block) noexcept;
-    /// The shortest paths of allocation and free; a caller for whom they fail calls allocate() or try_free(). Not for
-    /// heaps that are hardened, or of durability `atomic`.
+    /// Where these paths fail, callers use allocate() or try_free(). Not for hardened heaps or durability `atomic`.
     [[nodiscard]] const slab::fast_path& fast_path() const noexcept { return core_.fast_path; }
-    /// Frees as try_free() does, in a hardened heap: of several threads that free one block at once exactly one
-    /// succeeds, and a small block goes to this thread's quarantine, whatever node it lies on.
+    /// For a hardened heap: of several threads that free one block at once exactly one succeeds, and a small block goes
+    /// to this thread's quarantine. Fails as try_free() does.
     [[nodiscard]] bool free_exactly(void* block) noexcept;
-    /// Frees as try_free() does, with the failure in the result.
     [[nodiscard]] base::result<void> free(void* block);
 
-    // --- allocation and free in two steps: for durability `atomic`, where the caller makes the change durable between
-    // them, and for blocks that are reserved ---
+    // --- in two steps: the caller makes the change durable between them ---
 
-    /// For tests: slab_morpher::morph() for the arena of this thread.
+    /// For tests.
     bool morph(base::granule slab, unsigned class_index, unsigned overlapped_at_most) noexcept {
         return core_.pool.morpher().morph(slab, core_.arena(), class_index, overlapped_at_most);
     }
-    /// Bytes of user space.
     [[nodiscard]] std::uint64_t end_offset() const noexcept { return base::to_bytes(core_.extents.frontier()); }
-    /// This thread's cache: with it, its lane. Null while the thread ends.
+    /// Null while the thread ends.
     [[nodiscard]] thread_cache* this_cache() noexcept { return core_.find_cache(); }
-    /// Takes a block as allocate() does, but with the state `held`: the caller must release() it or mark it allocated.
-    /// `cache` is this_cache(), here and below. False: last_failure() says why.
+    /// Allocates a block with the state `held`, which the caller must release() or mark allocated. `cache` is
+    /// this_cache(), here and below. False: last_failure() says why.
     [[nodiscard]] bool hold(thread_cache* cache, std::size_t bytes, std::size_t alignment, held_block& held) noexcept;
-    /// Takes a block as hold() does, with a type number.
     [[nodiscard]] bool hold_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                   held_block& held) noexcept;
-    /// Finds the allocated block that starts at the address. For any other address it is false, and last_failure() says
-    /// why.
+    /// Finds the allocated block that starts at the address. False: last_failure() says why.
     [[nodiscard]] bool find_allocated(const void* block, held_block& found) noexcept;
-    /// Marks a block that is `held` as allocated; a block of whole pages on media, too. Not in durability `atomic`.
+    /// Marks a `held` block allocated; one of whole pages on media, too. Not in durability `atomic`.
     void keep(const held_block& held) noexcept;
-    /// Takes back a block that is `held`, which means not marked as allocated. One that is_by_node() was claimed and
-    /// cleared before (node_blocks).
+    /// Takes back a `held` block. One that is_by_node() must be claimed and cleared.
     void release(thread_cache* cache, const held_block& held) noexcept;
 
-    /// Pins the allocated block that starts at the address: until unpin() every free of it is refused as one of a bad
-    /// address. `place`: made by pinned_blocks::make_place(); nothing happens where it is empty. Comes after open().
-    /// Only the block's owner may call pin() and unpin().
+    /// Until unpin(), every free of the allocated block that starts at the address is refused. `place` is of
+    /// pinned_blocks::make_place(); nothing happens where it is empty. Comes after open(). Only the block's owner may
+    /// call pin() and unpin().
     void pin(const void* block, pin_place place) noexcept;
-    /// Ends the pin. The result is the place, for another pin(); empty where the block was not pinned.
+    /// Returns the place of the pin; empty where the block was not pinned.
     pin_place unpin(const void* block) noexcept;
 
     /// Why this thread's last failed call of allocate() or try_free(), on any heap, failed.
     [[nodiscard]] static const base::failure& last_failure() noexcept;
-    /// Leaves a failure for last_failure().
     static void leave(base::failure&& what) noexcept;
 
-    /// While it exists, other threads change nothing on media: a call that would waits until it is gone. For commits.
-    /// Must not be made within a call of the allocator.
+    /// While it exists, other threads change nothing on media: calls that would wait until it is gone. Must not be made
+    /// within a call of the allocator.
     class [[nodiscard]] pause {
     public:
         explicit pause(block_allocator& of) noexcept : gate_(of.core_.gate) { gate_.close(); }
@@ -171,7 +145,7 @@ public:
     };
 
 private:
-    friend struct allocator_memory;  // of the tests that count what is written where
+    friend struct allocator_memory;  // for tests
 
     [[nodiscard]] base::result<void> start();
     void open_caches() noexcept;
@@ -182,7 +156,6 @@ private:
     node_blocks nodes_{core_, look_};
     page_blocks pages_{core_, filler_, look_};
     slow_path slow_path_{core_, look_, filler_, nodes_, pages_};
-    /// Gives kept slabs and extents back to the extent allocator before the heap grows.
     struct reclaim_callback {
         block_core* of;
         void operator()() const noexcept {

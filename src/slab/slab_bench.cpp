@@ -1,5 +1,4 @@
-// An allocation and its free, in typical patterns. The result is the time of a pair; the heap is anonymous memory,
-// without files and commits.
+// An allocation and its free, in typical patterns, on anonymous memory. The result is the time of a pair.
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -11,14 +10,12 @@
 namespace holdfast::slab {
 namespace {
 
-/// One heap for all threads of a benchmark.
 block_allocator& shared_heap() {
     static test_heap heap(std::uint64_t{16} * base::gibibyte, ~std::uint64_t{0}, 64 * base::mebibyte,
                           256 * base::mebibyte);
     return heap.blocks();
 }
 
-/// One hardened heap for all threads of a benchmark.
 block_allocator& hardened_heap() {
     static test_heap heap(std::uint64_t{16} * base::gibibyte, ~std::uint64_t{0}, 64 * base::mebibyte,
                           256 * base::mebibyte);
@@ -58,16 +55,15 @@ void burst(benchmark::State& state) {
 }
 BENCHMARK(burst)->Args({64, 1000})->Args({64, 100'000})->Args({256, 1000})->ThreadRange(1, 2)->UseRealTime();
 
-/// A call that is not inlined, as in a program: inlined into the loop, a free without checks would load its constants
-/// only once.
+/// Not inlined: in the loop, a free without checks would load its constants only once.
 template <bool Checks>
 [[gnu::noinline]] bool free_by_call(block_allocator& blocks, void* block) noexcept {
     return blocks.fast_path().free<Checks>(block);
 }
 [[gnu::noinline]] void* allocate_by_call(block_allocator& blocks) noexcept { return blocks.allocate(64, 8); }
 
-/// Measures the checks of a free: frees with them and without, otherwise equal. Blocks are freed in the order of
-/// `burst`; with a burst of one, in the order of a loop of pairs.
+/// Frees with checks and without, otherwise equal, in the order of `burst`; with a burst of one, in the order of a loop
+/// of pairs.
 template <bool Checks>
 void checked_frees(benchmark::State& state) {
     block_allocator& blocks = shared_heap();
@@ -84,7 +80,6 @@ void checked_frees(benchmark::State& state) {
     }
     state.SetItemsProcessed(state.iterations() * state.range(0));
 }
-/// Allocates and frees bursts of blocks in a hardened heap.
 void hardened_frees(benchmark::State& state) {
     block_allocator& blocks = hardened_heap();
     std::vector<void*> held(static_cast<std::size_t>(state.range(0)));
@@ -104,7 +99,6 @@ BENCHMARK(hardened_frees)->Name("frees/hardened")->Arg(1)->Arg(1000)->Arg(100'00
 BENCHMARK(checked_frees<true>)->Name("frees/with_checks")->Arg(1)->Arg(1000)->Arg(100'000);
 BENCHMARK(checked_frees<false>)->Name("frees/without_checks")->Arg(1)->Arg(1000)->Arg(100'000);
 
-/// Replaces blocks of sizes in a range at random: the state of a heap after long use.
 void replace_at_random(benchmark::State& state) {
     block_allocator& blocks = shared_heap();
     std::mt19937_64 random(42);

@@ -51,7 +51,7 @@ private:
     std::mt19937_64 random_;
 };
 
-/// Uses a heap that may be damaged: every block that it hands out lies below the frontier and can be written.
+/// Expects every block that a damaged heap hands out to lie below the frontier and to be writable.
 void use(test_heap& heap, vandal& choose) {
     std::vector<void*> blocks;
     const auto& view = heap.space().view();
@@ -105,7 +105,7 @@ TEST(slab_hostile_test, arbitrary_metadata_neither_crashes_nor_hangs) {
     EXPECT_GT(opened, 100);
 }
 
-/// Damage to metadata while the heap is open: what a stray pointer of the program could do.
+/// A stray pointer of the program could do this.
 TEST(slab_hostile_test, damage_to_an_open_heap_neither_crashes_nor_hangs) {
     vandal choose(12);
     for (int round = 0; round < 200; ++round) {

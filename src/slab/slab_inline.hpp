@@ -1,4 +1,4 @@
-// The paths of block_allocator that every call takes: included by slab.hpp alone.
+// Included by slab.hpp alone: the paths of block_allocator that every call takes.
 #pragma once
 
 #include "base/hot.hpp"
@@ -21,8 +21,6 @@ HF_HOT bool block_allocator::try_free(void* block) noexcept {
     }
     return slow_path_.free(block);
 }
-
-// --- in two steps ---------------------------------------------------------------------------------------------------
 
 HF_HOT bool block_allocator::hold(thread_cache* cache, std::size_t bytes, std::size_t alignment,
                                   held_block& held) noexcept {

@@ -1,4 +1,4 @@
-// The kind of a block in a slab: its size class, and the bank in which its state and its bit lie.
+// The kind of a block: its size class and its bank.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,16 @@
 
 namespace holdfast::slab {
 
-/// One of the two places that a slab has for the states of its blocks, in DRAM, and for their bits on media. Blocks are
-/// in the lower bank, unless the slab was morphed (morphing.hpp).
+/// One of two places that a slab has for the states of its blocks and for their bits on media. Blocks are in the lower
+/// bank, unless the slab was morphed (morphing.hpp).
 enum class slab_bank : std::uint8_t { lower, upper };
 
 [[nodiscard]] constexpr slab_bank bank_of(bool upper) noexcept { return upper ? slab_bank::upper : slab_bank::lower; }
 
-/// Class and bank. A number, so that tables have an entry for each kind.
+/// Class and bank: a number, so that tables have an entry for each kind.
 class slab_kind {
 public:
-    /// The index of a kind is below it. Not every index is one of a kind.
+    /// Every index is below it; not every index is one of a kind.
     static constexpr std::size_t count = 128;
     static constexpr unsigned class_bits = 0x3f;
     static constexpr unsigned upper_bit = 0x40;
@@ -26,7 +26,7 @@ public:
     constexpr slab_kind() noexcept = default;
     constexpr slab_kind(unsigned class_index, slab_bank bank) noexcept
         : index_(class_index | (bank == slab_bank::upper ? upper_bit : 0)) {}
-    /// The kind with that index, which must be below `count`.
+    /// `index` must be below `count`.
     [[nodiscard]] static constexpr slab_kind of_index(unsigned index) noexcept {
         slab_kind made;
         made.index_ = index;
@@ -42,9 +42,8 @@ public:
     [[nodiscard]] constexpr slab_kind opposite(unsigned other_class) const noexcept {
         return {other_class, bank_of(!is_upper())};
     }
-    /// Words of a slab's bitmap on media that lie before those of the kind.
+    /// Words of a slab's bitmap that lie before those of the kind.
     [[nodiscard]] constexpr std::size_t first_word() const noexcept { return is_upper() ? bitmap_words / 2 : 0; }
-    /// How many words of bits, or of states, a slab has for the blocks of the kind.
     [[nodiscard]] constexpr std::size_t words() const noexcept { return words_of(size()); }
 
     [[nodiscard]] friend constexpr bool operator==(slab_kind, slab_kind) noexcept = default;

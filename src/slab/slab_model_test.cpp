@@ -16,7 +16,7 @@ namespace {
 
 using testing::IsEmpty;
 
-/// A block of the model: its content follows from its seed.
+/// Its content follows from its seed.
 struct held {
     void* block = nullptr;
     std::size_t bytes = 0;
@@ -26,7 +26,7 @@ struct held {
 
 std::uint64_t pattern(std::uint64_t seed, std::size_t position) { return (seed + position) * 0x9e37'79b9'7f4a'7c15ULL; }
 
-/// The first and last bytes, and one in each page: enough to see that two blocks overlap.
+/// Two blocks that overlap share one of these: the first and last bytes, and one in each page.
 template <class Do>
 void for_each_sample(std::size_t bytes, Do act) {
     for (std::size_t i = 0; i < std::min<std::size_t>(bytes, 64); ++i) {
@@ -56,7 +56,6 @@ class chooser {
 public:
     explicit chooser(std::uint64_t seed) : random_(seed) {}
     std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
-    /// Sizes of every order of magnitude up to 4 MiB, small ones most.
     std::size_t bytes() {
         const std::uint64_t magnitude = below(40);
         if (mostly_big_ && magnitude < 30) {
@@ -71,9 +70,7 @@ public:
         const std::uint64_t magnitude = below(20);
         return std::size_t{1} << (magnitude < 17 ? below(5) : magnitude < 19 ? below(13) : below(22));
     }
-    /// From now on most blocks are big: up to half a MiB.
     void mostly_big() noexcept { mostly_big_ = true; }
-    /// A type number; 0 for half of all blocks.
     std::uint32_t type() {
         constexpr std::uint32_t types[] = {0, 0, 0, 1, 2, segment::type_limit - 1};
         return types[below(std::size(types))];
@@ -84,7 +81,6 @@ private:
     bool mostly_big_ = false;
 };
 
-/// Allocates, frees and looks, alone or as one of several threads.
 class player {
 public:
     player(block_allocator& blocks, std::uint64_t seed) : blocks_(&blocks), choose_(seed), seed_(seed << 32) {}
@@ -161,7 +157,6 @@ void compare(test_heap& heap, const std::vector<player*>& players) {
     ASSERT_EQ(seen, expected.size());
 }
 
-/// Expects all space to be one free extent, after all blocks were freed.
 void expect_one_free_extent(test_heap& heap) {
     EXPECT_TRUE(heap.blocks().inspect().all_free());
     heap.blocks().threads().release_unused();
@@ -170,10 +165,8 @@ void expect_one_free_extent(test_heap& heap) {
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
-/// Which free space a heap keeps aside.
 enum class keeping : std::uint8_t { nothing, extents, extents_and_slabs };
 
-/// Each call returns a later time.
 std::uint64_t hasty_clock() noexcept {
     static std::atomic<std::uint64_t> now{0};
     return now += extent::decay_curve::step_ns / 64;
@@ -216,7 +209,6 @@ TEST(slab_model_test, one_thread_with_reopening) { play_alone(keeping::nothing);
 TEST(slab_model_test, one_thread_with_caches_of_extents) { play_alone(keeping::extents); }
 TEST(slab_model_test, one_thread_with_empty_slabs_that_are_kept) { play_alone(keeping::extents_and_slabs); }
 
-/// Blocks on their way from one thread to another.
 class exchange_of_held {
 public:
     void put(const held& given) {
@@ -330,7 +322,6 @@ TEST(slab_thread_test, many_frees_of_one_block_free_it_once_with_caches) {
     free_each_in_four_threads(keeping::extents_and_slabs);
 }
 
-/// Runs `act(id)` in so many threads at once.
 template <class Act>
 void in_threads(std::size_t count, Act act) {
     std::barrier start(static_cast<std::ptrdiff_t>(count));

@@ -1,39 +1,22 @@
 // The slabs of a heap and the threads that allocate from them.
 //
-// A bin is one class in one arena: a lock, and a list of its slabs that have enough free blocks to be worth a look. A
-// slab belongs to the bin that made or loaded it. A thread that needs blocks checks out a slab or a part of one. Until
-// it checks it in again, it alone allocates from that part, by block states (block_states.hpp) and without a lock. Any
-// thread frees blocks of any slab by their states. A counter in the descriptor of each slab says when to look at the
-// slab: when it may be empty, or worth listing. A slab without a block out goes back to the extents, but each bin keeps
-// one, so that a program that frees and allocates one block does not make and unmake a slab each time.
+// A bin is one class in one arena: a lock, and a list of the slabs that have enough free blocks to be worth a look. A
+// thread that needs blocks checks out a slab or a part of one. Until it checks the part in, it alone allocates from it,
+// by block states (block_states.hpp) and without a lock. Any thread frees blocks of any slab by their states. A counter
+// in each slab's descriptor says when to look at the slab: it may be empty, or worth listing. Blocks with a type number
+// have bins for each type and class; no thread checks their slabs out, but takes blocks one by one, under the lock of
+// the bin.
 //
-// Durability `commit`: a commit writes the bitmaps on media from the block states. Slabs in which nothing has changed
-// since are clean: a thread that allocates from one, or frees one of its blocks, first ends that state.
+// In durability `commit`, a commit writes the bitmaps on media from the block states. A slab without a change since
+// then is clean: a thread first ends that state before it allocates from the slab or frees a block of it.
 //
-// Blocks with a type number lie in slabs of their own, one type each, with one bin for each type and class. No thread
-// checks them out: their blocks are taken one by one, under the lock of the bin.
-//
-// A slab may be sparse: its pages without a live block may have no space on disk. It is in no list to allocate from
-// until it is repopulated, which first reserves that space (sparse_slabs.hpp).
-//
-// The parts of a pool, each by its concept, from the bottom up; each uses only those before it:
-//
-//   pool_state         what all of them know: the table of slabs, the durability, the demand
-//   slab_bins          the bins, of arenas and of types; slab_lists puts slabs into their lists
-//   slab_source        granules, headers and bitmaps of slabs that come and go; guard ranges
-//   empty_slabs        slabs without a block out
-//   overlapped_blocks  blocks of morphed slabs that overlap older ones
-//   slab_upkeep        looks at slabs, and settles in which list each belongs; remote_frees merges frees of other nodes
-//   slab_loader        slabs that were found at open
-//   sparse_slabs       sparse slabs
-//   slab_morpher       slabs that become slabs of another class
-//   slab_supply        parts and blocks for threads
+// The parts of a pool, from the bottom up; each uses only those before it: pool_state, slab_bins, slab_source,
+// empty_slabs, overlapped_blocks, slab_upkeep with remote_frees, slab_loader, sparse_slabs, slab_morpher, slab_supply.
 //
 // Locks are taken in this order: the registry's of thread caches (thread_cache.cpp), a home's for merges
 // (remote_frees.hpp), that of empty_slabs, a bin's, that of the search for unloaded slabs (slab_loader.hpp), the extent
 // layer's. That of empty_slabs is only tried, and empty_slabs::give_up() only tries the locks of bins, because its
-// caller may hold one. No other lock is taken while the lock of slab_bins or of the pins is held, so these fit anywhere
-// in the order.
+// caller may hold one. No other lock is taken while the lock of slab_bins or of the pins is held.
 #pragma once
 
 #include <cstdint>
@@ -59,11 +42,10 @@ namespace holdfast::slab {
 
 class commit_gate;
 
-/// The parts, and what they do together. Thread-safe, except for reset() and where a part says otherwise.
+/// Thread-safe, except for reset() and where a part says otherwise.
 class slab_pool {
 public:
-    /// `verifier`, if not null, verifies the bitmaps of slabs that were there before. `gate` is the heap's, and need
-    /// not be constructed yet.
+    /// `verifier` may be null. `gate` need not be constructed yet.
     slab_pool(segment::space_view space, extent::extent_allocator& extents, segment::bitmap_verifier* verifier,
               commit_gate& gate) noexcept
         : state_(space, extents, gate), source_(state_, verifier) {}
@@ -71,17 +53,16 @@ public:
     slab_pool& operator=(const slab_pool&) = delete;
     ~slab_pool() = default;
 
-    /// Forgets everything. May throw std::bad_alloc.
+    /// May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset();
-    /// From now on slabs are made and released through the log. `writes_bitmaps`: the owner of the log writes the
-    /// bitmaps of loaded slabs; otherwise slab_upkeep::write_bitmaps() does.
+    /// Slabs are made and released through the log. `writes_bitmaps`: its owner writes the bitmaps of loaded slabs.
     void set_log(slab_log* log, bool writes_bitmaps) noexcept {
         state_.log = log;
         state_.tracks_changes = !writes_bitmaps;
     }
-    /// Durability `collect`: after a crash a trace decides which blocks are live, and old_blocks_written() matters.
+    /// In durability `collect`: old_blocks_written() matters.
     void set_traced(bool traced) noexcept { state_.traced = traced; }
-    /// In a child of fork: no block is freed by its state alone any more, and none is found by the entry of its slab.
+    /// In a child of fork: no block is freed by its state alone, and none is found by its slab's entry.
     void abandon() noexcept {
         state_.table.refuse_fast_frees();
         state_.table.forget_entries();
@@ -96,7 +77,6 @@ public:
     [[nodiscard]] const slab_source& source() const noexcept { return source_; }
     [[nodiscard]] empty_slabs& empties() noexcept { return empties_; }
     [[nodiscard]] slab_upkeep& upkeep() noexcept { return upkeep_; }
-    /// The frees of other nodes' blocks, where the heap has several nodes.
     [[nodiscard]] const remote_frees& remote() const noexcept { return remote_; }
     [[nodiscard]] remote_frees& remote() noexcept { return remote_; }
     [[nodiscard]] slab_loader& loader() noexcept { return loader_; }
@@ -104,30 +84,23 @@ public:
     [[nodiscard]] slab_morpher& morpher() noexcept { return morpher_; }
     [[nodiscard]] slab_supply& supply() noexcept { return supply_; }
 
-    /// A block of a loaded slab has become free by its state: counts it.
     void note_free(base::granule slab) noexcept {
         if (state_.table.descriptor(slab).count_in()) [[unlikely]] {
             upkeep_.look_at(slab, 0);
         }
     }
-    /// Makes the block at the offset, which slab_supply::take_one() gave, live.
     void hand_out(std::uint64_t offset) const noexcept;
-    /// Whether all blocks of the parts are free by their states.
     [[nodiscard]] bool is_idle(slab_part part) const noexcept;
-    /// Writes what the user holds to the live bitmaps on media, for a commit. During a pause. Does nothing where the
-    /// log's owner writes them.
+    /// Comes during the pause of a commit. Does nothing where the log's owner writes the bitmaps.
     void write_bitmaps() noexcept {
         remote_.merge_all();
         upkeep_.write_bitmaps();
     }
-    /// sparse_slabs::make_sparse(); comes before write_bitmaps(). note_holes() comes after that commit is durable.
-    /// Other threads must stand still.
+    /// Comes before write_bitmaps(); note_holes() comes after that commit is durable. Other threads must stand still.
     [[nodiscard]] sparse_pages make_sparse(bool all) {
         remote_.merge_all();
         return sparse_.make_sparse(all);
     }
-    /// Looks at every slab, unloaded ones too: those without a block out go back to the extents; of the others, those
-    /// with a free block are listed.
     void release_empty() noexcept;
 
 private:

@@ -145,7 +145,6 @@ TEST_F(slab_test, memory_is_reused_and_united) {
     EXPECT_LE(heap_.blocks().inspect().statistics().slabs, class_count);  // the one spare of each bin in use
 }
 
-/// Allocates until there is no space.
 std::vector<void*> exhaust(block_allocator& blocks, std::size_t bytes) {
     std::vector<void*> all;
     while (void* const block = blocks.allocate(bytes, 8)) {
@@ -337,7 +336,7 @@ TEST_F(slab_test, threads_that_end_give_their_blocks_back) {
     EXPECT_TRUE(heap_.blocks().inspect().all_free());
 }
 
-/// Uses the heap while the thread's own objects are destroyed, after its caches are.
+/// Uses the heap while the thread's objects are destroyed, after its caches are.
 struct late_user {
     block_allocator* blocks = nullptr;
     void* kept = nullptr;
@@ -575,7 +574,7 @@ TEST_F(slab_test, where_many_threads_have_come_each_keeps_parts_and_others_take_
 TEST(slab_open_test, opening_a_heap_of_four_gibibytes_of_slabs_reads_no_bitmaps) {
     test_heap heap(8 * base::gibibyte, ~std::uint64_t{0}, 64 * base::mebibyte, 256 * base::mebibyte);
     constexpr int slabs = 65'536;
-    for (int i = 0; i < slabs; ++i) {  // made by hand: one live block in each
+    for (int i = 0; i < slabs; ++i) {
         const auto page = heap.extents().allocate({16}, {16}, segment::extent_kind::slab);
         ASSERT_TRUE(page.ok());
         const base::granule slab = base::granule_of(*page);

@@ -1,4 +1,4 @@
-// For tests of slab: a heap on anonymous memory that can be closed and opened again.
+// For tests: a heap on anonymous memory that can be closed and opened again.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ public:
         }
     }
 
-    /// From now on free extents are cached, as in heaps that are open for writing. Empty slabs are kept only with a
+    /// Free extents are cached from now on, as in heaps that are open for writing. Empty slabs are kept only with a
     /// clock.
     void keep_extents(extent::extent_allocator::clock_function clock = nullptr) {
         keeps_extents_ = true;
@@ -37,12 +37,12 @@ public:
         }
     }
 
-    /// Makes new allocators on the same memory, as after a commit, a crash and a reopen.
+    /// As after a commit, a crash and a reopen.
     [[nodiscard]] base::result<void> reopen() {
         blocks_->slabs().write_bitmaps();
         return open_again();
     }
-    /// Makes new allocators on the same memory, as after a crash and a reopen without a commit.
+    /// As after a crash and a reopen without a commit.
     [[nodiscard]] base::result<void> open_again() {
         make();
         HF_TRY(blocks_->open(space_.frontier()));
@@ -50,7 +50,7 @@ public:
         return keeps_extents_ ? start_keeping() : base::result<void>();
     }
 
-    /// Sets the verifier of the bitmaps of slabs, from the next open on. It must outlive the heap.
+    /// Verifies the bitmaps of slabs from the next open on. It must outlive the heap.
     void verify_with(segment::bitmap_verifier& verifier) noexcept { verifier_ = &verifier; }
 
     [[nodiscard]] block_allocator& blocks() noexcept { return *blocks_; }
@@ -61,8 +61,7 @@ public:
         blocks_->inspect().check(found);
         return found;
     }
-    /// All blocks of a slab of blocks of `bytes`, in order of address. No other slab of the class may have a free
-    /// block.
+    /// The blocks are in order of address. No other slab of the class may have a free block.
     [[nodiscard]] std::vector<std::byte*> whole_slab(std::size_t bytes) {
         std::vector<std::byte*> all(size_classes[class_for(bytes, 1)].block_count);
         std::ranges::generate(all, [&] { return static_cast<std::byte*>(blocks_->allocate(bytes, 1)); });

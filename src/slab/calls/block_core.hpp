@@ -1,6 +1,5 @@
-// What the parts of a block allocator know together, and the few steps that the paths of nearly every call share.
-//
-// block_allocator holds it by value, so that these paths find everything at a constant distance from the allocator.
+// What the parts of a block allocator know together. A member by value: its paths find everything at a constant
+// distance.
 #pragma once
 
 #include <atomic>
@@ -21,23 +20,22 @@
 
 namespace holdfast::slab {
 
-/// A block that was taken and is not allocated yet, or that is allocated and about to be freed. In durability `atomic`
-/// the caller, who writes the durable records, changes its state, to `live` or back to `held`, and the bits at `place`.
+/// A block that was taken and is not allocated yet, or that is about to be freed. In durability `atomic` the caller,
+/// who writes the records, changes its state, to `live` or back to `held`, and the bits at `place`.
 struct held_block {
     std::uint64_t offset = 0;
     lane::block_word block;
     lane::block_place place;
-    std::uint8_t* state = nullptr;    ///< of a small block
-    unsigned class_index = no_class;  ///< of a small block
+    std::uint8_t* state = nullptr;  ///< null: not small
+    unsigned class_index = no_class;
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return lane::bytes_of(block); }
     [[nodiscard]] bool is_small() const noexcept { return state != nullptr; }
-    /// The block was found in a heap with several nodes: node_blocks::claim() and the calls after it change its state
-    /// or shadow.
+    /// node_blocks::claim() and the calls after it change the block's state or shadow.
     [[nodiscard]] bool is_by_node() const noexcept { return state == nullptr && class_index != no_class; }
 };
 
-/// Constant after open, except for what is thread-safe itself.
+/// Constant after open, except for parts that are thread-safe.
 struct block_core {
     block_core(segment::space_view of_heap, extent::extent_allocator& extents_of_heap,
                segment::bitmap_verifier* verifier, const persist::topology& of_machine) noexcept
@@ -59,26 +57,20 @@ struct block_core {
     bool separates_lines = false;
 
     [[nodiscard]] thread_cache* find_cache() noexcept { return thread_cache_registry::find_or_attach(caches); }
-    /// The arena of this thread.
     [[nodiscard]] unsigned arena() noexcept {
         const thread_cache* const cache = find_cache();
         return cache == nullptr ? 0 : cache->arena;
     }
-    /// class_for() among the classes that blocks of this heap may have.
     [[nodiscard]] unsigned class_of(std::uint64_t bytes, std::uint64_t alignment) const noexcept {
         const unsigned found = class_for(bytes, alignment);
         return separates_lines ? in_whole_lines(found) : found;
     }
-    /// Makes `fast_path` say where this heap is.
     void renew_fast_path() noexcept;
-    /// Allocates from this thread's list of the class. Null where that is empty, or the thread has no cache.
+    /// Null where this thread has no block of the class.
     [[nodiscard]] void* allocate_cached(unsigned class_index) const noexcept;
-    /// The small block of that kind at the offset.
     [[nodiscard]] held_block small_block(std::uint64_t offset, slab_kind kind, std::uint8_t* state) const noexcept;
-    /// Holds the block of a thread's list.
     void hold_at(const cached_blocks& blocks, std::uint32_t index, unsigned class_index,
                  held_block& held) const noexcept;
-    /// Finds the allocated block of a loaded slab that begins at the offset.
     [[nodiscard]] bool find_in_slab(std::uint64_t offset, slab_kind kind, held_block& found) const noexcept;
 };
 

@@ -14,13 +14,12 @@ using base::failure_code;
 
 namespace {
 
-/// Refills of a thread between two looks at what other nodes have freed of its node's blocks, and between two looks at
-/// the node that it runs on.
+/// Refills between two looks at what other nodes have freed, and at the node that the thread runs on.
 constexpr unsigned refills_a_look = 16;
 constexpr unsigned refills_a_place = 64;
 
-/// Runs `attempt`; where it fails, makes room and runs it again; where it fails again, takes what `last_resort` finds.
-/// Returns an empty value where there is none, and leaves the failure.
+/// Where `attempt` fails, makes room and runs it again; where it fails again, takes what `last_resort` finds. `empty`:
+/// there is none, and the failure is left.
 template <class Value, class Attempt, class MakeRoom, class LastResort>
 Value try_hard(Value empty, Attempt attempt, MakeRoom make_room, LastResort last_resort) noexcept {
     try {
@@ -42,8 +41,8 @@ Value try_hard(Value empty, Attempt attempt, MakeRoom make_room, LastResort last
     return empty;
 }
 
-/// The arena of the core that this thread runs on; `arena` where the core is not known. Used where there are more
-/// threads than arenas: threads that run at one moment do not meet at a lock, and slabs stay with the core whose caches
+/// The arena of the core that this thread runs on; `arena` where the core is not known. Where there are more threads
+/// than arenas, threads that run at one moment then do not meet at a lock, and slabs stay with the core whose caches
 /// have their lines. Builds with mutants use `arena`, so that the crash tests have the same arenas in each run.
 unsigned arena_of_core([[maybe_unused]] unsigned arenas, unsigned arena) noexcept {
 #if defined(HOLDFAST_MUTANTS) && HOLDFAST_MUTANTS
@@ -65,7 +64,6 @@ std::uint64_t cache_filler::take_one(unsigned class_index, std::uint32_t type) n
         [&] { return core_.pool.supply().take_one_anywhere(class_index, type).value_or(0); });
 }
 
-/// Gives the cache a slab of the class, or parts of one, with a free block.
 bool cache_filler::check_out(thread_cache& cache, unsigned class_index) noexcept {
     constexpr slab_part none{};  // granule 0 holds the roots
     if (core_.extents.nodes() == 1 &&
@@ -91,7 +89,6 @@ bool cache_filler::check_out(thread_cache& cache, unsigned class_index) noexcept
     return find_free(blocks, class_index);
 }
 
-/// Fills the list from the rest of its parts.
 bool cache_filler::find_free(cached_blocks& blocks, unsigned class_index) const noexcept {
     const std::uint32_t found = blocks.fill(blocks.place().blocks(size_classes[class_index]).end);
     if (found == 0) {
@@ -116,8 +113,7 @@ bool cache_filler::refill(thread_cache& cache, unsigned class_index) noexcept {
     return true;
 }
 
-/// Looks in the rest of the parts; where that has none, in all of them, if it is worth it; then checks out another
-/// slab.
+/// Looks in the rest of the parts, then in all of them, if it is worth it; then checks out another slab.
 bool cache_filler::refill_in_order(thread_cache& cache, unsigned class_index) noexcept {
     if (core_.pool.remote().active()) {
         before_refill(cache);
@@ -138,8 +134,7 @@ bool cache_filler::refill_in_order(thread_cache& cache, unsigned class_index) no
     return check_out(cache, class_index);
 }
 
-/// Whether enough blocks of the parts have been freed to be worth a pass. Approximate: words at the ends of the parts
-/// are counted whole.
+/// Approximate: words at the ends of the parts are counted whole.
 bool cache_filler::is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept {
     const block_range range = blocks.place().blocks(size_classes[class_index]);
     const std::uint32_t least = core_.pool.demand().is_space_short() ? 1 : worth_a_look(range.end - range.first);

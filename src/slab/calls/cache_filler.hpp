@@ -11,30 +11,25 @@
 
 namespace holdfast::slab {
 
-/// Thread-safe. Each function is about the calling thread's cache, except where it says otherwise.
+/// Thread-safe. Functions are about the calling thread's cache, unless they say otherwise.
 class cache_filler {
 public:
     explicit cache_filler(block_core& core) noexcept : core_(core) {}
 
-    /// Comes where the list of the class is empty: finds free blocks for it. False: last_failure() says why.
+    /// The list of the class must be empty. False: last_failure() says why.
     [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
-    /// The offset of a block whose state is `held`; 0 where there is none: last_failure() says why.
+    /// The offset of a block whose state is `held`; 0: last_failure() says why.
     [[nodiscard]] std::uint64_t take_one(unsigned class_index, std::uint32_t type) noexcept;
 
-    /// Gives back the blocks in this thread's cache. Never needed for correctness; other threads can then use their
-    /// memory.
     void flush_this_thread() noexcept;
-    /// Gives back the parts of slabs from which no block is out, of all threads: so a thread that allocates nothing for
-    /// long keeps nothing from the others. During a pause.
+    /// A thread that allocates nothing for long then keeps nothing from the others, except parts from which a block is
+    /// out. Needs a pause.
     void flush_idle_parts() noexcept { thread_cache_registry::give_back_idle(core_.caches); }
-    /// Finds the node that this thread runs on now. Where it is another one than the thread's arena belongs to, gives
-    /// the thread's blocks back, moves it to an arena of that node, and returns true. Threads do this themselves now
-    /// and then.
+    /// Where the thread runs on another node than its arena's, it gives its blocks back, gets an arena of that node,
+    /// and the result is true. Threads do this themselves now and then.
     bool follow_this_thread() noexcept;
-    /// Gives back what this thread's cache and the caches of extents keep, and makes slabs without a live block free
-    /// extents. It looks at every slab, unloaded ones too.
+    /// Gives back what this thread's cache and the caches of extents keep, and looks at every slab.
     void release_unused() noexcept;
-    /// release_unused() from within a slow call.
     void reclaim() noexcept;
 
 private:

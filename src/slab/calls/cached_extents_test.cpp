@@ -14,7 +14,7 @@ using testing::IsEmpty;
 
 constexpr std::size_t kib = 1024;
 
-/// Runs `act` in another thread, which has another arena on a machine with several cores.
+/// On a machine with several cores the other thread has another arena.
 template <class Act>
 void elsewhere(Act act) {
     std::thread(act).join();

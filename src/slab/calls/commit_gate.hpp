@@ -1,13 +1,9 @@
-// Keeps other threads out of the slow paths of the allocator while a commit writes what these change on media: page
-// entries, and headers and bitmaps of slabs. The paths that nearly every call takes change only block states in DRAM,
-// and go on.
-//
-// A commit while other threads use the heap is a mistake of the program: it may lose present changes, never what was
-// committed (decision 26).
+// Keeps other threads out of the slow paths of the allocator while a commit writes what these change on media. A commit
+// while other threads use the heap is a mistake of the program: it may lose present changes, never what was committed
+// (decision 26).
 //
 // A call announces itself in its thread's cache by a plain store and then looks whether the gate is closed. A thread
-// that closes the gate runs a barrier on all cores before it looks at the caches. So an open gate costs a slow call two
-// stores and two loads.
+// that closes the gate runs a barrier on all cores before it looks at the caches.
 #pragma once
 
 #include <atomic>
@@ -19,7 +15,7 @@
 
 namespace holdfast::slab {
 
-/// The gate of one heap. Thread-safe.
+/// Thread-safe.
 class commit_gate {
 public:
     explicit commit_gate(cache_group& caches) noexcept : caches_(caches) {}
@@ -30,12 +26,11 @@ public:
     void close() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     [[nodiscard]] bool is_closed() const noexcept { return closed_.load(std::memory_order_seq_cst); }
-    /// A barrier on all cores: other threads see what this one stored before, and this one sees what they stored.
+    /// Other threads see what this one stored before, and the reverse.
     void meet_all_threads() const noexcept { barrier_.see_announcements(); }
 
-    /// This thread's cache; null where it has none.
     [[nodiscard]] thread_cache* cache() const noexcept { return thread_cache_registry::find_or_attach(caches_); }
-    /// The thread is inside from here on. False where it was inside already; then nothing is changed.
+    /// False, and nothing is changed, where the thread is inside already.
     [[nodiscard]] bool enter(thread_cache* cache) noexcept {
         if (cache == nullptr) [[unlikely]] {
             return enter_late();
@@ -66,12 +61,11 @@ private:
     cache_group& caches_;
     lane::announcement_barrier barrier_;
     std::atomic<bool> closed_{false};
-    thread_cache* closer_ = nullptr;  ///< the cache of the thread that closed the gate
-    base::mutex closing_;             ///< held while the gate is closed
-    base::mutex late_;                ///< held while closed, and by a thread without a cache inside
+    thread_cache* closer_ = nullptr;
+    base::mutex closing_;  ///< held while the gate is closed
+    base::mutex late_;     ///< held while closed, and by a thread without a cache inside
 };
 
-/// A call that may change what a commit writes, from its construction to the end of its scope.
 class [[nodiscard]] slow_call {
 public:
     explicit slow_call(commit_gate& gate) noexcept : slow_call(gate, gate.cache()) {}
@@ -84,7 +78,7 @@ public:
             gate_.leave(cache_);
         }
     }
-    /// False where the thread is in such a call already: only a signal handler can call from within a call.
+    /// False where a signal handler has interrupted such a call of the thread.
     [[nodiscard]] bool is_first() const noexcept { return entered_; }
 
 private:

@@ -1,5 +1,5 @@
-// The paths that nearly every call takes, and the five words of a heap that they need. Callers can copy these words to
-// where they keep the heap, and then follow no pointer to them.
+// The paths that nearly every call takes, and the words of a heap that they need, which callers can copy to where they
+// keep the heap.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@
 
 namespace holdfast::slab {
 
-/// By size in units of 8 bytes: the offset of the class's list among the lists of a thread's cache. Size 0 has a list
-/// that is always empty.
+/// By size in units of 8 bytes: where the class's list lies among a thread's lists. Size 0 has a list that is always
+/// empty.
 inline constexpr auto places_of_lists = [] {
     static_assert(sizeof(cached_lists) <= std::numeric_limits<std::uint16_t>::max());
     std::array<std::uint16_t, fine_limit / 8 + 1> all{};
@@ -28,22 +28,20 @@ inline constexpr auto places_of_lists = [] {
     return all;
 }();
 
-/// Constant from the open of a heap until its close, so copies are allowed. After block_allocator::abandon() copies
-/// find nothing.
+/// Constant from the open of a heap until its close. After block_allocator::abandon() copies find nothing.
 struct fast_path {
-    std::uintptr_t lists_at = 0;    ///< cache_group::place_at()
-    std::uintptr_t base = 0;        ///< the address of offset 0
-    std::uint64_t end = 0;          ///< below it the state alone frees a block; 0 in heaps with shadows
-    slab_entry* entries = nullptr;  ///< of all slabs
+    std::uintptr_t lists_at = 0;  ///< cache_group::place_at()
+    std::uintptr_t base = 0;      ///< of offset 0
+    std::uint64_t end = 0;        ///< below it the state alone frees a block; 0 in heaps with shadows
+    slab_entry* entries = nullptr;
     slab_pool* pool = nullptr;
 
-    /// Allocates at the alignment that malloc gives (16 for at least 16 bytes, else 8) from this thread's cache. Null,
-    /// without a reason, where the cache has no such block.
+    /// Aligns as malloc does (16 for at least 16 bytes, else 8). Null, without a reason, where this thread's cache has
+    /// no such block.
     [[nodiscard]] HF_HOT void* allocate(std::size_t bytes) const noexcept {
         if (bytes > fine_limit) [[unlikely]] {
             return nullptr;
         }
-        // A thread without a cache has empty lists, so the only question is whether the list is empty.
         auto* const mine = *reinterpret_cast<std::byte* const*>(thread_anchor() + lists_at);
         return reinterpret_cast<cached_blocks*>(mine + places_of_lists[(bytes + 7) / 8])->try_hand_out();
     }
@@ -60,8 +58,7 @@ struct fast_path {
         }
         return true;
     }
-    /// free() for callers that choose when locks are taken: where the slab should be looked at, `due` names it, and
-    /// look_at() is left to the caller.
+    /// Leaves look_at() to callers that choose when locks are taken, where `due` is set.
     template <bool Checks = true>
     [[nodiscard]] HF_HOT bool free(void* block, const slab_entry*& due) const noexcept {
         const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(block) - base;
@@ -79,11 +76,10 @@ struct fast_path {
         }
         return true;
     }
-    /// Settles a slab in which many blocks were freed; may take locks. Rare, so not inline.
+    /// May take locks. Rare, so not inline.
     void look_at(const slab_entry& freed) const noexcept;
 
-    /// The words of a closed heap: no block is found and none is taken back, so that callers need not ask whether a
-    /// heap is open.
+    /// Finds and takes back no block, so that callers need not ask whether a heap is open.
     [[nodiscard]] static const fast_path& of_no_heap() noexcept;
 };
 

@@ -1,5 +1,4 @@
-// The shortest paths of allocation and free: where threads find their lists, with more heaps than places, with heaps
-// that come and go, and with a closed heap.
+// Where threads find their lists, with more heaps than places, with heaps that come and go, and with a closed heap.
 #include <future>
 #include <memory>
 #include <thread>

@@ -35,7 +35,7 @@ void leave(failure&& what) noexcept {
 }
 
 const failure& last_failure() noexcept {
-    static const failure none;  // for a thread that ends
+    static const failure none;
     const failure* const last = this_thread_failure();
     return last == nullptr ? none : *last;
 }

@@ -87,7 +87,7 @@ bool page_blocks::resize(const held_block& found, std::size_t bytes) noexcept {
     try {
         return call.is_first() &&
                core_.extents.resize(base::page_of(heap_offset{found.offset}), base::pages_for(bytes));
-    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+    } catch (const std::bad_alloc&) {
         return false;
     }
 }

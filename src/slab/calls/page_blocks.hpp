@@ -15,7 +15,6 @@
 
 namespace holdfast::slab {
 
-/// The largest alignment of a block, in bytes.
 inline constexpr std::uint64_t maximum_alignment = extent::maximum_alignment * base::page_size;
 
 /// Thread-safe. Called from within a slow call, except for resize().
@@ -24,17 +23,14 @@ public:
     page_blocks(block_core& core, cache_filler& filler, const block_inspector& look) noexcept
         : core_(core), filler_(filler), look_(look) {}
 
-    /// Takes an extent of enough pages; on failure, which it leaves, the result begins at page 0, which holds the
-    /// roots.
+    /// Where it fails, the extent begins at page 0, which holds the roots.
     [[nodiscard]] extent::extent take(std::size_t bytes, std::size_t alignment, segment::extent_kind kind,
                                       std::uint32_t type) noexcept;
     /// Frees the block of whole pages that starts there; where there is none, leaves the failure.
     [[nodiscard]] bool free(base::pages start);
-    /// Takes back a block that is held.
     void release(const thread_cache* cache, const held_block& held) noexcept;
-    /// Makes an allocated block of whole pages, which find_allocated() found, long enough for `bytes` without moving
-    /// it. False, and nothing is changed, where `bytes` fit a small block or there is no room. Not in durability
-    /// `atomic`. Only the block's owner may call it.
+    /// Makes a block long enough for `bytes` without moving it. False, and nothing is changed, where `bytes` fit a
+    /// small block or there is no room. Not in durability `atomic`. Only the block's owner may call it.
     [[nodiscard]] bool resize(const held_block& found, std::size_t bytes) noexcept;
 
 private:

@@ -1,8 +1,7 @@
 // Allocated blocks that callers must not free: constructed objects, which destroy() frees.
 //
-// The directory of objects, on media, says which these are; this set holds what it has told this process. In a loaded
-// slab the state of such a block is block_state::pinned, so the path of nearly all frees, which takes only blocks with
-// the state `live`, asks nothing more. For blocks in unloaded slabs and for blocks of whole pages, this set decides.
+// This set holds what the directory of objects, on media, has told this process. In a loaded slab the state of such a
+// block is block_state::pinned. For blocks in unloaded slabs and of whole pages, this set decides.
 #pragma once
 
 #include <atomic>
@@ -15,18 +14,16 @@
 
 namespace holdfast::slab {
 
-/// Room for one block in the set. Empty: none.
 using pin_place = std::set<std::uint64_t>::node_type;
 
 /// Thread-safe. No other lock is taken while its own is held.
 class pinned_blocks {
 public:
-    /// Makes room for one block. May throw std::bad_alloc; add() and remove() do not.
+    /// May throw std::bad_alloc; add() and remove() do not.
     [[nodiscard]] static pin_place make_place() {
         std::set<std::uint64_t> one{0};
         return one.extract(one.begin());
     }
-    /// `place`: not empty.
     void add(std::uint64_t offset, pin_place place) noexcept {
         place.value() = offset;
         const base::scoped_lock lock(mutex_);
@@ -36,7 +33,7 @@ public:
             pages_.fetch_add(1, std::memory_order_release);
         }
     }
-    /// Ends the pin. The result is the block's place; empty where it was not pinned.
+    /// Empty where the block was not pinned.
     [[nodiscard]] pin_place remove(std::uint64_t offset) noexcept {
         const base::scoped_lock lock(mutex_);
         pin_place place = offsets_.extract(offset);
@@ -49,11 +46,10 @@ public:
         const base::scoped_lock lock(mutex_);
         return offsets_.contains(offset);
     }
-    /// Whether a block of whole pages is pinned. Takes no lock while none is.
+    /// Takes no lock while no block of whole pages is pinned.
     [[nodiscard]] bool contains_pages(std::uint64_t offset) const noexcept {
         return pages_.load(std::memory_order_acquire) != 0 && contains(offset);
     }
-    /// Calls `each` with the offsets of pinned blocks in [begin, end).
     template <class Each>
     void for_each(std::uint64_t begin, std::uint64_t end, Each&& each) const noexcept {
         const base::scoped_lock lock(mutex_);
@@ -74,7 +70,7 @@ private:
 
     mutable base::mutex mutex_;
     std::set<std::uint64_t> offsets_ HF_GUARDED_BY(mutex_);
-    std::atomic<std::uint64_t> pages_{0};  ///< how many offsets are at the start of a page
+    std::atomic<std::uint64_t> pages_{0};  ///< at the start of a page
 };
 
 }  // namespace holdfast::slab

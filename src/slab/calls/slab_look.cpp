@@ -70,7 +70,6 @@ result<lane::block_word> block_inspector::look_up(const void* block) const {
 
 namespace {
 
-/// The live blocks of one kind in a slab, in order.
 class live_blocks {
 public:
     live_blocks(const slab_table& table, granule slab, slab_kind kind) noexcept
@@ -103,7 +102,7 @@ private:
     slab_kind kind_;
     const size_class& size_;
     std::size_t word_ = 0;
-    std::uint64_t bits_ = 0;  ///< bits of the present word that are left
+    std::uint64_t bits_ = 0;
 };
 
 }  // namespace

@@ -62,7 +62,7 @@ bool slow_path::free_inside(void* block) noexcept {
         if (slab.value < core_.pool.table().granules()) {
             const std::uint8_t state = core_.pool.table().state(slab);
             if (slab_state::is_unloaded(state)) {
-                // Once it is loaded, or quarantined, the block is looked for again.
+                // Once it is loaded or quarantined, the block is looked for again.
                 return load(slab) && (core_.fast_path.free(block) || free_inside(block));
             }
             if (slab_state::is_loaded(state) && core_.pool.remote().active()) {
@@ -156,7 +156,7 @@ bool slow_path::find(const void* block, held_block& found) noexcept {
         if (!load(slab)) {
             return false;
         }
-        state = core_.pool.table().state(slab);  // loaded now, or quarantined
+        state = core_.pool.table().state(slab);
     }
     if (slab_state::is_loaded(state)) {
         if (core_.pool.remote().active()) {
@@ -179,7 +179,6 @@ bool slow_path::find(const void* block, held_block& found) noexcept {
     return false;
 }
 
-/// Loads an unloaded slab, which may become quarantined, or leaves the failure.
 bool slow_path::load(granule slab) noexcept {
     auto loaded = core_.pool.loader().load(slab, core_.arena());
     if (!loaded) {

@@ -1,5 +1,5 @@
 // The calls that lists and block states alone do not answer: a thread's list is empty, a slab is not loaded or was
-// morphed, the block lies in a heap with several nodes, or it is one of whole pages.
+// morphed, the heap has several nodes, or the block is one of whole pages.
 //
 // - Each of them is a slow call (commit_gate.hpp): it waits while a commit runs, and is refused in a signal handler
 //   that interrupted another.
@@ -24,30 +24,20 @@ public:
               page_blocks& pages) noexcept
         : core_(core), look_(look), filler_(filler), nodes_(nodes), pages_(pages) {}
 
-    /// Allocates for a thread without a cache, or whose cache has no block of the class.
+    /// The thread's cache has no block of the class, or there is none.
     [[nodiscard]] void* allocate(unsigned class_index) noexcept;
-    /// Allocates a small block with a type.
     [[nodiscard]] void* allocate_typed(unsigned class_index, std::uint32_t type) noexcept;
-    /// Allocates a block of whole pages.
     [[nodiscard]] void* allocate_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
-    /// Frees a block of a clean or unloaded slab, an older block of a morphed slab, a block on a heap with several
-    /// nodes, or a block of whole pages; or leaves the failure.
     [[nodiscard]] bool free(void* block) noexcept;
 
-    /// Holds a small block, for a thread without a cache or whose cache has none of the class.
     [[nodiscard]] bool hold(thread_cache* cache, unsigned class_index, held_block& held) noexcept;
-    /// Holds a small block with a type.
     [[nodiscard]] bool hold_typed(unsigned class_index, std::uint32_t type, held_block& held) noexcept;
-    /// Holds a block of whole pages.
     [[nodiscard]] bool hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type,
                                   held_block& held) noexcept;
-    /// Finds an older block of a morphed slab, or leaves the failure. No slow call.
+    /// It is no slow call.
     [[nodiscard]] bool find_old(const void* block, held_block& found) noexcept;
-    /// Finds a block of an unloaded slab, on a heap with several nodes, or of whole pages; or leaves the failure.
     [[nodiscard]] bool find(const void* block, held_block& found) noexcept;
-    /// Makes a held block of whole pages allocated.
     void keep_pages(const held_block& held) noexcept;
-    /// Releases a block of whole pages, or one that is_by_node().
     void release(thread_cache* cache, const held_block& held) noexcept;
 
 private:

@@ -24,7 +24,7 @@ constinit thread_local cache_slots this_thread_slots{};
 
 namespace {
 
-/// Guards the list of caches of every group and the `heap` of every cache. Taken before all locks of a pool.
+/// Guards the list of caches of every group and the `heap` of every cache. Comes before all locks of a pool.
 constinit base::mutex registry_mutex;
 constinit std::uint64_t last_instance HF_GUARDED_BY(registry_mutex) = 0;
 constinit std::uint32_t places_taken HF_GUARDED_BY(registry_mutex) = 0;  ///< a bit each
@@ -71,7 +71,6 @@ void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
     cache.own_place = nullptr;
 }
 
-/// What a thread owns: its caches, attached to a heap or ready for another one, and its last failure.
 struct thread_state {
     std::vector<std::unique_ptr<thread_cache>> caches;
     base::failure last_failure;
@@ -134,7 +133,7 @@ constexpr auto counts_of_bits = [] {
     return table;
 }();
 
-/// Writes eight numbers, of which the first are those of the set bits: no branch depends on the bits.
+/// Writes eight numbers, first those of the set bits: no branch depends on the bits.
 void put_positions(std::uint16_t* to, std::uint8_t bits, std::uint32_t first) noexcept {
 #if defined(__SSE2__)
     const __m128i positions = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(positions_of_bits[bits].data()));
@@ -147,7 +146,6 @@ void put_positions(std::uint16_t* to, std::uint8_t bits, std::uint32_t first) no
 #endif
 }
 
-/// Writes the numbers of all blocks of a word.
 void put_all(std::uint16_t* to, std::uint32_t first) noexcept {
     for (unsigned i = 0; i < states_a_word; ++i) {
         to[i] = static_cast<std::uint16_t>(first + i);
@@ -155,7 +153,7 @@ void put_all(std::uint16_t* to, std::uint32_t first) noexcept {
 }
 
 #if defined(HF_CAN_COMPRESS)
-/// Whether fill_by_compressing() runs on this processor. False before it is initialised: malloc is called that early.
+/// False before it is initialised: malloc is called that early.
 const bool can_compress = [] {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
@@ -178,8 +176,8 @@ std::uint32_t cached_blocks::fill(std::uint32_t before) noexcept {
 }
 
 #if defined(HF_CAN_COMPRESS)
-/// Takes 16 states at a time: one instruction finds the free ones, another puts their indexes side by side. Wider
-/// vectors are no faster when they are used now and then, because processors need time to power them up.
+/// One instruction finds the free ones of 16 states, another puts their indexes side by side. Wider vectors are no
+/// faster now and then, because processors need time to power them up.
 __attribute__((target("avx512bw,avx512vl,avx512vbmi2,popcnt"))) std::uint32_t cached_blocks::fill_by_compressing(
     std::uint32_t before) noexcept {
     constexpr std::uint32_t step = 16;

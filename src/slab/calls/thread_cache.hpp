@@ -1,15 +1,11 @@
-// Caches of threads: each thread has, for each heap, parts of slabs that it alone allocates from. So an allocation is a
-// few loads and stores.
+// Caches of threads: for each heap and class, a thread has parts of one slab that it alone allocates from, and a list
+// of free blocks in them. These are free on media, in DRAM and after a crash, and only this thread may hand them out. A
+// free changes the block's state, whichever thread's slab it lies in, and needs no cache.
 //
-// For each class the cache has parts of one slab, or none, and a list of free blocks in them. These blocks are free on
-// media, in DRAM and after a crash, and only this thread may hand them out. A free changes the state of the block
-// (block_states.hpp), whichever thread's slab it lies in, and needs no cache.
-//
-// A cache belongs to its thread, which finds it in a few thread-local slots by the heap's instance number. That number
-// is never used twice, so a slot that outlives its heap matches nothing. The shortest path (fast_path.hpp) does not
-// compare: the first heaps that are open have a place of their own in each thread, which leads to empty lists unless
-// the thread has a cache for the heap. A heap that closes detaches its caches and resets these places; a thread that
-// ends returns its blocks. Both hold the lock of the registry, so neither meets the other half way.
+// A thread finds its cache in a few thread-local slots by the heap's instance number, which is never used twice: a slot
+// that outlives its heap matches nothing. The shortest path (fast_path.hpp) does not compare: the first heaps that are
+// open have a place in each thread, which leads to empty lists unless the thread has a cache for the heap. A heap that
+// closes resets these places; a thread that ends returns its blocks. Both hold the lock of the registry.
 #pragma once
 
 #include <array>
@@ -29,8 +25,7 @@
 
 namespace holdfast::slab {
 
-/// The most bytes that one thread keeps from all others: in whole slabs, or in parts where gives_whole_slabs() is
-/// false.
+/// The most bytes that one thread keeps from all others.
 [[nodiscard]] constexpr std::uint64_t largest_cache(bool whole_slabs) noexcept {
     std::uint64_t bytes = 0;
     for (const size_class& size : size_classes) {
@@ -41,36 +36,33 @@ namespace holdfast::slab {
 static_assert(largest_cache(false) <= base::mebibyte);
 static_assert(largest_cache(true) <= 3 * base::mebibyte);
 
-/// The free blocks of a class that a thread hands out next: some of those in its parts of the slab that were free when
-/// it looked. Blocks that are freed later are known by their states alone, until the thread looks again.
+/// Free blocks that a thread hands out next. It finds blocks that are freed later when it looks again.
 ///
-/// They are a list of indexes, not bits: where few blocks are free in each word, a processor mispredicts the branch at
-/// the end of each word.
+/// They are indexes, not bits: where few blocks are free in each word, a processor mispredicts the branch at the end of
+/// each word.
 struct alignas(base::cache_line_size) cached_blocks {
     static constexpr std::uint32_t capacity = 231;
-    static constexpr std::uint16_t none = 0xffff;  ///< no index
+    static constexpr std::uint16_t none = 0xffff;
 
-    // What an allocation needs.
-    std::uint32_t next = 0;          ///< in `order`: the block that is handed out next
-    std::uint32_t end = 0;           ///< in `order`: behind the last block to hand out
-    std::byte* first = nullptr;      ///< the address of the slab's first block
-    std::uint8_t* states = nullptr;  ///< the state of the slab's first block
-    std::uint32_t block_size = 0;    ///< bytes
-    // The rest.
-    std::uint32_t slab = 0;    ///< granule + 1; 0: none
-    std::uint32_t filled = 0;  ///< entries of `order`; more than `end` only in a hardened heap
-    std::uint16_t cursor = 0;  ///< the block where the next look begins
+    // An allocation needs the first five fields.
+    std::uint32_t next = 0;  ///< the next index in `order`
+    std::uint32_t end = 0;   ///< behind the last index in `order`
+    std::byte* first = nullptr;
+    std::uint8_t* states = nullptr;
+    std::uint32_t block_size = 0;  ///< bytes
+    std::uint32_t slab = 0;        ///< granule + 1; 0: none
+    std::uint32_t filled = 0;      ///< entries of `order`; more than `end` only in a hardened heap
+    std::uint16_t cursor = 0;
     std::uint8_t part = 0;
     std::uint8_t parts = 1;
-    bool upper = false;  ///< the blocks' bits lie in the upper half of the slab's live bitmap
-    /// Behind the filled entries is `none`: a reader that finds it need not read `end`.
+    bool upper = false;  ///< the upper bank
+    /// `none` stands behind the filled entries, so that a reader need not read `end`.
     alignas(16) std::array<std::uint16_t, capacity + 1> order{none};
 
     [[nodiscard]] bool is_empty() const noexcept { return next == end || order[next] == none; }
-    /// Takes the index of the next block from the list; `none` where the list is empty.
+    /// `none` where the list is empty.
     [[nodiscard]] std::uint16_t try_pop() noexcept {
-        // A commit reads and writes these while it finds out whether the part is idle, so they are atomic; they compile
-        // to plain loads and stores.
+        // Atomic, because a commit reads and writes these while it finds out whether the part is idle.
         const std::uint32_t at = std::atomic_ref(next).load(std::memory_order_relaxed);
         if (at == std::atomic_ref(end).load(std::memory_order_relaxed)) {
             return none;
@@ -84,17 +76,16 @@ struct alignas(base::cache_line_size) cached_blocks {
     [[nodiscard]] std::byte* block(std::uint32_t index) const noexcept {
         std::byte* const found = first + std::size_t{index} * block_size;
         if (found == nullptr) {
-            __builtin_unreachable();  // so that a caller's comparison with null is optimised away
+            __builtin_unreachable();  // makes a caller's comparison with null superfluous
         }
         return found;
     }
     [[nodiscard]] std::uint8_t& state(std::uint32_t index) const noexcept { return states[index]; }
-    /// Marks the block live and returns it.
     [[nodiscard]] std::byte* hand_out(std::uint32_t index) const noexcept {
         std::atomic_ref(state(index)).store(block_state::live, std::memory_order_release);
         return block(index);
     }
-    /// try_pop() and hand_out(), or null. Not in a hardened heap.
+    /// Not in a hardened heap.
     [[nodiscard]] std::byte* try_hand_out() noexcept {
         const std::uint32_t at = std::atomic_ref(next).load(std::memory_order_relaxed);
         const std::uint16_t index = std::atomic_ref(order[at]).load(std::memory_order_relaxed);
@@ -104,18 +95,15 @@ struct alignas(base::cache_line_size) cached_blocks {
         std::atomic_ref(next).store(at + 1, std::memory_order_relaxed);
         return hand_out(index);
     }
-    /// The next fill() begins at the first block of the parts.
     void go_to_start(unsigned class_index) noexcept {
         cursor = static_cast<std::uint16_t>(first_of_part(size_classes[class_index], part));
     }
-    /// Fills the list with the free blocks from the cursor to before that block of the slab, in order of address: all,
-    /// or as many as there is room for. Returns their number.
+    /// Lists the free blocks from the cursor to before that block, as long as there is room. Returns their number.
     [[nodiscard]] std::uint32_t fill(std::uint32_t before) noexcept;
-    /// The two ways in which fill() works; the first only on processors for which compresses() is true.
+    /// The first runs only on processors for which compresses() is true.
     [[nodiscard]] std::uint32_t fill_by_compressing(std::uint32_t before) noexcept;
     [[nodiscard]] std::uint32_t fill_by_bytes(std::uint32_t before) noexcept;
     [[nodiscard]] static bool compresses() noexcept;
-    /// The parts no longer belong to the thread.
     void forget() noexcept {
         slab = 0;
         filled = 0;
@@ -124,8 +112,7 @@ struct alignas(base::cache_line_size) cached_blocks {
         std::atomic_ref(order[0]).store(none, std::memory_order_relaxed);
     }
     using indexes = std::array<std::uint16_t, capacity + 1>;
-    /// withhold() makes every entry `none`, so that the owner, which is another thread, hands out nothing; restore()
-    /// undoes it.
+    /// The owner, another thread, then hands out nothing; restore() undoes it.
     void withhold(indexes& before) noexcept;
     void restore(const indexes& before) noexcept;
     [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part, parts}; }
@@ -135,47 +122,42 @@ static_assert(sizeof(cached_blocks) == 8 * base::cache_line_size);
 class commit_gate;
 struct cache_group;
 
-/// The lists by class, and one more that stays empty: for allocations of 0 bytes.
+/// One list for each class, and one that stays empty, for allocations of 0 bytes.
 using cached_lists = std::array<cached_blocks, class_count + 1>;
-/// The lists of a thread without a cache: all empty.
 extern const cached_lists no_lists;
 
 /// Used by its thread alone, except for `heap` and `next_of_heap`, which the registry's lock guards, for `inside`, and
 /// for the lists during take_back_idle().
 struct thread_cache {
     cached_lists classes{};
-    std::atomic<std::uint64_t> inside{0};  ///< 1: in a call that may change what a commit writes (commit_gate.hpp)
+    std::atomic<std::uint64_t> inside{0};  ///< 1: in a slow call (commit_gate.hpp)
     unsigned arena = 0;
-    unsigned machine_node = 0;       ///< the thread's node when it got the arena
-    unsigned refills = 0;            ///< of all classes; in heaps with several nodes
-    lane::lane* own_lane = nullptr;  ///< durability `atomic`: where the thread's records go; null: the shared lane
+    unsigned machine_node = 0;       ///< where the thread got its arena
+    unsigned refills = 0;            ///< of all classes
+    lane::lane* own_lane = nullptr;  ///< null: the shared lane
     cache_group* heap = nullptr;     ///< null: detached
     thread_cache* next_of_heap = nullptr;
-    const cached_lists** own_place = nullptr;   ///< among this_thread_slots.own; null where the heap has none
-    std::unique_ptr<hardened_thread> hardened;  ///< in a hardened heap, after the thread has used it
+    const cached_lists** own_place = nullptr;   ///< in this_thread_slots.own, or null
+    std::unique_ptr<hardened_thread> hardened;  ///< null until the thread uses a hardened heap
 
-    /// Checks in the parts of the slab of the class, if there are some.
     void give_back(slab_pool& to, unsigned class_index) noexcept;
-    /// Gives back all parts, and the blocks in quarantine.
     void give_back_all(slab_pool& to) noexcept;
     /// Gives back the parts from which no block is out.
     void give_back_idle(slab_pool& to) noexcept;
-    /// give_back_idle() for another thread's cache. The gate is closed, so that thread is in no slow call, but it may
-    /// run on. Its lists are emptied first; then the block states say whether it has got a block meanwhile. Between
-    /// taking a block from the list and marking it the thread executes a few instructions: a block that it takes just
-    /// then is lost.
+    /// The thread may run on, though not in a slow call: the gate is closed. Its lists are emptied first; then the
+    /// block states say whether it has got a block meanwhile. A block that it has taken from the list and not yet
+    /// marked, a few instructions, is lost.
     void take_back_idle(slab_pool& to, const commit_gate& gate) noexcept;
 };
 
-/// Where a thread finds its cache: the slot at instance number modulo the number of slots. Constant-initialised and
-/// trivially destroyed, so that to read it is one load relative to the thread pointer, in a shared library too.
+/// Constant-initialised and trivially destroyed, so that to read it is one load relative to the thread pointer, in a
+/// shared library too.
 struct cache_slot {
     std::uint64_t instance = 0;
     thread_cache* cache = nullptr;
 };
 inline constexpr std::size_t cache_slot_count = 8;
-/// So many heaps that are open at once have a place of their own in each thread, where the thread finds the lists of
-/// its cache without a comparison. A place without a cache, and the extra place behind the last, holds no_lists.
+/// So many open heaps have a place. One without a cache, and the extra place behind the last, holds no_lists.
 inline constexpr unsigned own_place_count = 8;
 struct cache_slots {
     std::array<cache_slot, cache_slot_count> slots{};
@@ -184,13 +166,12 @@ struct cache_slots {
         all.fill(&no_lists);
         return all;
     }();
-    bool ended = false;        ///< the thread's caches are destroyed
+    bool ended = false;
     bool inside_late = false;  ///< in a slow call without a cache
 };
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local cache_slots this_thread_slots;
 
-/// An address at a constant distance from the thread's slots: the thread pointer, which is in a register, where the
-/// compiler can name it.
+/// An address at a constant distance from the thread's slots; where the compiler can name it, the thread pointer.
 [[nodiscard]] inline std::uintptr_t thread_anchor() noexcept {
 #if __has_builtin(__builtin_thread_pointer)
     return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
@@ -199,61 +180,55 @@ struct cache_slots {
 #endif
 }
 
-/// The caches that threads have for one open heap.
 struct cache_group {
     static constexpr std::uint64_t closed = ~std::uint64_t{0};
-    std::uint64_t instance = closed;   ///< unique in the process; slots of threads are compared with it
+    std::uint64_t instance = closed;   ///< unique in the process
     std::uintptr_t slot_at = 0;        ///< bytes from thread_anchor() to the slot of this heap
-    unsigned place = own_place_count;  ///< the heap's place; own_place_count: it has none of its own
+    unsigned place = own_place_count;  ///< own_place_count: none
     slab_pool* pool = nullptr;
     commit_gate* gate = nullptr;
     const persist::topology* machine = nullptr;
     unsigned next_arena = 0;
     thread_cache* first = nullptr;
-    lane::lane_pool* lanes = nullptr;  ///< durability `atomic`
+    lane::lane_pool* lanes = nullptr;
 
-    /// Makes the heap that instance.
     void become(std::uint64_t number) noexcept {
         instance = number;
         slot_at =
             reinterpret_cast<std::uintptr_t>(&this_thread_slots.slots[number % cache_slot_count]) - thread_anchor();
     }
-    /// Bytes from thread_anchor() to the heap's place.
     [[nodiscard]] std::uintptr_t place_at() const noexcept {
         return reinterpret_cast<std::uintptr_t>(&this_thread_slots.own[place]) - thread_anchor();
     }
-    /// The slot of this thread for the heap's instance, after become(); it is the heap's only where it names the
-    /// instance.
+    /// The slot is the heap's only where it names the instance.
     [[nodiscard]] cache_slot& slot() const noexcept {
         return *reinterpret_cast<cache_slot*>(thread_anchor() + slot_at);
     }
 };
 
-/// Finds, makes and ends caches. Process-wide; all functions are thread-safe.
+/// Process-wide; all functions are thread-safe.
 class thread_cache_registry {
 public:
-    /// Comes when a heap opens: gives it an instance number, and a place of its own where one is free.
+    /// Gives a heap that opens an instance number, and a place where one is free.
     static void open(cache_group& heap) noexcept;
-    /// This thread's cache for the heap, made where there is none; null while the thread ends, and where DRAM is short.
+    /// Makes the cache where there is none; null while the thread ends, and where DRAM is short.
     [[nodiscard]] static thread_cache* attach(cache_group& heap) noexcept;
     [[nodiscard]] static thread_cache* find_or_attach(cache_group& heap) noexcept {
         const cache_slot& slot = heap.slot();
         return slot.instance == heap.instance ? slot.cache : attach(heap);
     }
-    /// Whether a thread other than that of `mine` is in a call that may change what a commit writes.
     [[nodiscard]] static bool is_any_inside(const cache_group& heap, const thread_cache* mine) noexcept;
     /// Moves this thread's cache, which holds no block, to an arena of the node that the thread is on.
     static void move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept;
-    /// Gives back the parts of slabs from which no block is out, in the caches of all threads. The heap's gate is
-    /// closed.
+    /// The heap's gate must be closed.
     static void give_back_idle(cache_group& heap) noexcept;
-    /// Comes when a heap closes: threads find no cache for it any more, and what the caches hold is forgotten.
+    /// Threads find no cache for the heap any more, and what the caches hold is forgotten.
     static void detach_all(cache_group& heap) noexcept;
-    /// detach_all() in a child of fork, for a heap that it shares with its parent; touches nothing of the heap.
+    /// In a child of fork, for a heap that it shares with its parent; touches nothing of the heap.
     static void abandon_all(cache_group& heap) noexcept;
 };
 
-/// The last failure of a call that returned null or false on this thread; null while the thread ends.
+/// Null while the thread ends.
 [[nodiscard]] base::failure* this_thread_failure() noexcept;
 
 }  // namespace holdfast::slab

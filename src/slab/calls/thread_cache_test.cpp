@@ -15,7 +15,6 @@ using testing::SizeIs;
 
 class cached_blocks_test : public testing::Test {
 protected:
-    /// Makes each block free with a probability of `percent`.
     void draw(unsigned percent) {
         constexpr std::array<std::uint8_t, 4> not_free{block_state::live, block_state::freeing, block_state::held,
                                                        block_state::overlapped};
@@ -40,7 +39,6 @@ protected:
         }
         return ways;
     }
-    /// All blocks that fill finds until it finds none.
     [[nodiscard]] std::vector<std::uint32_t> fill_all(way_to_fill fill, std::uint32_t first, std::uint32_t end) {
         std::vector<std::uint32_t> found;
         cached_blocks blocks;

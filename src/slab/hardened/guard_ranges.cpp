@@ -48,7 +48,7 @@ void guard_ranges::insert(granule range) noexcept {
     word_of(range).fetch_or(bit_of(range), std::memory_order_acq_rel);
 }
 
-/// Of several threads that try to erase a range, one succeeds.
+/// Of several threads that try, one succeeds.
 bool guard_ranges::erase(granule range) noexcept {
     if (!contains(range) ||
         (word_of(range).fetch_and(~bit_of(range), std::memory_order_acq_rel) & bit_of(range)) == 0) {
@@ -65,7 +65,7 @@ bool guard_ranges::add(granule range) noexcept {
             set_limit(in_process.load(std::memory_order_relaxed));
             return false;
         }
-    } catch (const std::bad_alloc&) {  // no memory for the failure's text
+    } catch (const std::bad_alloc&) {
         return false;
     }
     insert(range);

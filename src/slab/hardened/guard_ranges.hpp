@@ -1,9 +1,6 @@
 // Guard ranges of a hardened heap (decision 18): a granule behind a slab that this process cannot write to, so that a
-// store beyond the slab's last block is a SIGSEGV and does not change other data.
-//
-// On media a guard range is a reserved extent of one granule, which is free when the heap is opened. Only this object
-// knows that there are guard ranges, and where. Each costs a process two mappings, so their number is limited; all
-// heaps of a process count together.
+// store beyond the slab's last block is a SIGSEGV. On media it is a reserved extent, which is free when the heap is
+// opened. Each costs a process two mappings, so their number is limited, for all heaps together.
 #pragma once
 
 #include <atomic>
@@ -18,8 +15,7 @@
 
 namespace holdfast::slab {
 
-/// The guard ranges of one heap. Thread-safe after start(), except for set_limit() and renew(). No guard is made before
-/// start().
+/// Thread-safe after start(), except for set_limit() and renew(). No guard is made before start().
 class guard_ranges {
 public:
     guard_ranges() = default;
@@ -31,28 +27,26 @@ public:
     /// this object. Fails with out_of_memory.
     [[nodiscard]] base::result<void> start(segment::page_access& access, segment::page_access::rights left,
                                            std::uint64_t granules);
-    /// Limits the number of guard ranges in this process: for tests.
+    /// For tests.
     void set_limit(std::uint64_t limit) noexcept { limit_.store(limit, std::memory_order_relaxed); }
 
     [[nodiscard]] bool active() const noexcept { return access_ != nullptr; }
-    /// Whether another may be made.
     [[nodiscard]] bool has_room() const noexcept {
         return active() && in_process.load(std::memory_order_relaxed) < limit_.load(std::memory_order_relaxed);
     }
     [[nodiscard]] std::uint64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
     [[nodiscard]] bool contains(base::granule range) const noexcept;
 
-    /// Makes a reserved extent of the caller a guard range. False: it stays as it is. Where the process is out of
-    /// mappings, from then on there will be no more guard ranges than now.
+    /// The caller's extent is reserved. False: it stays as it is. Where the process is out of mappings, the present
+    /// number becomes the limit.
     [[nodiscard]] bool add(base::granule range) noexcept;
     /// True: the granule was a guard range, and is now a reserved extent of the caller, readable and writable.
     [[nodiscard]] bool remove(base::granule range) noexcept;
-    /// Removes any one guard range; nothing where there is none.
     [[nodiscard]] std::optional<base::granule> remove_any() noexcept;
-    /// Comes after pages [from, end) were mapped anew: makes the guard ranges there inaccessible again. One for which
-    /// this fails is no guard range any more, and is given to `lost`.
+    /// Pages [from, end) were mapped anew: makes their guard ranges inaccessible again. One for which this fails is no
+    /// guard range any more, and is given to `lost`.
     void renew(base::pages from, base::pages end, base::function_ref<void(base::granule)> lost) noexcept;
-    /// Calls `each` for all guard ranges in order of address. One that comes or goes meanwhile may be missed or seen.
+    /// Goes in order of address. One that comes or goes meanwhile may be missed or seen.
     void for_each(base::function_ref<void(base::granule)> each) const;
 
 private:
@@ -74,8 +68,8 @@ private:
     std::uint64_t granules_ = 0;
     std::atomic<std::uint64_t> limit_{0};
     std::atomic<std::uint64_t> count_{0};
-    std::atomic<std::uint64_t> end_{0};        ///< granules; all guard ranges so far were below it
-    base::sparse_table<std::uint64_t> words_;  ///< a bit for each granule
+    std::atomic<std::uint64_t> end_{0};  ///< granules; all guard ranges so far were below it
+    base::sparse_table<std::uint64_t> words_;
 };
 
 }  // namespace holdfast::slab

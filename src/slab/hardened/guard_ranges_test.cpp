@@ -22,7 +22,6 @@ using testing::IsEmpty;
 constexpr std::size_t block_bytes = 4096;
 constexpr std::size_t blocks_a_slab = base::granule_size / block_bytes;
 
-/// Remembers which pages may be touched; fails when the test says so.
 class remembering_access final : public segment::page_access {
 public:
     base::result<void> protect(base::pages start, base::pages length, rights left) override {
@@ -90,8 +89,7 @@ protected:
         }
         return slabs;
     }
-    /// Expects each guard range to be behind one of these slabs and to be none of them, and the access object to know
-    /// the same ranges.
+    /// Expects each guard range to be behind one of these slabs and to be none of them, and the access object to agree.
     void expect_behind(test_heap& heap, const std::set<std::uint64_t>& slabs) const {
         std::set<std::uint64_t> guards;
         heap.blocks().slabs().source().guards().for_each([&](granule range) {
@@ -118,7 +116,6 @@ TEST_F(guard_ranges_test, each_slab_has_one_behind_it) {
     EXPECT_EQ(heap.blocks().slabs().source().guards().count(), slabs.size());
     EXPECT_EQ(heap.blocks().inspect().statistics().allocated_bytes, 20 * base::granule_size)
         << "guard ranges are nobody's blocks";
-    // A slab with a type gets a guard range, too.
     EXPECT_NE(heap.blocks().allocate_typed(64, 8, 7), nullptr);
     EXPECT_EQ(heap.blocks().slabs().source().guards().count(), slabs.size() + 1);
 }
@@ -152,7 +149,6 @@ TEST_F(guard_ranges_test, at_the_limit_slabs_are_made_without_one) {
     EXPECT_EQ(blocks.size(), 10 * blocks_a_slab);
     EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 3U);
     expect_behind(heap, slabs_of(heap, blocks));
-    // Slabs that are made later have guard ranges again.
     free_all(heap, blocks);
     blocks = fill(heap, 10);
     EXPECT_EQ(heap.blocks().slabs().source().guards().count(), 3U);

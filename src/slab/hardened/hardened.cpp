@@ -14,12 +14,9 @@ namespace holdfast::slab {
 using base::granule;
 using base::heap_offset;
 
-// --- a thread's part ------------------------------------------------------------------------------------------------
-
 hardened_thread::hardened_thread() noexcept {
     if (::getrandom(&state_, sizeof state_, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof state_)) {
-        // The system gives no random numbers (early after boot, or forbidden). The address of this object is no
-        // constant.
+        // The system gives no random numbers (early after boot, or forbidden). The address is no constant.
         state_ = reinterpret_cast<std::uintptr_t>(this) * 0x9e3779b97f4a7c15;
     }
 }
@@ -64,8 +61,6 @@ void hardened_thread::list(std::vector<std::uint64_t>& offsets) const {
         offsets.push_back(ring_[(first_ + i) % most_blocks].offset);
     }
 }
-
-// --- blocks of any thread -------------------------------------------------------------------------------------------
 
 namespace {
 

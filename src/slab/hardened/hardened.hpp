@@ -1,8 +1,8 @@
 // What a thread keeps for a hardened heap (decision 18): blocks that it has freed and that may not be handed out yet
 // (the quarantine), and the random numbers by which it chooses among free blocks.
 //
-// A block in quarantine has the state `held`: it is not handed out, a second free is an error, and the next commit or
-// checkpoint makes it free on media. So after a crash or a close nothing needs to be given back.
+// A block in quarantine is `held`: a second free is an error, and the next commit or checkpoint makes it free on media.
+// So after a crash or a close nothing needs to be given back.
 #pragma once
 
 #include <array>
@@ -20,23 +20,21 @@ struct cache_group;
 struct held_block;
 struct thread_cache;
 
-/// Used by its thread alone; by other threads while that thread stands still.
+/// Used by its thread alone, or while that thread stands still.
 class hardened_thread {
 public:
     static constexpr std::size_t most_blocks = 1024;
     static constexpr std::uint64_t most_bytes = 256 * base::kibibyte;
 
-    /// Seeded by the system: the numbers cannot be derived from addresses or from another thread's numbers.
+    /// Seeded by the system: the numbers cannot be derived from addresses or from another thread's.
     hardened_thread() noexcept;
 
-    /// Keeps a small block whose state is `held`. The oldest blocks become free until both limits hold.
+    /// The block is `held`. The oldest blocks become free until both limits hold.
     void keep(slab_pool& pool, std::uint64_t offset, slab_kind kind) noexcept;
-    /// Frees all blocks.
     void give_back(slab_pool& pool) noexcept;
-    /// Appends the offsets of all blocks.
     void list(std::vector<std::uint64_t>& offsets) const;
 
-    /// A number below `limit` (> 0, below 2^32).
+    /// `limit`: > 0, below 2^32.
     [[nodiscard]] std::uint32_t random_below(std::uint32_t limit) noexcept;
 
 private:
@@ -51,15 +49,15 @@ private:
     std::size_t first_ = 0;
     std::size_t count_ = 0;
     std::uint64_t bytes_ = 0;
-    std::uint64_t state_ = 0;  ///< of the generator
+    std::uint64_t state_ = 0;
 };
 
-/// Comes where the cache's list of the class has blocks left. Puts a random one of these next, as the only one before
-/// `end`, so that the allocation after that comes here again.
+/// Puts a random one of the blocks left in the list next, as the only one before `end`, so that the next allocation
+/// comes here again. The list must not be empty.
 void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;
-/// Puts a small block whose state is `held` into the quarantine of the cache's thread. Without a cache it is free.
+/// The block is `held`. Without a cache it becomes free.
 void keep_back(slab_pool& pool, thread_cache* cache, const held_block& held) noexcept;
-/// Appends the offsets of the blocks in quarantine of all threads, which must stand still.
+/// All threads must stand still.
 void list_kept_back(const cache_group& of, std::vector<std::uint64_t>& offsets);
 
 }  // namespace holdfast::slab

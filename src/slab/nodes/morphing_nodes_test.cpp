@@ -32,7 +32,7 @@ protected:
     [[nodiscard]] base::granule granule_of(const void* block) const {
         return base::granule_of(heap_.space().view().offset(block));
     }
-    /// A slab of node 1 of blocks of 112 bytes, of which the 3 that are returned are live; node 0 has freed the others.
+    /// The slab is of node 1; the 3 blocks that are returned are live, and node 0 has freed the others.
     [[nodiscard]] std::vector<std::byte*> sparse_slab() {
         std::vector<std::byte*> blocks(base::granule_size / 112);
         std::vector<std::byte*> kept;
@@ -133,7 +133,6 @@ TEST_F(morphing_nodes_test, what_was_behind_a_block_that_another_node_freed_is_f
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
-/// A few blocks of each size stay live, and threads of both nodes free them.
 TEST_F(morphing_nodes_test, while_threads_of_both_nodes_free_what_lives) {
     constexpr std::size_t places = 4096;
     std::vector<std::atomic<std::byte*>> live(places);

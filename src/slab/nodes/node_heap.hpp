@@ -1,4 +1,4 @@
-// For tests of slab: a heap on anonymous memory whose segments belong to made-up nodes.
+// For tests: a heap on anonymous memory whose segments belong to made-up nodes.
 #pragma once
 
 #include <functional>
@@ -35,7 +35,6 @@ public:
         make();
         segment::must(blocks_->format());
     }
-    /// Makes new allocators on the same memory, as after a commit and a reopen.
     void reopen() {
         blocks_->slabs().write_bitmaps();
         make();

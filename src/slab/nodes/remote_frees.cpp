@@ -16,8 +16,8 @@ namespace {
 
 constinit thread_local bool merging = false;
 
-/// A value of a block's state: the block is still live, and a thread at home checks whether another node frees it.
-/// Other threads wait only for the end of this check: two that waited for each other's frees would wait for ever.
+/// Still live: a thread at home checks whether another node frees the block. Other threads wait only for the end of
+/// this check: two that waited for each other's frees would wait for ever.
 constexpr std::uint8_t claiming_at_home = block_state::live | block_state::freeing;
 
 std::uint8_t load(const std::uint8_t* byte) noexcept {
@@ -38,17 +38,14 @@ void wait_for_another() noexcept {
     }
 }
 
-/// The bits of shadows that say that the block is not live.
 std::uint64_t gone_bits_of(const std::uint8_t* shadows) noexcept {
     return detail::gather_states(shadows, [](std::uint64_t eight) { return eight >> 2U | eight >> 3U; });
 }
-/// The bits of shadows that are not `none`.
 std::uint64_t any_bits_of(const std::uint8_t* shadows) noexcept {
     return detail::gather_states(shadows,
                                  [](std::uint64_t eight) { return eight | eight >> 1U | eight >> 2U | eight >> 3U; });
 }
 
-/// The kinds that blocks of any slab may have.
 std::vector<slab_kind> every_kind() {
     std::vector<slab_kind> kinds;
     for (const slab_bank bank : {slab_bank::lower, slab_bank::upper}) {
@@ -80,7 +77,6 @@ void remote_frees::start(slab_upkeep& upkeep, slab_table& table, unsigned nodes,
     }
 }
 
-/// Maps the tables of all nodes; false where the system refuses the addresses.
 bool remote_frees::map(unsigned nodes) {
     for (unsigned node = 0; node < nodes; ++node) {
         node_side& side = sides_[node];
@@ -116,10 +112,8 @@ bool remote_frees::map(unsigned nodes) {
     return true;
 }
 
-// --- one block ------------------------------------------------------------------------------------------------------
-
-/// Whether a node other than the home has a shadow of the block. Callers read the state after it, in the order of
-/// sequentially consistent operations: a merge changes the state before it takes the shadow away.
+/// Callers read the state after it, in the order of sequentially consistent operations: a merge changes the state
+/// before it takes the shadow away.
 bool remote_frees::has_shadow(const block_at& block, unsigned home) const noexcept {
     for (unsigned node = 0; node < nodes_; ++node) {
         if (node != home && load(shadow_of(node, block.kind, block.state)) != shadow::none) {
@@ -133,7 +127,7 @@ bool remote_frees::is_live(const block_at& block) const noexcept {
     return !has_shadow(block, home_of(block.slab)) && load(block.state) == block_state::live;
 }
 
-/// Whether a block whose shadow this thread claims is live, and no other node frees it.
+/// Whether the block, whose shadow this thread claims, is live and no other node frees it.
 bool remote_frees::is_alone(const block_at& block, unsigned home) const noexcept {
     for (unsigned node = 0; node < nodes_; ++node) {
         if (node == home || node == block.node) {
@@ -171,8 +165,8 @@ bool remote_frees::claim_shadow(const block_at& block, unsigned home) noexcept {
         store(own, shadow::none);
         return false;
     }
-    // A merge that takes the slab out of the list before the shadow is `freed` finds the shadow unfinished and puts the
-    // slab back.
+    // A merge that takes the slab out of the list before the shadow is `freed` finds it unfinished and puts the slab
+    // back.
     note(block.node, home, block.slab);
     return true;
 }
@@ -244,15 +238,14 @@ void remote_frees::hold(const block_at& block) noexcept {
     if (is_remote(block)) {
         std::uint8_t state = block_state::live;
         while (!replace(block.state, state, block_state::held) && state == claiming_at_home) {
-            wait_for_another();  // that thread sees the shadow and gives way
+            wait_for_another();  // that thread gives way
             state = block_state::live;
         }
         store(shadow_of(block.node, block.kind, block.state), shadow::none);
     }
 }
 
-/// Puts the slab into the node's list of that home. A merge takes the whole list, never a single slab, so the list
-/// needs no version counters.
+/// Puts the slab into the node's list of that home. A merge takes the whole list, so it needs no version counters.
 void remote_frees::note(unsigned node, unsigned home, granule slab) noexcept {
     const std::atomic_ref<std::uint32_t> next(sides_[node].next[slab.value]);
     std::uint32_t found = none;
@@ -270,8 +263,6 @@ void remote_frees::note(unsigned node, unsigned home, granule slab) noexcept {
                                               std::memory_order_release, std::memory_order_relaxed));
     list.slabs.fetch_add(1, std::memory_order_relaxed);
 }
-
-// --- merges ---------------------------------------------------------------------------------------------------------
 
 void remote_frees::merge(unsigned home) noexcept {
     const base::scoped_lock lock(homes_[home].mutex);
@@ -295,7 +286,6 @@ void remote_frees::merge_if_due(unsigned home) noexcept {
     }
 }
 
-/// Called by a thread that has just freed a block of that home.
 void remote_frees::merge_when_late(unsigned node, unsigned home) noexcept {
     if (sides_[node].lists[home].slabs.load(std::memory_order_relaxed) >= late_epoch) [[unlikely]] {
         if (homes_[home].mutex.try_lock()) {
@@ -329,7 +319,6 @@ void remote_frees::merge_locked(unsigned home) noexcept {
     merging = false;
 }
 
-/// Merges the shadows that the node has of blocks of this slab.
 void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noexcept {
     const std::uint8_t state = table_->state(slab);
     if (!slab_state::is_loaded(state)) {
@@ -353,8 +342,7 @@ void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noex
     }
 }
 
-/// Merges the shadows of blocks of one kind. Where the slab is morphed meanwhile, blocks of this kind become its older
-/// blocks, which are freed in the same way.
+/// Where the slab is morphed meanwhile, blocks of this kind become older blocks, which are freed in the same way.
 remote_frees::merged_blocks remote_frees::merge_kind(unsigned node, granule slab, slab_kind kind) noexcept {
     std::uint8_t* const states = table_->block_states(slab, kind);
     std::uint8_t* const shadows = shadow_of(node, kind, states);

@@ -1,19 +1,18 @@
-// Frees of small blocks by threads on another node of the machine than the one that the block lies on (PMAlloc 6.2).
+// Frees of small blocks by threads on another node of the machine than the block's (PMAlloc 6.2).
 //
-// Such a free writes only memory of the node that frees, and none of the node that the block lies on (its home). It
-// writes a *shadow* of the block's state: a byte in a table that each node has for the blocks of all others. The first
-// free in a slab also links the slab into a list of the node's slabs with shadows. Until a merge the state says that
-// the block is live, so a query for what the user holds reads state and shadows. A *merge*, under the lock of the home,
-// takes the lists of all nodes, makes blocks with a shadow free by their states, and counts them in the descriptors of
-// their slabs.
+// Such a free writes only memory of the node that frees: a *shadow* of the block's state, a byte in a table that each
+// node has for the blocks of all others. The first free in a slab also links the slab into the node's list of slabs
+// with shadows. Until a merge the state says that the block is live, so a query reads state and shadows. A *merge*,
+// under the lock of the block's node (its home), takes the lists of all nodes, makes blocks with a shadow free by their
+// states, and counts them in the descriptors of their slabs.
 //
 // Of several threads of other nodes that free a block at once, one succeeds. A thread claims a shadow on its own node's
 // line by a locked instruction, then reads the shadows of all other nodes, and the state. All these operations are
-// sequentially consistent, so of two threads that claim at once at least one sees the other. Where both see each other,
-// the lower node stays and waits until the other has withdrawn. In durability `atomic` a thread at home claims the
-// state in the same way, and gives way to every shadow.
+// sequentially consistent, so of two threads that claim at once at least one sees the other. Where both do, the lower
+// node stays and waits until the other has withdrawn. In durability `atomic` a thread at home claims the state in the
+// same way, and gives way to every shadow.
 //
-// Heaps whose segments belong to one node use none of this: active() is false, and nothing here is called.
+// Where segments belong to one node, nothing here is called but active(), which is false.
 #pragma once
 
 #include <array>
@@ -35,31 +34,29 @@ namespace holdfast::slab {
 class slab_table;
 class slab_upkeep;
 
-/// The values of a shadow: what a node says of a block that lies on another node.
 namespace shadow {
 inline constexpr std::uint8_t none = 0;
 inline constexpr std::uint8_t claiming = 1;  ///< still live: a thread checks whether it alone frees the block
-inline constexpr std::uint8_t freeing = 2;   ///< still live: the durable record of the free is on its way
+inline constexpr std::uint8_t freeing = 2;   ///< still live: the record of the free is on its way
 inline constexpr std::uint8_t held = 4;      ///< not live, and no merge may free it yet: durability `atomic`
 inline constexpr std::uint8_t freed = 8;     ///< not live; the next merge makes it free
 }  // namespace shadow
 
-/// A small block of a loaded slab, and the node of the thread that acts on it.
+/// A small block of a loaded slab.
 struct block_at {
     base::granule slab{};
-    slab_kind kind;  ///< in a morphed slab, of its present blocks or of its older ones
+    slab_kind kind;
     std::uint8_t* state = nullptr;
-    unsigned node = 0;  ///< remote_frees::no_node: no cache; the thread writes block states on any node
+    unsigned node = 0;  ///< of the acting thread; no_node: it has no cache and writes block states on any node
 };
 
 /// Thread-safe, except for start() and check().
 class remote_frees {
 public:
     static constexpr unsigned no_node = ~0U;
-    /// From so many slabs with shadows on (4 MiB), a thread at home merges in merge_if_due().
+    /// merge_if_due() merges when so many slabs (4 MiB) have shadows.
     static constexpr std::uint32_t epoch = 64;
-    /// From so many slabs with shadows on one node on, a thread of that node merges after a free: no thread at home
-    /// has.
+    /// No thread at home has merged when so many slabs of a node have shadows: threads of the node do so.
     static constexpr std::uint32_t late_epoch = 16 * epoch;
 
     remote_frees() = default;
@@ -67,63 +64,54 @@ public:
     remote_frees& operator=(const remote_frees&) = delete;
     ~remote_frees() = default;
 
-    /// Forgets everything. Active from now on where there are several nodes, unless the system refuses the addresses:
-    /// then frees write the block states on any node. `upkeep`: of the same pool as `table`, which was reset. May throw
-    /// std::bad_alloc.
+    /// Becomes active where there are several nodes, unless the system refuses the addresses: then frees write the
+    /// block states on any node. `table` was reset, and `upkeep` is of its pool. May throw std::bad_alloc.
     void start(slab_upkeep& upkeep, slab_table& table, unsigned nodes, std::uint64_t granules_a_segment);
     [[nodiscard]] bool active() const noexcept { return nodes_ > 1; }
     [[nodiscard]] unsigned nodes() const noexcept { return nodes_; }
-    /// The home of a slab. Only while active.
     [[nodiscard]] unsigned home_of(base::granule slab) const noexcept {
         return by_turns(static_cast<std::uint32_t>(slab.value >> segment_shift_));
     }
-    /// The node of an arena. Only while active.
     [[nodiscard]] unsigned node_of_arena(unsigned arena) const noexcept { return by_turns(arena); }
 
-    // --- one block; all of these while active -----------------------------------------------------------------------
+    // --- only while active
+    // -----------------------------------------------------------------------------------------------
 
-    /// Whether the user holds the block.
     [[nodiscard]] bool is_live(const block_at& block) const noexcept;
-    /// Frees the block. Refused, and nothing is changed, where it is not live. Where several threads at home free one
-    /// block at once, or one at home and one elsewhere, more than one of them may succeed.
+    /// Refused, and nothing is changed, where the block is not live. Where several threads at home free one block at
+    /// once, or one at home and one elsewhere, more than one of them may succeed.
     enum class outcome : std::uint8_t { refused, at_home, elsewhere };
     [[nodiscard]] outcome free(const block_at& block) noexcept;
-    /// Frees in steps, between which the caller makes the free durable. Exactly one of all threads that claim a block
+    /// Frees in steps, between which the caller makes the free durable. Of all threads that claim a block exactly one
     /// succeeds. No lock is taken.
     [[nodiscard]] bool claim(const block_at& block) noexcept;
-    /// A claimed block is live again.
     void unclaim(const block_at& block) noexcept;
-    /// A claimed block becomes `held`: not live, and not handed out.
+    /// The block is no longer live, and not handed out.
     void clear(const block_at& block) noexcept;
-    /// A cleared block becomes free.
     void release(const block_at& block) noexcept;
-    /// A cleared block becomes `held` by its state, wherever it lies.
+    /// The cleared block becomes `held` by its state, wherever it lies.
     void hold(const block_at& block) noexcept;
-    /// Whether a merge, and not the caller, makes a free of this block known to its slab.
+    /// Whether a merge, and not the caller, counts a free of this block.
     [[nodiscard]] bool is_remote(const block_at& block) const noexcept {
         return block.node != no_node && home_of(block.slab) != block.node;
     }
 
-    // --- merges -----------------------------------------------------------------------------------------------------
-
-    /// Makes the blocks of this home, or of all, that other nodes have freed free by their states. Takes locks of bins.
+    /// Frees, by their states, the blocks of this home that other nodes have freed. Takes locks of bins.
     void merge(unsigned home) noexcept;
     void merge_all() noexcept;
-    /// merge() where an epoch is over and no other thread merges. Called by threads at home now and then.
+    /// Merges where an epoch is over and no other thread merges.
     void merge_if_due(unsigned home) noexcept;
-    /// The blocks of a word of states that nodes other than the home have freed, as bits like live_bits_of(). Must be
-    /// read before the block states.
+    /// As bits, the blocks of a word that other nodes have freed. Must be read before the block states.
     [[nodiscard]] std::uint64_t freed_bits(base::granule slab, slab_kind kind, std::size_t word) const noexcept;
 
     struct counters {
-        std::uint64_t merges = 0;  ///< that found a slab
+        std::uint64_t merges = 0;
         std::uint64_t slabs = 0;
         std::uint64_t blocks = 0;
     };
     [[nodiscard]] counters merged() const noexcept;
-    /// Whether the calling thread is in a merge: for instruments.
     [[nodiscard]] static bool is_merging() noexcept;
-    /// The memory of a node's shadows, for instruments: calls `each` with the first and the end address.
+    /// Calls `each` with the first and the end address of a node's shadows.
     template <class Each>
     void for_each_range(unsigned node, Each each) const {
         const node_side& side = sides_[node];
@@ -139,25 +127,22 @@ public:
     void check(std::vector<std::string>& problems, base::granule end) const;
 
 private:
-    /// The shadows of blocks of kinds whose block states share a table.
     struct shadow_table {
         base::sparse_table<std::uint8_t> shadows;
-        std::uint64_t stride = 0;  ///< bytes a slab
+        std::uint64_t stride = 0;
     };
-    /// The slabs of one home in which a node has shadows.
     struct alignas(base::cache_line_size) slab_list {
         std::atomic<std::uint32_t> head;   ///< granule + 1
-        std::atomic<std::uint32_t> slabs;  ///< number of slabs in it; may be too large by a few
+        std::atomic<std::uint32_t> slabs;  ///< may be too large by a few
     };
-    /// The shadows of a node for the blocks of all others. Its threads touch this memory first, so it lies on that
-    /// node.
+    /// Its node's threads touch this memory first, so it lies on that node.
     struct node_side {
         std::vector<shadow_table> tables;
         base::sparse_table<std::uint32_t> next;  ///< by granule: `none`, `last`, `entering`, or granule + 1
-        base::sparse_table<slab_list> lists;     ///< by home
+        base::sparse_table<slab_list> lists;
     };
     struct alignas(base::cache_line_size) home_side {
-        base::mutex mutex;  ///< of merges
+        base::mutex mutex;
         std::atomic<std::uint64_t> merges{0};
         std::atomic<std::uint64_t> slabs{0};
         std::atomic<std::uint64_t> blocks{0};
@@ -185,7 +170,7 @@ private:
     void merge_slab(unsigned node, base::granule slab, home_side& home) noexcept;
     struct merged_blocks {
         std::uint32_t freed = 0;
-        bool unfinished = false;  ///< some shadows are left
+        bool unfinished = false;
     };
     [[nodiscard]] merged_blocks merge_kind(unsigned node, base::granule slab, slab_kind kind) noexcept;
     void check_kind(std::vector<std::string>& problems, base::granule slab, slab_kind kind) const;

@@ -210,9 +210,7 @@ TEST(remote_frees, ABlockThatIsWithdrawnStaysHeld) {
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
-// --- threads --------------------------------------------------------------------------------------------------------
-
-/// `threads` threads, thread i on node i mod nodes, all started at once.
+/// Thread i is on node i mod nodes.
 template <class Function>
 void run_threads(const node_heap& heap, unsigned threads, Function f) {
     std::barrier start(static_cast<std::ptrdiff_t>(threads));
@@ -273,7 +271,6 @@ TEST(remote_frees_threads, OfOtherNodesOneGetsItWithoutSteps) {
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
-/// Blocks on their way from one thread to another.
 class exchange {
 public:
     void put(void* block) {
@@ -296,7 +293,6 @@ private:
     std::vector<void*> blocks_;
 };
 
-/// Each block holds the number of its allocation; the model knows which numbers are live.
 struct stamped {
     std::uint64_t number;
 };
@@ -357,8 +353,6 @@ TEST_P(remote_frees_model, EveryBlockIsFreedOnceByWhoeverHasIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(nodes, remote_frees_model, testing::Values(2U, 3U, 4U));
-
-// --- threads that migrate -------------------------------------------------------------------------------------------
 
 TEST(remote_frees_threads, AThreadThatMigratedAllocatesFromItsNewNode) {
     node_heap heap(2);

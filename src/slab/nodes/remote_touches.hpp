@@ -1,11 +1,8 @@
-// For tests: counts the pages of other nodes' memory that a call writes to, and why, whichever code of the library
-// writes.
+// For tests: counts the pages of other nodes' memory that a call writes to, and why.
 //
-// Before a thread has its turn, all memory that belongs to other nodes is made read-only: blocks, slab headers, page
-// entries and live bitmaps on media; states, types, descriptors and block states of their slabs; shadows of their
-// threads. The first store to such a page is a fault, which is counted by the kind of memory and by what the thread
-// says that it does. The page is then writable until the turn ends. The library has no part in this. The memory of
-// nodes must not share pages: so segments have 256 MiB, whose states fill one page.
+// Before a thread has its turn, all memory of other nodes is made read-only. The first store to a page is a fault,
+// which is counted by the kind of memory and by what the thread says that it does. The memory of nodes must not share
+// pages, so segments have 256 MiB, whose states fill one page.
 #pragma once
 
 #include <signal.h>
@@ -34,10 +31,10 @@ inline constexpr std::uint64_t touches_segment = 256 * base::mebibyte;
 
 enum class touch_cause : unsigned { other, allocation, free, merge };
 
-/// Only one at a time in a process.
+/// There is only one at a time in a process.
 class remote_touches {
 public:
-    /// Watches blocks that lie in `space`, whose segments of touches_segment bytes belong to so many nodes by turns.
+    /// The segments of `space`, of touches_segment bytes, belong to so many nodes by turns.
     remote_touches(const block_allocator& blocks, segment::space_view space, unsigned nodes)
         : blocks_(blocks), space_(space), nodes_(nodes) {
         if (space_.shape().segment_size != touches_segment || active_ != nullptr) {
@@ -56,7 +53,7 @@ public:
         ::sigaction(SIGSEGV, &before_, nullptr);
     }
 
-    /// Runs f on another thread. Each page that it writes to and that belongs to a node other than `node` is counted.
+    /// Runs f on another thread and counts each page of other nodes than `node` that it writes to.
     void turn(unsigned node, const std::function<void(const std::function<void()>&)>& run_there,
               const std::function<void()>& f) {
         collect(node);
@@ -65,7 +62,6 @@ public:
         protect(PROT_READ | PROT_WRITE);
         regions_.clear();
     }
-    /// Says what the calling thread does from here on.
     static void because(touch_cause cause) noexcept { cause_ = cause; }
 
     /// Pages that were written to, by what they hold; each once for each turn.
@@ -175,7 +171,6 @@ public:
         thread_.join();
     }
 
-    /// Runs a task and returns when the task is done.
     void run(const std::function<void()>& task) { hand_over(task); }
 
 private:

@@ -1,5 +1,5 @@
-// The four benchmarks of PMAlloc (threadtest, prod-con, shbench, larson) by threads of two and of four nodes: while the
-// node has space, no allocation and no free writes to memory of another node, except in a merge.
+// The four benchmarks of PMAlloc (threadtest, prod-con, shbench, larson) by threads of several nodes: while the node
+// has space, no allocation and no free writes to memory of another node, except in a merge.
 #include "slab/nodes/remote_touches.hpp"
 
 #include <cstdio>
@@ -27,8 +27,8 @@ protected:
         for (unsigned i = 0; i < threads; ++i) {
             threads_.push_back(std::make_unique<node_thread>(node_of(i)));
         }
-        // The heap grows into a segment of each node. The skipped space is a free extent whose page entry belongs to
-        // another node. A free extent across a border has its entry on one side, so the test keeps the border in use.
+        // The heap grows into a segment of each node. A free extent across a border has its page entry on one node, so
+        // the test keeps the border in use.
         for (unsigned i = 0; i < GetParam(); ++i) {
             turn(i, [&] { at_borders_.push_back(allocate(64)); });
         }
@@ -58,7 +58,6 @@ protected:
     }
 
     [[nodiscard]] static unsigned node_of(unsigned thread) { return thread % GetParam(); }
-    /// Gives the thread its turn.
     void turn(unsigned thread, const std::function<void()>& f) {
         touches_.turn(
             node_of(thread), [&](const auto& task) { threads_[thread]->run(task); }, f);
@@ -156,7 +155,7 @@ TEST_P(remote_touches_test, Shbench) {
     }
 }
 
-/// Random blocks of an array are replaced; then the next thread, on another node, goes on with the array.
+/// Random blocks of an array are replaced; then a thread on another node goes on with the array.
 TEST_P(remote_touches_test, Larson) {
     std::vector<std::vector<void*>> arrays(threads, std::vector<void*>(1000, nullptr));
     std::mt19937_64 random(7);
@@ -188,7 +187,6 @@ TEST_P(remote_touches_test, Larson) {
 
 INSTANTIATE_TEST_SUITE_P(nodes, remote_touches_test, testing::Values(2U, 4U));
 
-/// The instrument counts writes to memory of other nodes.
 TEST(remote_touches_instrument, SeesWhatIsWrittenElsewhere) {
     node_heap heap(2, touches_segment);
     void* block = nullptr;

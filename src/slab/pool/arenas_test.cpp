@@ -30,7 +30,6 @@ std::vector<unsigned> usable_cores() {
     return cores;
 }
 
-/// Runs `act` in a thread that runs on that core alone.
 void on_core(unsigned core, const std::function<void()>& act) {
     std::thread([&] {
         cpu_set_t only;

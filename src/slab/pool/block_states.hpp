@@ -1,11 +1,8 @@
-// A byte in DRAM for each block of a loaded slab: what is known of the block, and whether it may be handed out.
+// A byte in DRAM for each block of a loaded slab. The holder of a slab finds free blocks by looking at 64 states at
+// once, so a free need not tell it. A commit or a checkpoint writes the live bitmaps on media from the block states.
 //
-// An allocation is a plain store of a block's state, a free a load and a plain store: no locked instruction, and no
-// access to the block itself. The holder of a slab finds free blocks by looking at 64 states at once, so a free need
-// not tell it. A commit or a checkpoint writes the live bitmaps on media from the block states.
-//
-// This is the shadow bitmap of PMAlloc (6.2), in which frees by other threads are merged. Here only frees by threads on
-// other nodes of the machine need a merge (remote_frees.hpp).
+// In the shadow bitmap of PMAlloc (6.2), frees by other threads are merged. Here only frees by threads on other nodes
+// of the machine need a merge (remote_frees.hpp).
 #pragma once
 
 #include <atomic>
@@ -26,22 +23,20 @@
 
 namespace holdfast::slab {
 
-/// The values of a block's state.
 namespace block_state {
 inline constexpr std::uint8_t free = 0;        ///< the holder of the slab may hand it out
 inline constexpr std::uint8_t live = 1;        ///< the user holds it
-inline constexpr std::uint8_t freeing = 2;     ///< still live: the durable record of its free is on its way
+inline constexpr std::uint8_t freeing = 2;     ///< still live: the record of its free is on its way
 inline constexpr std::uint8_t held = 4;        ///< not live, and nobody may hand it out: on its way, or reserved
 inline constexpr std::uint8_t overlapped = 8;  ///< overlaps an older block that may be live
-/// Live, and only its owner may free it (pinned_blocks.hpp). The value differs from `live`, so that a search for `live`
-/// refuses the block; it has the bit by which live blocks are counted.
+/// Only its owner may free it (pinned_blocks.hpp). A search for `live` refuses it, and it has the bit by which live
+/// blocks are counted.
 inline constexpr std::uint8_t pinned = live | 16;
 }  // namespace block_state
 
 inline constexpr std::size_t states_a_word = 64;
 
-/// Whether a state, or another shared word, has that value; what its last writer did before is then visible. On x86 the
-/// load and the comparison are one instruction; compilers make two of an atomic load.
+/// Loads with acquire and compares. On x86 this is one instruction, of which compilers make two.
 template <class Word>
 [[nodiscard]] inline bool holds(const Word& word, Word value) noexcept {
 #if defined(__x86_64__) && !defined(HF_STATES_ONE_BY_ONE)
@@ -60,7 +55,6 @@ template <class Word>
 
 namespace detail {
 
-/// Loads eight states; what their last writers did before is visible.
 [[nodiscard]] inline std::uint64_t load_states(const std::uint8_t* states) noexcept {
 #if defined(HF_STATES_ONE_BY_ONE)
     std::uint64_t eight = 0;  // the sanitizer pairs only accesses of one size
@@ -77,7 +71,7 @@ namespace detail {
 #endif
 }
 
-/// Gathers the lowest bits of the 64 bytes that `of` makes of the block states, by multiplication.
+/// Gathers, by multiplication, the lowest bits of the 64 bytes that `of` makes of the states.
 template <class Of>
 [[nodiscard]] inline std::uint64_t gather_states(const std::uint8_t* states, Of of) noexcept {
     std::uint64_t bits = 0;
@@ -90,19 +84,18 @@ template <class Of>
 
 }  // namespace detail
 
-/// The live blocks among 64 states at a multiple of 64, as bits.
+/// The states begin at a multiple of 64, here and below.
 [[nodiscard]] inline std::uint64_t live_bits_of(const std::uint8_t* states) noexcept {
     return detail::gather_states(states, [](std::uint64_t eight) { return eight | eight >> 1U; });
 }
 
 #if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
 namespace detail {
-/// The bits of the block states that equal `wanted`.
 [[nodiscard]] inline std::uint64_t equal_states(const std::uint8_t* states, std::uint8_t wanted) noexcept {
     std::uint64_t bits = 0;
     const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
     for (unsigned i = 0; i < 4; ++i) {
-        // Loads are not reordered with loads on this architecture; the fence below is for the compiler.
+        // This architecture does not reorder loads with loads; the fence below is for the compiler.
         const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(states) + i);
         bits |= std::uint64_t{static_cast<std::uint16_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(some, all)))} << (16 * i);
     }
@@ -112,7 +105,6 @@ namespace detail {
 }  // namespace detail
 #endif
 
-/// The blocks that may be handed out among 64 states at a multiple of 64, as bits.
 [[nodiscard]] inline std::uint64_t free_bits_of(const std::uint8_t* states) noexcept {
 #if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
     return detail::equal_states(states, block_state::free);
@@ -122,7 +114,6 @@ namespace detail {
 #endif
 }
 
-/// The overlapped blocks among 64 states at a multiple of 64, as bits.
 [[nodiscard]] inline std::uint64_t overlapped_bits_of(const std::uint8_t* states) noexcept {
 #if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
     return detail::equal_states(states, block_state::overlapped);
@@ -131,8 +122,7 @@ namespace detail {
 #endif
 }
 
-/// The number of bits that are set. Without an option for the instruction, compilers call a library function for
-/// std::popcount, and for this way of counting where they recognise it.
+/// Without an option for the instruction, compilers call a library function for std::popcount, and for this pattern.
 [[nodiscard]] constexpr unsigned count_bits(std::uint64_t bits) noexcept {
     bits -= bits >> 1U & 0x5555555555555555;
 #if defined(__GNUC__)
@@ -145,7 +135,6 @@ namespace detail {
     return static_cast<unsigned>(bits * 0x0101010101010101 >> 56U);
 }
 
-/// How many of 64 * `words` block states are `free`.
 [[nodiscard]] inline std::uint32_t count_free(const std::uint8_t* states, std::size_t words) noexcept {
 #if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
     const __m128i zero = _mm_setzero_si128();

@@ -1,11 +1,10 @@
 // Slabs without a block out: their bins keep them as long as they are needed now and then.
 //
 // A program that frees what it has and allocates as much again gets the same slabs: their block states and blocks are
-// in the cache of the core that used them last, and no extent, header or bitmap changes. They do not make the heap
-// larger: before it grows, the extents ask for them (give_up()), as for cached extents. A slab that a bin kept for a
-// whole period without need becomes a free extent, which decays (extent_cache.hpp does so with its extents).
+// in the cache of the core that used them last, and no extent, header or bitmap changes. Before the heap grows, the
+// extents ask for them (give_up()). A slab that a bin kept for a whole period without need becomes a free extent.
 //
-// - An empty slab has no block and no part out, and blocks are allocated from it only where its bin has no other slab.
+// - Blocks are allocated from an empty slab only where its bin has no other slab.
 // - slab_bin::idle is at most slab_bin::empties (SLAB-8).
 // - A bin with a type keeps at most one empty slab, because its slabs are not aged.
 #pragma once
@@ -29,20 +28,17 @@ public:
     empty_slabs& operator=(const empty_slabs&) = delete;
     ~empty_slabs() = default;
 
-    /// Says whether bins keep empty slabs as long as they are needed now and then. Otherwise each bin keeps one.
+    /// False: each bin keeps one.
     void keep(bool kept) noexcept { keeps_ = kept; }
-    /// Keeps or releases a slab in no list that has no block and no part out.
+    /// The slab is in no list and has no block and no part out.
     void settle(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
-    /// Gives empty slabs back to the extents, except for one in each bin. An empty slab that nobody has looked at
-    /// stays.
+    /// Leaves one empty slab in each bin, and those that nobody has looked at.
     void flush() noexcept;
-    /// Gives all empty slabs back to the extents.
     void release_all() noexcept;
-    /// Gives all empty slabs back to the extents, but skips bins whose lock is taken, and those with a type. May be
-    /// called with the lock of a bin held.
+    /// Skips bins whose lock is taken, and those with a type. The caller may hold the lock of a bin.
     void give_up() noexcept;
     /// Once a period, the first thread that comes ages the empty slabs of all bins, because threads of some bins may be
-    /// gone. Must not be called with the lock of a bin held.
+    /// gone. No lock of a bin may be held.
     void fade() noexcept;
 
 private:
@@ -54,9 +50,9 @@ private:
     const slab_lists& lists_;
     slab_source& source_;
     bool keeps_ = false;
-    std::atomic<std::uint64_t> period_end_{0};  ///< nanoseconds: the next look at empty slabs
+    std::atomic<std::uint64_t> period_end_{0};  ///< in nanoseconds
     base::mutex fading_;
-    unsigned scan_cursor_ HF_GUARDED_BY(fading_) = 0;  ///< the bin whose idle empty slabs go next
+    unsigned scan_cursor_ HF_GUARDED_BY(fading_) = 0;
 };
 
 }  // namespace holdfast::slab

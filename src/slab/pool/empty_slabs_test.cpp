@@ -49,7 +49,6 @@ protected:
         return found;
     }
     std::uint64_t slabs() { return heap_.blocks().inspect().statistics().slabs; }
-    /// Other slabs come and go, and time passes.
     void let_periods_pass(int periods) {
         for (int period = 0; period < periods; ++period) {
             test_time += decay_curve::step_ns;
@@ -95,7 +94,7 @@ TEST_F(empty_slabs_test, come_after_those_with_blocks) {
 TEST_F(empty_slabs_test, become_free_space_before_the_heap_grows) {
     free(allocate(64));
     const std::uint64_t before = heap_.extents().frontier().value;
-    // Small blocks of another class, a slab of them, and big ones: they want what is there.
+    // Small blocks of another class and big ones want what is there.
     const std::uint64_t kept = slabs();
     ASSERT_GE(kept, many - 1);
     std::uint64_t taken = 0;

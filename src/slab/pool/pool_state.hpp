@@ -1,5 +1,4 @@
-// What the parts of a slab pool know together: the heap, the table of its slabs, what its durability asks for, and how
-// much its threads ask for.
+// What the parts of a slab pool know together.
 #pragma once
 
 #include <atomic>
@@ -23,12 +22,11 @@ inline constexpr std::uint64_t idle_after = 32;
 class slab_demand {
 public:
     void reset() noexcept { set_space_short(false); }
-    /// A slab was created, morphed or repopulated, or is about to be.
     void note_wanted() noexcept { wanted_.fetch_add(1, std::memory_order_relaxed); }
-    /// The time by which classes become idle: the number of slabs that were wanted so far.
+    /// The time by which classes become idle.
     [[nodiscard]] std::uint64_t now() const noexcept { return wanted_.load(std::memory_order_relaxed); }
-    /// Space ran out, and no slab was made since. Then single free blocks are worth a look, because the alternative is
-    /// another attempt to get space.
+    /// Space ran out, and no slab was made since. Then single free blocks are worth a look: the alternative is another
+    /// attempt to get space.
     [[nodiscard]] bool is_space_short() const noexcept { return space_is_short_.load(std::memory_order_relaxed); }
     void set_space_short(bool is_short) noexcept { space_is_short_.store(is_short, std::memory_order_relaxed); }
 
@@ -37,7 +35,6 @@ private:
     std::atomic<bool> space_is_short_{false};
 };
 
-/// The place among the granules of a node where the next search begins. Each node has a line of its own.
 struct alignas(base::cache_line_size) scan_cursor {
     std::atomic<std::uint64_t> at{0};
 };
@@ -52,20 +49,18 @@ struct pool_state {
     commit_gate& gate;
     slab_log* log = nullptr;
     bool tracks_changes = true;  ///< slabs are clean after write_bitmaps()
-    bool traced = false;         ///< after a crash a trace decides which blocks are live
-    slab_table table;            ///< thread-safe
-    pinned_blocks pins;          ///< thread-safe
-    slab_demand demand;          ///< thread-safe
+    bool traced = false;
+    slab_table table;    ///< thread-safe
+    pinned_blocks pins;  ///< thread-safe
+    slab_demand demand;  ///< thread-safe
 
-    /// Durability `commit`: stores to the heap are seen by nobody else until the commit.
+    /// In durability `commit`, stores to the heap are seen by nobody else until the commit.
     [[nodiscard]] bool is_private() const noexcept { return log == nullptr && tracks_changes && !traced; }
-    /// The granules of the heap as it is now.
     [[nodiscard]] base::granule end() const noexcept { return {extents.frontier().value / base::pages_per_granule}; }
     [[nodiscard]] std::uint32_t node_of(base::granule slab) const noexcept {
         return extents.node_of(base::first_page(slab));
     }
     [[nodiscard]] std::uint32_t node_of_arena(unsigned arena) const noexcept { return arena % extents.nodes(); }
-    /// The number of granules of the node in the heap as it is now.
     [[nodiscard]] std::uint64_t granules_of_node(std::uint32_t node) const noexcept {
         const std::uint64_t all = end().value;
         const std::uint32_t nodes = extents.nodes();
@@ -76,7 +71,6 @@ struct pool_state {
         const std::uint64_t whole = all / segment;
         return (whole + nodes - 1 - node) / nodes * segment + (whole % nodes == node ? all % segment : 0);
     }
-    /// The `nth` granule of the node: segments belong to the nodes by turns.
     [[nodiscard]] base::granule nth_of_node(std::uint32_t node, std::uint64_t nth) const noexcept {
         const std::uint64_t segment = space.shape().granules();
         return {(nth / segment * extents.nodes() + node) * segment + nth % segment};

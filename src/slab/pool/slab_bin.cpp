@@ -4,7 +4,6 @@ namespace holdfast::slab {
 
 using base::granule;
 
-/// Puts the slab at the front of a list.
 void slab_lists::push(std::uint32_t& head, granule slab) const noexcept {
     slab_descriptor& descriptor = table_.descriptor(slab);
     descriptor.previous = 0;

@@ -1,10 +1,8 @@
-// A bin: the slabs of one class in one arena, or of one class and type, in three lists under one lock.
+// A bin: the slabs of one class in one arena, or of one class and type, under one lock.
 //
 // - A slab is in one list of its owner at most: to allocate from (`head`), without a block out (`empty`), or sparse.
 // - slab_descriptor::listed() says that it is in one of the first two, slab_descriptor::is_empty in which,
 //   slab_descriptor::is_sparse() that it is sparse (SLAB-8).
-// - A sparse slab is in no list to allocate from, has no part out, and its header says that it may have holes
-//   (SLAB-17).
 #pragma once
 
 #include <algorithm>
@@ -16,21 +14,19 @@
 
 namespace holdfast::slab {
 
-/// Parts of a slab that lie side by side, see parts_of().
 struct slab_part {
     base::granule slab{};
     unsigned part = 0;
     unsigned parts = 1;
     friend bool operator==(const slab_part&, const slab_part&) = default;
 
-    /// A bit for each part.
     [[nodiscard]] unsigned mask() const noexcept { return ((1U << parts) - 1) << part; }
     [[nodiscard]] block_range blocks(const size_class& size) const noexcept {
         return blocks_of_parts(size, part, parts);
     }
 };
 
-/// How many of a slab's `blocks` must be free to make it worth a look, after it had none free.
+/// How many of a slab's `blocks` must be free to make it worth a look, after none was.
 [[nodiscard]] constexpr std::uint32_t worth_a_look(std::uint32_t blocks) noexcept {
     return std::max({blocks / 16, std::min(blocks / 8, std::uint32_t{16}), std::uint32_t{1}});
 }
@@ -40,43 +36,37 @@ struct slab_part {
 }
 [[nodiscard]] constexpr base::granule linked(std::uint32_t link) noexcept { return {std::uint64_t{link} - 1}; }
 
-/// The slabs of one class in one arena, or of one class and type.
 struct alignas(base::cache_line_size) slab_bin {
     base::mutex mutex;
     unsigned class_index = 0;
     unsigned arena = 0;
     std::uint32_t type = 0;
-    std::uint32_t head HF_GUARDED_BY(mutex) = 0;   ///< granule + 1; slabs with free blocks, not empty
-    std::uint32_t empty HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; slabs without a block out, the youngest first
+    std::uint32_t head HF_GUARDED_BY(mutex) = 0;   ///< granule + 1
+    std::uint32_t empty HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; the youngest slab
     std::uint32_t oldest_empty HF_GUARDED_BY(mutex) = 0;
-    std::uint32_t empties HF_GUARDED_BY(mutex) = 0;  ///< number of empty slabs
-    std::uint32_t idle HF_GUARDED_BY(mutex) = 0;     ///< the least value of `empties` in this period
-    std::uint32_t sparse HF_GUARDED_BY(mutex) = 0;   ///< granule + 1; sparse slabs, in a list of their own
-    /// When it last gave a part or a block: the value of slab_demand::now().
+    std::uint32_t empties HF_GUARDED_BY(mutex) = 0;
+    std::uint32_t idle HF_GUARDED_BY(mutex) = 0;    ///< the least value of `empties` in this period
+    std::uint32_t sparse HF_GUARDED_BY(mutex) = 0;  ///< granule + 1
+    /// slab_demand::now() when it last gave a part or a block.
     std::uint64_t last_use HF_GUARDED_BY(mutex) = 0;
 };
 
-/// Puts slabs into the lists of bins and takes them out, and keeps their descriptors in step. Holds nothing but the
-/// table.
 class slab_lists {
 public:
     explicit slab_lists(const slab_table& table) noexcept : table_(table) {}
 
-    /// Prepares the descriptor of a new slab, or of one that is being morphed under the lock of its old owner: it is in
-    /// no list.
+    /// The slab is new, or is being morphed under the lock of its old owner.
     void adopt(slab_bin& owner, base::granule slab) const noexcept;
-    /// Puts a slab that is in no list into the list to allocate from, or into that of empty slabs.
+    /// Puts a slab that is in no list into the list to allocate from, or of empty slabs.
     void link(slab_bin& owner, base::granule slab, bool empty) const noexcept HF_REQUIRES(owner.mutex);
     void unlink(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
-    /// Puts a slab into the list of sparse slabs that is in no list, has no part out, and whose header says that it may
-    /// have holes.
+    /// The slab is in no list and has no part out; its header says that it may have holes.
     void link_sparse(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     void unlink_sparse(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
-    /// Whether the bin has a slab to allocate from.
     [[nodiscard]] static bool has_listed(const slab_bin& of) noexcept HF_REQUIRES(of.mutex) {
         return (of.head | of.empty) != 0;
     }
-    /// The first slab of a bin that has_listed(): an empty slab only where there is no other.
+    /// An empty slab only where there is no other.
     [[nodiscard]] static base::granule first_listed(const slab_bin& of) noexcept HF_REQUIRES(of.mutex) {
         return linked(of.head != 0 ? of.head : of.empty);
     }

@@ -17,35 +17,32 @@ namespace holdfast::slab {
 
 inline constexpr unsigned maximum_arenas = 64;
 
-/// The bin of all slabs with one type and class.
 struct typed_bin : slab_bin {
     std::vector<std::uint32_t> waiting HF_GUARDED_BY(mutex);  ///< granules found at open; loaded ones may remain
-    /// How many at the front of `waiting` were tried in this pass and had no space on disk for their bitmaps.
+    /// So many at the front of `waiting` were tried in this pass and had no space on disk for their bitmaps.
     std::size_t refused HF_GUARDED_BY(mutex) = 0;
-    typed_bin* next = nullptr;  ///< in the list of all typed bins
+    typed_bin* next = nullptr;
 };
 
 /// Thread-safe, except for reset(). No other lock is taken while its own is held.
 class slab_bins {
 public:
-    /// Forgets all bins; makes one arena for each core, with the same number for each node. May throw std::bad_alloc.
+    /// Makes an arena for each core, and as many for each node. May throw std::bad_alloc.
     void reset(unsigned nodes);
 
     [[nodiscard]] unsigned arenas() const noexcept { return arenas_; }
-    /// The arena for the `turn`-th thread, which runs on this node of a machine with so many nodes.
+    /// The arena of the `turn`-th thread, which runs on this node of a machine with so many nodes.
     [[nodiscard]] unsigned arena_of_thread(unsigned node, unsigned machine_nodes, unsigned turn) const noexcept;
     [[nodiscard]] slab_bin& of(unsigned arena, unsigned class_index) const noexcept {
         return bins_[arena * class_count + class_index];
     }
-    /// The bins without a type, by number.
     [[nodiscard]] unsigned count() const noexcept { return arenas_ * class_count; }
     [[nodiscard]] slab_bin& operator[](unsigned number) const noexcept { return bins_[number]; }
 
-    /// The bin of that class and type; null where no such slab was ever there.
+    /// Null where no such slab was ever there.
     [[nodiscard]] typed_bin* find_typed(unsigned class_index, std::uint32_t type) noexcept HF_EXCLUDES(typed_mutex_);
-    /// The bin of that class and type, made where there is none. May throw std::bad_alloc.
+    /// May throw std::bad_alloc.
     [[nodiscard]] typed_bin& typed(unsigned class_index, std::uint32_t type) HF_EXCLUDES(typed_mutex_);
-    /// Calls `act` for all bins, those with a type last.
     template <class Act>
     void for_each(Act act) const {
         for (unsigned i = 0; i < count(); ++i) {

@@ -26,7 +26,6 @@ protected:
             lists_.adopt(bin_, {i});
         }
     }
-    /// The slabs of a list from its head on.
     [[nodiscard]] std::vector<std::uint64_t> slabs(std::uint32_t head) const {
         std::vector<std::uint64_t> found;
         for (std::uint32_t link = head; link != 0; link = table_.descriptor(linked(link)).next) {

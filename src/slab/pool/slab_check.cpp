@@ -35,7 +35,7 @@ std::optional<base::failure> header_fault(const segment::slab_header_on_media& h
     return what;
 }
 
-/// Checks all slabs, bins and caches of an allocator once, while its threads stand still.
+/// Checks an allocator once, while its threads stand still.
 class slab_checker {
 public:
     slab_checker(const block_core& of, std::vector<std::string>& problems, std::span<const std::uint64_t> held)
@@ -69,7 +69,7 @@ private:
     }
 
     // SLAB-9: each part of a slab that is out is in exactly one cache. The blocks in a cache's list are free by their
-    // block states and lie in its parts.
+    // states and lie in its parts.
     void collect_caches() {
         for (const thread_cache* cache = of_.caches.first; cache != nullptr; cache = cache->next_of_heap) {
             for (unsigned class_index = 0; class_index < class_count; ++class_index) {
@@ -104,9 +104,8 @@ private:
         }
     }
 
-    // SLAB-8: a loaded slab is in one of its owner's lists, once, iff its descriptor says so. Slabs in the list of
-    //         empty ones
-    // have no block and no part out, and their number is the one that the owner says.
+    // SLAB-8: a loaded slab is in one of its owner's lists, once, iff its descriptor says so. Empty slabs have no block
+    // and no part out, and their number is the one that the owner says.
     void collect_lists() {
         pool_.bins().for_each([this](slab_bin& bin) { collect_lists_of(bin); });
     }
@@ -125,7 +124,7 @@ private:
         static_cast<void>(collect_list(bin, bin.sparse, list_kind::sparse));
     }
 
-    /// The number of slabs in the list, and the last of them.
+    /// Returns the length of the list, and the last slab.
     std::pair<std::uint32_t, std::uint32_t> collect_list(slab_bin& bin, std::uint32_t first, list_kind of)
         HF_REQUIRES(bin.mutex) {
         std::uint32_t previous = 0;
@@ -250,8 +249,7 @@ private:
         }
         parts_.erase(slab.value);
         // SLAB-10: `frees_until_check` of a slab in no list is from 1 to the number of its blocks, so that frees lead
-        //          to a
-        // look.
+        // to a look.
         const std::int32_t frees_until_check = descriptor.frees_until_check.load(std::memory_order_relaxed);
         if (!descriptor.listed() && descriptor.parts_out == 0 &&
             (frees_until_check < 1 || frees_until_check > static_cast<std::int32_t>(count))) {
@@ -284,8 +282,7 @@ private:
     }
 
     void check_block_states(granule slab) {
-        // SLAB-5: the bitmap on media equals the block states where the slab is clean, or where the owner of the log
-        //         writes
+        // SLAB-5: the bitmap on media equals the block states where the slab is clean, or the owner of the log writes
         // bitmaps at once.
         const bool follows = !slab_state::is_dirty(table_.state(slab)) || !pool_.state_.tracks_changes;
         for (std::size_t word = 0; follows && word < bitmap_words; ++word) {
@@ -304,15 +301,13 @@ private:
                 check_block_state(slab, kinds.kinds[i].size(), index, states[index], may_be_overlapped);
             }
         }
-        // A block that overlaps an older block that is not free is not free either (SLAB-13).
         if (kinds.count == 2 && !overlapped_are_taken(table_, slab)) {
             problem("SLAB-13", slab, "a free block overlaps one from before");
         }
     }
 
     // SLAB-6: a state is `free`, `live`, `held` for a block that is known to be held, `pinned` for a block in the set
-    //         of
-    // pinned ones, or `overlapped` in a morphed slab. States beyond the blocks of the slab are `free`.
+    // of pinned ones, or `overlapped` in a morphed slab. States beyond the blocks of the slab are `free`.
     void check_block_state(granule slab, const size_class& size, std::size_t index, std::uint8_t state,
                            bool may_be_overlapped) {
         const std::uint64_t offset = base::offset_of(slab).value + index * size.block_size;
@@ -329,9 +324,9 @@ private:
     const slab_pool& pool_;
     const slab_table& table_;
     std::vector<std::string>& problems_;
-    std::unordered_set<std::uint64_t> held_;              ///< offsets
-    std::unordered_map<std::uint64_t, unsigned> parts_;   ///< by granule: parts in caches
-    std::unordered_map<std::uint64_t, unsigned> listed_;  ///< times that a granule is in lists
+    std::unordered_set<std::uint64_t> held_;
+    std::unordered_map<std::uint64_t, unsigned> parts_;   ///< by granule
+    std::unordered_map<std::uint64_t, unsigned> listed_;  ///< by granule
 };
 
 void block_inspector::check(std::vector<std::string>& problems, std::span<const std::uint64_t> held) const {

@@ -1,9 +1,7 @@
 // The invariants of slabs: each one function, shared by open, load, check() and the tests.
 //
-// SLAB-1 to SLAB-4, SLAB-11 and SLAB-12 speak of media alone; SLAB-5 to SLAB-10, SLAB-13 and SLAB-14 (remote_frees.hpp)
-// of media and its volatile descriptors, while all threads stand still; SLAB-15 of media and of how the heap was
-// created; SLAB-16 of media and of the guard ranges of a hardened heap, SLAB-17 of media and of sparse slabs, both
-// while all threads stand still.
+// SLAB-1 to SLAB-4, SLAB-11, SLAB-12 and SLAB-15 speak of media alone. The others (SLAB-14: remote_frees.hpp) speak of
+// volatile tables, too, while all threads stand still.
 #pragma once
 
 #include <algorithm>
@@ -34,9 +32,9 @@ namespace holdfast::slab {
     return (header.flags & ~segment::slab_flag_may_have_holes) != 0;
 }
 
-// SLAB-3: reserved fields of a slab's header are zero. Its flags are zero, too, unless the slab was morphed or may have
-// holes; such a slab has no type. In a morphed slab, half a bitmap is enough for its present blocks and for its older
-// ones. Where the two classes are equal, a crash interrupted a morph: the flags were written, and the class was not.
+// SLAB-3: reserved fields of a slab's header are zero. So are its flags, unless the slab was morphed or may have holes;
+// such a slab has no type. In a morphed slab, half a bitmap is enough for its present and for its older blocks. Where
+// the two classes are equal, a crash interrupted a morph between its stores of the flags and of the class.
 [[nodiscard]] constexpr bool has_possible_flags(const segment::slab_header_on_media& header) noexcept {
     const segment::slab_flags flags = segment::decode_slab_flags(header.flags);
     const bool known = segment::encode(flags) == header.flags && (header.flags == 0 || header.type == 0);
@@ -47,7 +45,6 @@ namespace holdfast::slab {
            std::ranges::all_of(header.reserved, [](std::uint64_t field) { return field == 0; });
 }
 
-/// The morph_state byte that a sound header describes.
 [[nodiscard]] constexpr std::uint8_t morph_state_of(const segment::slab_header_on_media& header) noexcept {
     if (!is_morphed(header)) {
         return 0;
@@ -59,9 +56,9 @@ namespace holdfast::slab {
                                                                         : class_of_block_size(flags.old_block_size));
 }
 
-// SLAB-4: the bits of a live bitmap that stand for no block are zero; where there is no slab, all bits are. While a
-// morphed slab is in use, its bitmap may have bits of any class that it had since the last commit or checkpoint; the
-// next one writes both halves.
+// SLAB-4: the bits of a live bitmap that stand for no block are zero; where there is no slab, all bits are. The bitmap
+// of a morphed slab in use may have bits of any class that it had since the last commit or checkpoint; the next one
+// writes both halves.
 [[nodiscard]] inline bool has_clean_bitmap(const slab_table& table, base::granule of) noexcept {
     const std::uint8_t state = table.state(of);
     const std::uint8_t morph = table.morph_state(of);
@@ -98,14 +95,13 @@ namespace holdfast::slab {
 // SLAB-13: in a loaded morphed slab, a block that overlaps an older block that is not free is not free either.
 [[nodiscard]] bool overlapped_are_taken(const slab_table& table, base::granule of) noexcept;
 
-// SLAB-15: in a heap that separates cache lines, the blocks of slabs are whole lines; so are the older blocks of
-// morphed slabs.
+// SLAB-15: in a heap that separates cache lines, present and older blocks of slabs are whole lines.
 [[nodiscard]] constexpr bool has_whole_lines(const segment::slab_header_on_media& header) noexcept {
     return header.block_size % base::cache_line_size == 0 &&
            segment::decode_slab_flags(header.flags).old_block_size % base::cache_line_size == 0;
 }
 
-/// The failure that names what is wrong with the header of the slab in this granule; nothing where it is sound.
+/// Nothing where the header is sound.
 [[nodiscard]] std::optional<base::failure> header_fault(const segment::slab_header_on_media& header, base::granule of);
 
 }  // namespace holdfast::slab

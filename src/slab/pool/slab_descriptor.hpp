@@ -1,4 +1,4 @@
-// What a heap keeps in DRAM of each loaded slab besides its state: its descriptor, and where its blocks' states are.
+// What DRAM holds of each loaded slab besides its state.
 #pragma once
 
 #include <atomic>
@@ -10,34 +10,33 @@ namespace holdfast::slab {
 
 struct slab_bin;
 
-/// The volatile state of a loaded slab. The lock of the owner guards all fields except `frees_until_check`; the owner
-/// itself never moves. A thread that has freed the last block may find the descriptor in use for another slab.
+/// The lock of the owner guards all fields except `frees_until_check`; the owner itself never moves. A thread that has
+/// freed the last block may find the descriptor in use for another slab.
 struct alignas(base::cache_line_size) slab_descriptor {
-    /// Frees until the slab should be looked at, because it may be empty or worth listing again. A free decrements it
-    /// by a load and a store, so some decrements may be lost when two threads free at once. It decides when to look,
-    /// never what is found.
+    /// Frees until the slab may be empty or worth listing again. Decrements may be lost when two threads free at once:
+    /// it decides when to look, never what is found.
     std::atomic<std::int32_t> frees_until_check;
     std::uint32_t next;      ///< in a list of the owner: granule + 1, 0 at the end
-    std::uint32_t previous;  ///< toward the head: granule + 1, 0 at the head
+    std::uint32_t previous;  ///< 0 at the head
     std::atomic<slab_bin*> owner;
-    std::atomic<bool> in_list;  ///< in one of its owner's two lists of slabs to allocate from
-    bool is_empty;              ///< in the list of slabs without a block out
-    std::atomic<bool> sparse;   ///< in its owner's list of sparse slabs (sparse_slabs.hpp)
-    std::uint8_t parts_out;     ///< bit k: a thread allocates from part k
-    std::uint8_t first_word;    ///< of block states: where the next search for a single block begins
-    /// Of a morphed slab, at the last look: older blocks that were not free, and new blocks that overlap them.
+    std::atomic<bool> in_list;  ///< to allocate from, or of empty slabs
+    bool is_empty;
+    std::atomic<bool> sparse;  ///< in the list of sparse slabs
+    std::uint8_t parts_out;    ///< bit k: a thread allocates from part k
+    std::uint8_t first_word;   ///< of block states: where the next search for a single block begins
+    /// In a morphed slab, at the last look: older blocks that were not free, and new blocks that overlap them.
     std::uint16_t old_taken;
     std::uint16_t old_overlapped;
     static constexpr std::uint16_t not_looked_at = 0xffff;
-    /// Of a sparse slab, a bit for each page: `empty_pages` had no live block at the last look, and get none while
-    /// it is sparse; `hole_pages` are those of them that a commit has made holes.
+    /// In a sparse slab, a bit for each page: `empty_pages` had no live block at the last look; commits have made
+    /// `hole_pages` holes.
     std::uint16_t empty_pages;
     std::uint16_t hole_pages;
 
     [[nodiscard]] bool listed() const noexcept { return in_list.load(std::memory_order_relaxed); }
     void set_listed(bool listed) noexcept { in_list.store(listed, std::memory_order_relaxed); }
-    /// Counts a block that became free; true where the slab should be looked at now. On x86 the load and the store are
-    /// one instruction without a lock prefix; of two at once one may still be lost.
+    /// True where the slab should be looked at now. On x86 the load and the store are one instruction without a lock
+    /// prefix; of two at once one may still be lost.
     [[nodiscard]] bool count_in() noexcept {
 #if defined(__x86_64__)
         bool due = false;
@@ -51,7 +50,6 @@ struct alignas(base::cache_line_size) slab_descriptor {
     }
     [[nodiscard]] bool is_sparse() const noexcept { return sparse.load(std::memory_order_relaxed); }
     void set_sparse(bool now) noexcept { sparse.store(now, std::memory_order_relaxed); }
-    /// Counts blocks that are now handed out.
     void count_out(std::uint32_t blocks) noexcept {
         frees_until_check.store(frees_until_check.load(std::memory_order_relaxed) + static_cast<std::int32_t>(blocks),
                                 std::memory_order_relaxed);
@@ -69,7 +67,7 @@ struct alignas(base::cache_line_size) fast_slab {
     std::uint8_t* states;  ///< of the slab's first block
 };
 
-/// What a free reads and writes of a slab besides the state, side by side, so that one address leads to both.
+/// Side by side, so that one address leads a free to both.
 struct slab_entry {
     fast_slab fast;
     slab_descriptor descriptor;

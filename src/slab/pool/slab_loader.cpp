@@ -81,16 +81,15 @@ base::result<void> slab_loader::load(granule unloaded, unsigned arena) noexcept 
     unloaded_slabs& waiting = unloaded_slabs_of(node, class_index);
     const base::scoped_lock lock(owner.mutex);
     const base::scoped_lock waiting_lock(waiting.mutex);
-    if (of_.table.state(unloaded) == slab_state::unloaded(class_index)) {  // no other thread was faster
+    if (of_.table.state(unloaded) == slab_state::unloaded(class_index)) {
         HF_TRY(load_into(owner, unloaded));
         --waiting.count;
     }
     return {};
 }
 
-/// Loads or quarantines the slab. On failure it stays unloaded, and nothing was changed: its bitmap gets no space on
-/// disk, for example in a copy of a heap, which has holes where nothing was written. That is no damage; there may be
-/// space later.
+/// Fails, and nothing is changed, where the bitmap gets no space on disk, for example in a copy of a heap, which has
+/// holes where nothing was written. That is no damage; there may be space later.
 base::result<void> slab_loader::load_into(slab_bin& owner, granule slab) noexcept {
     HF_TRY(source_.back_bitmap(slab, segment::bitmap_verifier::slab_is::loaded));
     if (!source_.admits(slab) || !has_clean_bitmap(of_.table, slab) || !has_disjoint_blocks(of_.table, slab)) {
@@ -115,8 +114,6 @@ void slab_loader::load_all() noexcept {
         }
     });
 }
-
-// --- slabs with a type ----------------------------------------------------------------------------------------------
 
 bool slab_loader::load_next_typed(typed_bin& owner) noexcept {
     while (owner.waiting.size() > owner.refused) {
@@ -143,7 +140,7 @@ base::result<void> slab_loader::load_typed(granule unloaded, unsigned class_inde
         return {};  // another thread loaded and emptied it, and made another slab there
     }
     const base::scoped_lock lock(owner->mutex);
-    if (of_.table.state(unloaded) == slab_state::unloaded(class_index)) {  // no other thread was faster
+    if (of_.table.state(unloaded) == slab_state::unloaded(class_index)) {
         return load_into(*owner, unloaded);
     }
     return {};

@@ -1,13 +1,12 @@
 // Slabs that were found at open and are not loaded yet.
 //
-// After open(), such a slab is known by its state byte alone ("unloaded"). A bin that needs blocks, or a free of one of
-// its blocks, loads a slab: reads its live bitmap into block states. So an open reads one header and stores one byte
-// for each slab.
+// After open(), such a slab is known by its state byte alone. A bin that needs blocks, or a free of one of its blocks,
+// loads its live bitmap into block states.
 //
 // - An unloaded slab without a type is counted in the search of its class and node; one with a type is in the list of
 //   its bin.
-// - Where the bitmap can get no space on disk, the slab stays unloaded and nothing is changed: a free of its blocks
-//   fails, an allocation goes to the next slab, and later calls try again.
+// - Where the bitmap can get no space on disk, a free of the slab's blocks fails, an allocation goes to the next slab,
+//   and later calls try again.
 // - A slab whose bitmap is not what was committed, or breaks SLAB-4 or SLAB-12, is quarantined.
 #pragma once
 
@@ -35,29 +34,26 @@ public:
     slab_loader& operator=(const slab_loader&) = delete;
     ~slab_loader() = default;
 
-    /// Forgets all slabs. May throw std::bad_alloc.
+    /// May throw std::bad_alloc.
     void reset();
-    /// Notes a slab that open() found. Reads its header; a slab whose header breaks an invariant is quarantined. May
-    /// throw std::bad_alloc.
+    /// Quarantines the slab where its header breaks an invariant. May throw std::bad_alloc.
     void record(base::granule found) HF_NO_THREAD_SAFETY_ANALYSIS;
 
-    /// Loads an unloaded slab for the arena; afterwards it is loaded or quarantined. Does nothing where the slab is not
-    /// unloaded. Fails as bitmap_verifier::back() does: then the slab stays unloaded, and a later call may load it.
+    /// Loads or quarantines a slab for the arena; does nothing where it is not unloaded. Fails as
+    /// bitmap_verifier::back() does: then a later call may load it.
     [[nodiscard]] base::result<void> load(base::granule unloaded, unsigned arena) noexcept;
-    /// Tries to load one slab. False where no slab of the class (and type) is left unloaded, or where all that are left
-    /// were tried in this pass and their bitmaps got no space on disk; the next call then begins the next pass.
+    /// False where no slab of the class (and type) is left unloaded, or where all that are left were tried in this pass
+    /// and their bitmaps got no space on disk; the next call then begins the next pass.
     [[nodiscard]] bool load_next(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
-    /// load_next() for a call that loads all unloaded slabs, bin by bin. One arena of each node does so: the other
-    /// arenas would only retry slabs that could not be loaded.
+    /// A call that loads all unloaded slabs needs one arena of each node: others would only retry slabs that could not
+    /// be loaded.
     [[nodiscard]] bool load_next_of_all(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex) {
         return owner.arena < of_.extents.nodes() && load_next(owner);
     }
-    /// Tries to load all unloaded slabs.
     void load_all() noexcept;
 
 private:
-    /// The unloaded slabs of one class without a type, on one node. The search for them reads state bytes from the
-    /// cursor on. The next pass begins at the first slab that was skipped because its bitmap had no space on disk.
+    /// The unloaded slabs of one class without a type, on one node. The search reads state bytes from the cursor on.
     struct unloaded_slabs {
         static constexpr std::uint64_t none = ~std::uint64_t{0};
         base::mutex mutex;

@@ -1,4 +1,3 @@
-// Durability `atomic` and `collect`: what must be durable before a slab may change.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +9,9 @@
 
 namespace holdfast::slab {
 
-/// A slab of blocks of a kind, without a type.
 [[nodiscard]] lane::block_word slab_word(slab_kind kind) noexcept;
 
-/// Durability `atomic`: the records that must be durable before a slab's page entry may change. Implemented by heap/.
+/// What must be durable before a slab may change, in durabilities `atomic` and `collect`. Implemented by heap/.
 class slab_log {
 public:
     slab_log() = default;
@@ -25,15 +23,13 @@ public:
     /// record is not durable, and nothing was stored.
     [[nodiscard]] virtual bool slab_created(base::granule slab, const size_class& size,
                                             std::uint32_t type) noexcept = 0;
-    /// The other records need no answer: after a failed sync no later call of the heap succeeds.
-    ///
-    /// Writes a durable record; then the page entry says that the extent is reserved.
+    /// Writes a durable record; then the page entry says that the extent is reserved. No answer, here and below: after
+    /// a failed sync no later call of the heap succeeds.
     virtual void slab_released(base::granule slab, const size_class& size, std::uint32_t type) noexcept = 0;
-    /// A slab of one kind becomes a slab of another kind, whose bits lie in the other half of the bitmap.
     /// Writes a durable record, then the header.
     virtual void slab_morphed(base::granule slab, slab_kind from, slab_kind to) noexcept = 0;
-    /// Some of the blocks that are older than the slab's present class are gone. Makes the bits of these blocks on
-    /// media durable before others take their place. For durability `collect`, where a trace reads them.
+    /// Some of the older blocks of a morphed slab are gone. In durability `collect`, where a trace reads their bits on
+    /// media, makes these durable before others take the place of the blocks.
     virtual void old_blocks_written(base::granule slab) noexcept = 0;
 };
 

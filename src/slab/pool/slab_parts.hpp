@@ -1,4 +1,3 @@
-// The parts of a slab: what a thread takes to allocate from it alone.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +8,9 @@
 
 namespace holdfast::slab {
 
-/// The number of parts of a slab. A thread takes at least one part to allocate from it alone: a half or a quarter of
-/// the slab, or all of it where a quarter would be few blocks. Sizes about 512 bytes are one part, because four classes
-/// share the demand of each doubling; of larger sizes programs have fewer blocks.
+/// What a thread takes to allocate from it alone: a half or a quarter of the slab, or all of it where a quarter would
+/// be few blocks. Sizes about 512 bytes are one part, because four classes share the demand of each doubling; of larger
+/// sizes programs have fewer blocks.
 ///
 /// Part k holds the blocks [k * count / parts, (k + 1) * count / parts).
 inline constexpr unsigned most_parts = 4;
@@ -28,25 +27,21 @@ inline constexpr unsigned most_parts = 4;
     }
 }
 
-/// Blocks of a slab, from `first` to before `end`.
 struct block_range {
     std::uint32_t first = 0;
     std::uint32_t end = 0;
 
-    /// The bits of a word that stand for some of them.
     [[nodiscard]] constexpr std::uint64_t bits(std::size_t word) const noexcept {
-        const auto below = [word](std::uint32_t block) {  // bits of the word that stand for blocks before that one
+        const auto below = [word](std::uint32_t block) {
             return block >= (word + 1) * states_a_word ? ~std::uint64_t{0}
                    : block <= word * states_a_word     ? 0
                                                        : (std::uint64_t{1} << (block % states_a_word)) - 1;
         };
         return below(end) & ~below(first);
     }
-    /// The first word that has bits of the range, and the word behind the last.
     [[nodiscard]] constexpr std::size_t first_word() const noexcept { return first / states_a_word; }
     [[nodiscard]] constexpr std::size_t end_word() const noexcept { return (end + states_a_word - 1) / states_a_word; }
 };
-/// The blocks of `parts` parts from part `first` on.
 [[nodiscard]] constexpr block_range blocks_of_parts(const size_class& size, unsigned first, unsigned parts) noexcept {
     return {first_of_part(size, first), first_of_part(size, first + parts)};
 }

@@ -17,16 +17,13 @@ using segment::extent_kind;
 namespace {
 
 constexpr pages size{base::pages_per_granule};
-/// Space that goes back at once for a bitmap on a full disk: those of the next slabs have room, too (1 MiB).
+/// Goes back at once for a bitmap on a full disk: those of the next slabs have room, too (1 MiB).
 constexpr pages given_for_bitmap{base::mebibyte / base::page_size};
 
 }  // namespace
 
-// --- slabs ----------------------------------------------------------------------------------------------------------
-
 base::result<granule> slab_source::make(unsigned class_index, std::uint32_t type, std::uint32_t node) {
     const size_class& size = size_classes[class_index];
-    // The granule is a reserved extent until the slab is complete: after a crash it is free.
     HF_TRY_ASSIGN(const pages page, take_granule(node));
     const granule slab = base::granule_of(page);
     if (auto ready = back_new_bitmap(slab); !ready) {
@@ -100,7 +97,7 @@ void slab_source::release(granule slab, unsigned class_index, std::uint32_t type
 bool slab_source::back(granule slab) noexcept {
     try {
         return of_.extents.back_used(base::first_page(slab), size).ok();
-    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+    } catch (const std::bad_alloc&) {
         return false;
     }
 }
@@ -108,7 +105,7 @@ bool slab_source::back(granule slab) noexcept {
 bool slab_source::admits(granule slab) const noexcept {
     try {
         return admit(slab).ok();
-    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+    } catch (const std::bad_alloc&) {
         return false;
     }
 }
@@ -131,10 +128,8 @@ void slab_source::write_header(granule slab, const size_class& size, std::uint32
     }
 }
 
-// --- granules and guard ranges --------------------------------------------------------------------------------------
-
-/// Takes a reserved extent for a slab; with a guard range behind it, where the heap has these and there is room. Guard
-/// ranges never make this fail: where nothing else is left, one of them becomes the slab.
+/// Takes a reserved extent, with a guard range behind it where there is room. Guard ranges never make this fail: where
+/// nothing else is left, one of them becomes the slab.
 base::result<pages> slab_source::take_granule(std::uint32_t node) {
     if (guards_.has_room()) {
         if (const auto guarded = take_guarded(node)) {
@@ -150,7 +145,7 @@ base::result<pages> slab_source::take_granule(std::uint32_t node) {
     return alone;
 }
 
-/// Takes two granules side by side, on the node where the slab should be; the second becomes a guard range.
+/// Two granules side by side, on the node where the slab should be; the second becomes a guard range.
 std::optional<pages> slab_source::take_guarded(std::uint32_t node) {
     std::array<pages, 2> taken{};
     if (!of_.extents.allocate_adjacent(size, size, taken, node)) {
@@ -171,11 +166,11 @@ std::optional<pages> slab_source::take_guarded(std::uint32_t node) {
     return std::nullopt;
 }
 
-/// Frees a reserved granule. False where its page entry was overwritten; check() names it.
+/// False where its page entry was overwritten; check() names it.
 bool slab_source::free_reserved(granule position) noexcept {
     try {
         return of_.extents.free(base::first_page(position), extent_kind::reserved).ok();
-    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+    } catch (const std::bad_alloc&) {
         return false;
     }
 }

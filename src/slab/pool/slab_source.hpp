@@ -1,9 +1,7 @@
-// Where slabs come from and go to: their granules, their headers and bitmaps on media, and the guard ranges behind
-// them in a hardened heap.
+// Where slabs come from and go to: granules, headers and bitmaps on media, and guard ranges.
 //
 // - A granule is a reserved extent until its slab is complete, so after a crash it is free.
 // - No slab is made or loaded before its bitmap has space on disk (back_bitmap) and is what was committed (admit).
-// - A guard range is a reserved extent of one granule (SLAB-16).
 #pragma once
 
 #include <cstdint>
@@ -20,41 +18,35 @@ namespace holdfast::slab {
 /// Thread-safe, except for start_guards(). For a slab that is there, the caller holds the lock of its bin.
 class slab_source {
 public:
-    /// `verifier`, if not null, verifies the bitmaps of slabs that were there before.
     slab_source(pool_state& of, segment::bitmap_verifier* verifier) noexcept : of_(of), verifier_(verifier) {}
     slab_source(const slab_source&) = delete;
     slab_source& operator=(const slab_source&) = delete;
     ~slab_source() = default;
 
-    /// Makes a slab on media, on that node or on any. Its state in DRAM is still `none`, or `quarantined` where it
-    /// fails with corrupt; otherwise it fails as extent_allocator::allocate() does. May throw std::bad_alloc.
+    /// The slab's state in DRAM is still `none`, or `quarantined` where it fails with corrupt; otherwise it fails as
+    /// extent_allocator::allocate() does. May throw std::bad_alloc.
     [[nodiscard]] base::result<base::granule> make(unsigned class_index, std::uint32_t type, std::uint32_t node);
-    /// Releases a slab that is in no list and has no block out. `backed`: all of it has space on disk.
+    /// The slab is in no list and has no block out. `backed`: all of it has space on disk.
     void release(base::granule slab, unsigned class_index, std::uint32_t type, bool backed) noexcept;
-    /// Reserves space on disk for the whole slab, which may have holes. False where there is none.
     [[nodiscard]] bool back(base::granule slab) noexcept;
 
-    /// Reserves space on disk for the slab's bitmap. Fails as bitmap_verifier::back() does.
+    /// Fails as bitmap_verifier::back() does.
     [[nodiscard]] base::result<void> back_bitmap(base::granule slab,
                                                  segment::bitmap_verifier::slab_is use) const noexcept;
     /// `corrupt` where the slab's live bitmap differs from what was committed. Cheap after the first call.
     [[nodiscard]] base::result<void> admit(base::granule slab) const {
         return verifier_ == nullptr ? base::result<void>() : verifier_->admit(slab);
     }
-    /// Whether admit() succeeds.
     [[nodiscard]] bool admits(base::granule slab) const noexcept;
-    /// For checks: bitmap_verifier::has_bitmap().
     [[nodiscard]] bool has_bitmap(base::granule of) const { return verifier_ == nullptr || verifier_->has_bitmap(of); }
 
-    /// From now on a new slab has a guard range behind it where there is room. Comes after the reset of the table.
+    /// Where there is room, new slabs have a guard range behind them from now on. Comes after the reset of the table.
     /// Fails as guard_ranges::start() does.
     [[nodiscard]] base::result<void> start_guards(segment::page_access& access, segment::page_access::rights left) {
         return guards_.start(access, left, of_.table.granules());
     }
-    /// Makes all guard ranges free extents. Slabs that are made later may have guard ranges again. No other thread may
-    /// be in a call of the allocator, here and in renew_guards().
+    /// No other thread may be in a call of the allocator, here and in renew_guards().
     void free_guards() noexcept;
-    /// guard_ranges::renew(): a granule that can no longer be a guard range becomes free.
     void renew_guards(base::pages from, base::pages end) noexcept;
     [[nodiscard]] guard_ranges& guards() noexcept { return guards_; }
     [[nodiscard]] const guard_ranges& guards() const noexcept { return guards_; }

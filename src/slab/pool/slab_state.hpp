@@ -1,5 +1,4 @@
-// What is known of each granule of a heap, in one byte: whether it is a slab, and of which class or kind; and in a
-// second byte, what it was before it was morphed.
+// A byte for each granule: whether it is a slab, and of which class or kind; and a byte for what it was before a morph.
 #pragma once
 
 #include <array>
@@ -12,15 +11,11 @@
 
 namespace holdfast::slab {
 
-/// The state of a granule in the slab layer: what is known of a slab, and its class.
-///
-/// A number that is not a class or a kind in itself: which it holds depends on the state.
 namespace slab_state {
-inline constexpr std::uint8_t none = 0;            ///< no slab
-inline constexpr std::uint8_t quarantined = 1;     ///< breaks an invariant: left alone, never allocated from
-inline constexpr std::uint8_t first_unloaded = 2;  ///< + class: found at open; its bitmap was not read yet
-inline constexpr std::uint8_t first_clean =
-    0x40;  ///< + class, lower bank: loaded; its bitmap says what its block states say
+inline constexpr std::uint8_t none = 0;
+inline constexpr std::uint8_t quarantined = 1;      ///< breaks an invariant: never allocated from
+inline constexpr std::uint8_t first_unloaded = 2;   ///< + class: found at open; its bitmap was not read yet
+inline constexpr std::uint8_t first_clean = 0x40;   ///< + class, lower bank: loaded, and its bitmap is right
 inline constexpr std::uint8_t first_loaded = 0x80;  ///< + kind: loaded; blocks are freed by their states alone
 static_assert(first_unloaded + class_count <= first_clean);
 
@@ -33,34 +28,30 @@ static_assert(first_unloaded + class_count <= first_clean);
 [[nodiscard]] constexpr std::uint8_t unloaded(unsigned class_index) noexcept {
     return static_cast<std::uint8_t>(first_unloaded + class_index);
 }
-/// Whether blocks of a slab in this state are freed by their states alone.
 [[nodiscard]] constexpr bool is_dirty(std::uint8_t state) noexcept { return state >= first_loaded; }
 [[nodiscard]] constexpr bool is_loaded(std::uint8_t state) noexcept { return state >= first_clean; }
 [[nodiscard]] constexpr bool is_unloaded(std::uint8_t state) noexcept {
     return state >= first_unloaded && state < first_clean;
 }
-/// The class of a slab that is not quarantined; no_class where there is none.
+/// no_class where there is no slab, or it is quarantined.
 [[nodiscard]] constexpr unsigned class_of(std::uint8_t state) noexcept {
     return state < first_unloaded ? no_class
            : state < first_clean  ? state - first_unloaded
                                   : state & slab_kind::class_bits;
 }
-/// The kind of a loaded slab.
 [[nodiscard]] constexpr slab_kind kind_of(std::uint8_t state) noexcept {
     return slab_kind::of_index(is_dirty(state) ? state - first_loaded : state & slab_kind::class_bits);
 }
 }  // namespace slab_state
 
-/// The earlier class of a morphed slab, in DRAM beside its state.
 namespace morph_state {
 inline constexpr std::uint8_t old_bits = 0x3f;  ///< class of older blocks that may still be live, + 1; 0: none
 inline constexpr std::uint8_t upper = 0x40;     ///< the blocks that are allocated now are in the upper bank
 inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap on media may have bits
 
 [[nodiscard]] constexpr bool has_old(std::uint8_t morph) noexcept { return (morph & old_bits) != 0; }
-/// The bank of the blocks that are allocated now.
 [[nodiscard]] constexpr slab_bank bank(std::uint8_t morph) noexcept { return bank_of((morph & upper) != 0); }
-/// The kind of the older blocks; only where has_old().
+/// has_old() must be true.
 [[nodiscard]] constexpr slab_kind old_kind(std::uint8_t morph) noexcept {
     return {(morph & old_bits) - 1U, bank_of((morph & upper) == 0)};
 }
@@ -75,7 +66,7 @@ inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap o
     return size_classes[class_index].block_size >= segment::least_morphed_block;
 }
 
-/// The kinds of the blocks in a slab: the present kind, then that of older blocks where there may be some.
+/// The present kind, then that of older blocks where there may be some.
 struct slab_kinds {
     std::array<slab_kind, 2> kinds{};
     unsigned count = 0;

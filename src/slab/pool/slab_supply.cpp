@@ -9,8 +9,7 @@ using base::granule;
 
 namespace {
 
-/// The most unloaded slabs that one request loads before it makes a new slab: bounds its time where all of them are
-/// full.
+/// The most unloaded slabs that one request loads before it makes a new slab: bounds its time where all are full.
 constexpr int loads_a_take = 32;
 
 bool has_free(const slab_table& table, slab_part of, unsigned class_index) noexcept {
@@ -24,7 +23,6 @@ bool has_free(const slab_table& table, slab_part of, unsigned class_index) noexc
     return false;
 }
 
-/// The part together with the neighbouring parts that are not out.
 slab_part widen(const slab_table& table, slab_part found, unsigned class_index) noexcept {
     const unsigned out = table.descriptor(found.slab).parts_out;
     while (found.part != 0 && (out >> (found.part - 1) & 1U) == 0) {
@@ -39,8 +37,6 @@ slab_part widen(const slab_table& table, slab_part found, unsigned class_index) 
 }
 
 }  // namespace
-
-// --- what is taken --------------------------------------------------------------------------------------------------
 
 std::optional<slab_part> slab_supply::part_of(slab_bin& from, granule slab) noexcept {
     slab_descriptor& descriptor = of_.table.descriptor(slab);
@@ -79,8 +75,6 @@ std::optional<std::uint64_t> slab_supply::block_of(slab_bin& from, granule slab)
     return std::nullopt;
 }
 
-// --- from where -----------------------------------------------------------------------------------------------------
-
 template <class Taken>
 std::optional<Taken> slab_supply::take_listed(slab_bin& from) noexcept {
     while (slab_lists::has_listed(from)) {
@@ -100,7 +94,6 @@ std::optional<Taken> slab_supply::take_listed(slab_bin& from) noexcept {
     return std::nullopt;
 }
 
-/// Takes from a slab of the bin that is repopulated for it.
 template <class Taken>
 std::optional<Taken> slab_supply::take_sparse(slab_bin& from) noexcept {
     for (int tries = 0; tries < tries_a_take && from_.sparse.repopulate_next(from); ++tries) {
@@ -111,7 +104,7 @@ std::optional<Taken> slab_supply::take_sparse(slab_bin& from) noexcept {
     return std::nullopt;
 }
 
-/// Takes from the slabs of the bin, of which a few are loaded for it; where space is short, from those of any arena.
+/// A few slabs are loaded for it; where space is short, slabs of any arena will do.
 template <class Taken>
 std::optional<Taken> slab_supply::take_known(slab_bin& own) noexcept {
     {
@@ -146,7 +139,6 @@ base::result<Taken> slab_supply::take_listed_or_new(slab_bin& own) {
     return *taken;
 }
 
-/// Takes from the bin, for which as many slabs are loaded and repopulated as it needs.
 template <class Taken>
 std::optional<Taken> slab_supply::take_all_of(slab_bin& from) noexcept {
     const base::scoped_lock lock(from.mutex);
@@ -154,7 +146,7 @@ std::optional<Taken> slab_supply::take_all_of(slab_bin& from) noexcept {
     while (!taken && from_.loader.load_next_of_all(from)) {
         taken = take_listed<Taken>(from);
     }
-    return taken ? taken : take_sparse<Taken>(from);  // some sparse slabs may have space
+    return taken ? taken : take_sparse<Taken>(from);
 }
 
 template <class Taken>
@@ -184,8 +176,6 @@ base::result<void> slab_supply::create(slab_bin& owner) {
     of_.demand.set_space_short(false);
     return {};
 }
-
-// --- parts ----------------------------------------------------------------------------------------------------------
 
 base::result<slab_part> slab_supply::check_out(unsigned arena, unsigned class_index) {
     slab_bin& own = from_.bins.of(arena, class_index);
@@ -225,8 +215,6 @@ void slab_supply::check_in(slab_part from) noexcept {
     }
     from_.empties.fade();
 }
-
-// --- blocks ---------------------------------------------------------------------------------------------------------
 
 base::result<std::uint64_t> slab_supply::take_one(unsigned arena, unsigned class_index, std::uint32_t type) {
     slab_bin& own = type == 0 ? from_.bins.of(arena, class_index) : from_.bins.typed(class_index, type);

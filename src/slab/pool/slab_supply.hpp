@@ -1,11 +1,11 @@
 // What threads get from slabs: parts, from which a thread allocates alone, and single blocks.
 //
-// Both come from the same places, in the same order: the listed slabs of the bin, its unloaded slabs, where space is
-// short the bins of other arenas, what other nodes have freed, sparse slabs, for parts a slab of another class that
-// is morphed, and a new slab. When space has run out, both take what any bin has.
+// Both come from these places, in this order: the listed slabs of the bin, its unloaded slabs, where space is short the
+// bins of other arenas, what other nodes have freed, sparse slabs, for parts a slab that is morphed, and a new slab.
+// When space has run out, both take what any bin has.
 //
-// - A part is out at one thread at most (SLAB-9), and what is given has at least one free block.
-// - A block that is given has the state `held`.
+// - A part is out at one thread at most (SLAB-9), and has a free block when it is given.
+// - A block that is given is `held`.
 #pragma once
 
 #include <atomic>
@@ -29,10 +29,9 @@ namespace holdfast::slab {
 /// Up to so many threads for each arena, each takes whole slabs.
 inline constexpr unsigned threads_an_arena = 8;
 
-/// Thread-safe, except for reset(). Blocks are named by their offset from the heap's base in bytes.
+/// Thread-safe, except for reset(). Blocks are named by their offset in bytes.
 class slab_supply {
 public:
-    /// The parts of a pool from which this one takes slabs.
     struct sources {
         slab_bins& bins;
         const slab_lists& lists;
@@ -51,39 +50,30 @@ public:
 
     void reset() noexcept { threads_.store(0, std::memory_order_relaxed); }
 
-    /// Gives the caller alone a part of a slab without a type, with at least one free block; where gives_whole_slabs(),
-    /// with the free parts beside it. It comes from the arena's own slabs, from unloaded ones, or from a new one. Fails
-    /// as extent_allocator::allocate() does. May throw std::bad_alloc.
+    /// Where gives_whole_slabs(), the free parts beside the part are given, too. Fails as extent_allocator::allocate()
+    /// does. May throw std::bad_alloc.
     [[nodiscard]] base::result<slab_part> check_out(unsigned arena, unsigned class_index);
-    /// Checks out when space has run out: a part of a slab of any arena. Nothing where no slab of the class has a free
-    /// block.
+    /// Comes when space has run out. Nothing where no slab of the class has a free block.
     [[nodiscard]] std::optional<slab_part> check_out_anywhere(unsigned class_index) noexcept;
-    /// Takes parts back: the caller allocates from them no more.
     void check_in(slab_part from) noexcept;
-    /// The offset of one block, whose state is now `held`. For threads without a cache, and for blocks with a type, for
-    /// which the arena does not matter. Fails as check_out() does.
+    /// Serves threads without a cache, and blocks with a type. Fails as check_out() does.
     [[nodiscard]] base::result<std::uint64_t> take_one(unsigned arena, unsigned class_index, std::uint32_t type);
-    /// Takes one block when space has run out, from any arena.
     [[nodiscard]] std::optional<std::uint64_t> take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept;
 
-    /// A thread that checks parts out begins to use the heap, or ends.
     void thread_came() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
     void thread_went() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
-    /// Where there are at most threads_an_arena threads for each arena, and there is space, a thread takes all free
-    /// parts of a slab. It then comes for more less often, and no two threads write block states and counters in one
-    /// line.
+    /// Where threads are few and there is space, a thread takes all free parts of a slab. It then comes for more less
+    /// often, and no two threads write block states and counters in one line.
     [[nodiscard]] bool gives_whole_slabs() const noexcept {
         return threads_.load(std::memory_order_relaxed) <= threads_an_arena * from_.bins.arenas() &&
                !of_.demand.is_space_short();
     }
 
 private:
-    // What is taken from a listed slab: a part, or a block. Nothing where the slab has none.
     [[nodiscard]] std::optional<slab_part> part_of(slab_bin& from, base::granule slab) noexcept HF_REQUIRES(from.mutex);
     [[nodiscard]] std::optional<std::uint64_t> block_of(slab_bin& from, base::granule slab) noexcept
         HF_REQUIRES(from.mutex);
 
-    // From where it is taken: `Taken` is slab_part, or a number for the offset of a block.
     template <class Taken>
     [[nodiscard]] std::optional<Taken> take_listed(slab_bin& from) noexcept HF_REQUIRES(from.mutex);
     template <class Taken>

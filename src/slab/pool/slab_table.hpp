@@ -1,9 +1,6 @@
-// The tables in DRAM about each slab: a state byte for each granule, the type number, the states of its blocks, and a
-// volatile descriptor of the slab.
+// The tables in DRAM about each slab: its state byte, type number, block states and descriptor.
 //
-// All tables are flat and sparse, indexed by granule: from an address to its slab is a shift and a load. Every free
-// reads the place of a slab's block states, and hardly anything writes it, so it has a cache line of its own. State
-// bytes have a table of their own.
+// They are flat and sparse, indexed by granule: from an address to its slab is a shift and a load.
 #pragma once
 
 #include <algorithm>
@@ -27,11 +24,10 @@
 namespace holdfast::slab {
 
 class remote_frees;
-/// remote_frees::freed_bits().
 [[nodiscard]] std::uint64_t freed_bits_of(const remote_frees& shadows, base::granule of, slab_kind kind,
                                           std::size_t word) noexcept;
 
-/// Thread safety: states, block states and live bitmaps are atomic; slab_descriptor says what guards descriptors.
+/// States, block states and live bitmaps are atomic; slab_descriptor says what guards descriptors.
 class slab_table {
 public:
     [[nodiscard]] base::result<void> reset(const segment::space_view& space) {
@@ -59,15 +55,13 @@ public:
         return {};
     }
 
-    /// The block states of a slab. Classes with about as many blocks share a table in which each slab has room for
-    /// these, so block states take little more memory than there are blocks. All block states are `free` when a slab is
-    /// made and when it is released; states beyond its blocks always are.
+    /// Classes with about as many blocks share a table, so block states take little more memory than there are blocks.
+    /// All are `free` when a slab is made and when it is released; states beyond its blocks always are.
     [[nodiscard]] std::uint8_t* block_states(base::granule of, slab_kind kind) const noexcept {
         const state_kind& found = kinds_[kind.index()];
         return found.states + of.value * found.stride;
     }
-    /// The state of the block of that kind that contains the offset, in a loaded slab, and whether the block begins
-    /// there. The bytes behind the last block have a state too, which is never `live`.
+    /// The slab must be loaded. The bytes behind the last block have a state too, which is never `live`.
     struct found_block_state {
         std::uint8_t* state;
         bool is_start;
@@ -77,12 +71,12 @@ public:
         const block_position at(offset % base::granule_size, found.reciprocal);
         return {found.states + offset / base::granule_size * found.stride + at.index(), at.is_start()};
     }
-    /// The state of the block that begins at the offset; null where none does.
+    /// Null where no block begins at the offset.
     [[nodiscard]] std::uint8_t* block_state_at(std::uint64_t offset, slab_kind kind) const noexcept {
         const found_block_state found = find_block_state(offset, kind);
         return found.is_start ? found.state : nullptr;
     }
-    /// The state of a live block that begins at the offset and is older than the slab's present class; else null.
+    /// Null unless a live block older than the slab's present class begins at the offset.
     [[nodiscard]] std::uint8_t* old_block_state_at(std::uint64_t offset) const noexcept {
         const std::uint8_t morph = this->morph_state(base::granule_of(base::heap_offset{offset}));
         if (!morph_state::has_old(morph)) {
@@ -94,8 +88,7 @@ public:
                    : nullptr;
     }
 
-    /// Makes block states from the bitmap of a slab of that kind, while it is loaded. The bitmap must have no bit that
-    /// stands for no block. Returns the number of live blocks.
+    /// The slab's bitmap must have no bit that stands for no block. Returns the number of live blocks.
     std::uint32_t load_states(base::granule of, slab_kind kind) const noexcept {
         std::uint32_t live_blocks = 0;
         std::uint8_t* const first = block_states(of, kind);
@@ -108,17 +101,13 @@ public:
         }
         return live_blocks;
     }
-    /// How many blocks of a loaded slab may not be handed out.
     [[nodiscard]] std::uint32_t count_not_free(base::granule of, slab_kind kind) const noexcept {
         const std::size_t words = kind.words();
         return static_cast<std::uint32_t>(words * states_a_word) - count_free(block_states(of, kind), words);
     }
-    /// The blocks of a word of a loaded slab's block states that may be handed out, as bits.
     [[nodiscard]] std::uint64_t free_bits(base::granule of, slab_kind kind, std::size_t word) const noexcept {
         return free_bits_of(block_states(of, kind) + word * states_a_word) & valid_bits(kind.size(), word);
     }
-    /// Writes the bitmap on media of a loaded slab of that kind from its block states. Words that are right already are
-    /// not written.
     void write_bitmap(base::granule of, slab_kind kind) const noexcept {
         const std::size_t end = morph_state(of) == 0 ? kind.words() : bitmap_words;
         for (std::size_t word = 0; word < end; ++word) {
@@ -128,7 +117,6 @@ public:
             }
         }
     }
-    /// Makes the bitmap on media say that no block is live.
     void clear_bitmap(base::granule of) const noexcept {
         for (std::size_t word = 0; word < bitmap_words; ++word) {
             if (live_word(of, word).load(std::memory_order_relaxed) != 0) {
@@ -137,8 +125,8 @@ public:
         }
     }
 
-    /// The values that the line of bitmap words at this address must have now. The thread that recorded a change of the
-    /// line saw its slab loaded; a slab that is gone since then has no live block.
+    /// The thread that recorded a change of the line of bitmap words saw its slab loaded; a slab that is gone since
+    /// then has no live block.
     void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept {
         const auto at = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(line) - live_);
         const base::granule of{(at / live_stride_ << segment_shift_) + at % live_stride_ / segment::bitmap_size};
@@ -147,8 +135,7 @@ public:
             bits[i] = live_bits(of, first + i);
         }
     }
-    /// The value that a word of a slab's bitmap on media must have: from the block states where the slab is loaded,
-    /// else the word itself.
+    /// The value that a word of a slab's bitmap on media must have.
     [[nodiscard]] std::uint64_t live_bits(base::granule of, std::size_t word) const noexcept {
         for (;;) {
             const std::uint8_t now = state(of);
@@ -166,7 +153,6 @@ public:
             }
         }
     }
-    /// The kinds of a slab in that state, loaded or not; none where there is no slab or it is quarantined.
     [[nodiscard]] slab_kinds kinds_in(base::granule of, std::uint8_t state) const noexcept {
         const unsigned class_index = slab_state::class_of(state);
         if (class_index == no_class) {
@@ -179,19 +165,17 @@ public:
                                            : slab_kinds{{present}, 1};
     }
 
-    /// Granules of the reservation.
     [[nodiscard]] std::uint64_t granules() const noexcept { return granules_; }
-    /// The number of granules, from 0 on, in which the state alone says whether a block is live: all, or none where
-    /// there are shadows.
+    /// Below it, the state alone says whether a block is live: all granules, or none where there are shadows.
     [[nodiscard]] std::uint64_t fast_granules() const noexcept { return fast_granules_; }
     /// From now on a block may be free though its state says that it is live.
     void set_shadows(const remote_frees* shadows) noexcept {
         shadows_ = shadows;
         refuse_fast_frees();
     }
-    /// From now on no block is freed by its state alone. Only while one thread uses the heap.
+    /// Only one thread may use the heap.
     void refuse_fast_frees() noexcept { fast_granules_ = 0; }
-    /// From now on no block is found by the entry of its slab. No other thread may use the slabs any more.
+    /// No other thread may use the slabs any more.
     void forget_entries() noexcept { entries_.discard(); }
 
     [[nodiscard]] std::uint8_t state(base::granule of) const noexcept {
@@ -214,17 +198,15 @@ public:
                           std::memory_order_release);
         }
     }
-    /// The kind of a loaded slab.
     [[nodiscard]] slab_kind kind_in(base::granule of) const noexcept { return slab_state::kind_of(state(of)); }
-    /// From now on blocks of the loaded slab are allocated and freed by their states alone. With the lock of its owner.
+    /// Ends the clean state of a loaded slab. Needs the lock of its owner.
     void set_dirty(base::granule of) const noexcept {
         const std::uint8_t now = state(of);
         if (!slab_state::is_dirty(now)) {
             set_state(of, slab_state::loaded(slab_state::kind_of(now)));
         }
     }
-    /// Changes the state of a block that starts at the offset from `from` to `to`, where its slab is loaded and the
-    /// state is `from`.
+    /// Does nothing where the slab is not loaded or the state is not `from`.
     void replace_block_state(std::uint64_t offset, std::uint8_t from, std::uint8_t to) const noexcept {
         const base::granule slab = base::granule_of(base::heap_offset{offset});
         if (slab.value >= granules_ || !slab_state::is_loaded(state(slab))) {
@@ -238,8 +220,7 @@ public:
         }
     }
     [[nodiscard]] slab_entry& entry(base::granule of) const noexcept { return entries_[of.value]; }
-    /// Finds a state as find_block_state() does, in a slab whose blocks are freed by their states alone. In any other
-    /// slab no block begins.
+    /// The slab must be dirty; in any other no block begins.
     [[nodiscard]] static found_block_state find_block_state_fast(fast_slab& fast, std::uint64_t offset) noexcept {
         const std::uint64_t version = std::atomic_ref(fast.version).load(std::memory_order_acquire);
         std::uint8_t* const first = std::atomic_ref(fast.states).load(std::memory_order_acquire);
@@ -250,29 +231,28 @@ public:
         }
         return {first + at.index(), is_start};
     }
-    /// The morph_state byte: constant until the slab is morphed, and 0 where it was not morphed since it was made.
+    /// Constant until the slab is morphed; 0 where it was never morphed.
     [[nodiscard]] std::uint8_t morph_state(base::granule of) const noexcept {
         return std::atomic_ref<std::uint8_t>(morph_states_[of.value]).load(std::memory_order_acquire);
     }
-    /// Comes before the state.
+    /// Must come before set_state().
     void set_morph_state(base::granule of, std::uint8_t morph) const noexcept {
         if (this->morph_state(of) != morph) {
             std::atomic_ref<std::uint8_t>(morph_states_[of.value]).store(morph, std::memory_order_release);
         }
     }
-    /// The type number of a slab, 0 for none. It does not change while a block is out.
+    /// 0: none. It does not change while a block is out.
     [[nodiscard]] std::uint32_t type(base::granule of) const noexcept {
         return std::atomic_ref<std::uint32_t>(types_[of.value]).load(std::memory_order_relaxed);
     }
-    /// Comes before the state.
+    /// Must come before set_state().
     void set_type(base::granule of, std::uint32_t type) const noexcept {
         if (this->type(of) != type) {
             std::atomic_ref<std::uint32_t>(types_[of.value]).store(type, std::memory_order_relaxed);
         }
     }
     [[nodiscard]] slab_descriptor& descriptor(base::granule of) const noexcept { return entries_[of.value].descriptor; }
-    /// The live bitmap on media: a bit is set iff the user holds the block; for a loaded slab this holds after a commit
-    /// or a checkpoint.
+    /// A loaded slab's bitmap is right after a commit or a checkpoint.
     [[nodiscard]] std::uint64_t* live_address(base::granule of) const noexcept {
         return reinterpret_cast<std::uint64_t*>(live_ + (of.value >> segment_shift_) * live_stride_ +
                                                 (of.value & granule_mask_) * segment::bitmap_size);
@@ -281,8 +261,7 @@ public:
         return std::atomic_ref<std::uint64_t>(live_address(of)[word]);
     }
 
-    /// The memory of the tables about these slabs, for instruments: calls `each` with a name, the first and the end
-    /// address.
+    /// Calls `each` with the name, the first and the end address of each table about these slabs.
     template <class Each>
     void for_each_range(base::granule first, base::granule end, Each each) const {
         each("states", &states_[first.value], &states_[end.value - 1] + 1);
@@ -297,11 +276,9 @@ public:
     }
 
 private:
-    /// The version after another change, without a reciprocal.
     [[nodiscard]] static constexpr std::uint64_t next_version(std::uint64_t version) noexcept {
         return (version | ~std::uint32_t{0}) + 1;
     }
-    /// A word of the bitmap on media, made from the states of blocks of a kind; 0 where the word is not of that kind.
     [[nodiscard]] std::uint64_t live_bits_of_kind(base::granule of, slab_kind kind, std::size_t word) const noexcept {
         const std::size_t index = word - kind.first_word();
         if (index >= kind.words()) {
@@ -312,10 +289,9 @@ private:
     }
 
     static constexpr unsigned banks = 2;
-    static constexpr unsigned least_state_shift = 6;  ///< 64 states, a word of bits
+    static constexpr unsigned least_state_shift = 6;  ///< a word of bits
     static constexpr unsigned most_state_shift = 13;  ///< 8,192 blocks of 8 bytes
-    /// By class: the binary logarithm of the number of block states for which a slab has room. The rest of the slab
-    /// behind the last block has a state, too.
+    /// By class: the binary logarithm of the number of block states for which a slab has room.
     static constexpr std::array<std::uint8_t, class_count> state_shifts = [] {
         std::array<std::uint8_t, class_count> shifts{};
         for (unsigned i = 0; i < class_count; ++i) {
@@ -327,11 +303,10 @@ private:
     }();
     static_assert(std::ranges::max(state_shifts) == most_state_shift);
 
-    /// What finds the state of a block.
     struct state_kind {
         std::uint8_t* states;
         std::uint32_t reciprocal;
-        std::uint32_t stride;  ///< block states of a slab; a product is faster than a shift by a loaded number
+        std::uint32_t stride;  ///< of states; a product is faster than a shift by a loaded number
     };
 
     std::array<state_kind, slab_kind::count> kinds_{};

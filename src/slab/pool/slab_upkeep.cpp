@@ -79,7 +79,7 @@ void slab_upkeep::look_at(granule slab, std::uint32_t worth) noexcept {
     {
         const base::scoped_lock lock(owner.mutex);
         // Read the owner after the state: a slab that was made meanwhile has its owner before it is loaded. After the
-        // last block of a slab became free, another thread may have found it empty and made another slab of it.
+        // last block of a slab became free, another thread may have made another slab of it.
         if (slab_state::is_loaded(of_.table.state(slab)) &&
             descriptor.owner.load(std::memory_order_acquire) == &owner) {
             if (descriptor.is_sparse()) {

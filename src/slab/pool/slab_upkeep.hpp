@@ -31,13 +31,11 @@ public:
     /// May throw std::bad_alloc.
     void reset() { scan_cursors_ = std::make_unique<scan_cursor[]>(of_.extents.nodes()); }
 
-    /// Settles a slab that is in no list: it is empty, or listed where at least `worth` of its blocks are free and in
-    /// no part that is out, or stays in no list.
+    /// Puts a slab that is in no list among the empty ones, or lists it where at least `worth` of its blocks are free
+    /// and in no part that is out.
     void settle(slab_bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
-    /// Settles a sparse slab, as settle() does for other slabs. Without a block it is released: empty slabs in a
-    /// list may be allocated from, and this one may have holes.
+    /// Releases a sparse slab without a block: listed empty slabs may be allocated from, and this one may have holes.
     void settle_sparse(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
-    /// Notes that a block or a part of a listed slab is handed out.
     void note_use(slab_bin& from, base::granule slab) const noexcept HF_REQUIRES(from.mutex);
     /// The free blocks of a word that lie in no part that is out, as bits.
     [[nodiscard]] std::uint64_t bits_at_hand(base::granule slab, unsigned class_index, std::size_t word) const noexcept;
@@ -46,14 +44,12 @@ public:
         return of_.demand.is_space_short() ? 1 : worth_a_look(size_classes[owner.class_index].block_count);
     }
 
-    /// Looks at a slab, if it is loaded, whatever its counter says. `worth` 0: the usual number for its class.
+    /// Does nothing where the slab is not loaded. `worth` 0: the usual number for its class.
     void look_at(base::granule slab, std::uint32_t worth) noexcept;
     /// Comes before a new slab is made. Of frees that came at once, some were not counted, and no counter leads to a
-    /// look at such a slab. So all slabs are looked at, a few at a time; with several nodes, only those of the arena's
-    /// node.
+    /// look at such a slab. So all slabs of the arena's node are looked at, a few at a time.
     void look_at_some(unsigned arena) noexcept;
     void look_at_every_slab() noexcept;
-    /// So many blocks of the slab have become free by their states: counts them.
     void note_frees(base::granule slab, std::uint32_t blocks) noexcept {
         slab_descriptor& descriptor = of_.table.descriptor(slab);
         const std::int32_t left =
@@ -65,8 +61,7 @@ public:
     }
     /// A block of a clean slab is about to become free.
     void note_change(base::granule slab) noexcept;
-    /// Writes the bitmaps on media from the block states. All threads must stand still. Does nothing where the log's
-    /// owner writes them.
+    /// All threads must stand still. Does nothing where the log's owner writes the bitmaps.
     void write_bitmaps() noexcept;
 
 private:

@@ -1,5 +1,5 @@
 // Slabs that are not loaded since the open, on a full disk: their bitmaps may have no space, as in a copy of a heap.
-// That is no damage, and they are usable when there is space again.
+// They are usable when there is space again.
 #include <cerrno>
 #include <set>
 #include <vector>
@@ -16,7 +16,7 @@ using base::failure_code;
 using base::granule;
 using testing::IsEmpty;
 
-/// A disk on which bitmaps have no space, all or some of them, as long as it is full.
+/// Bitmaps, all or some of them, have no space as long as the disk is full.
 class full_disk final : public segment::bitmap_verifier {
 public:
     base::result<void> admit(granule /*position*/) override { return {}; }
@@ -35,9 +35,7 @@ public:
 
     void fill() noexcept { full_ = true; }
     void empty() noexcept { full_ = false; }
-    /// Lets the bitmap keep its space on the full disk.
     void keep(granule position) { backed_.insert(position.value); }
-    /// How often space was asked for.
     [[nodiscard]] std::uint64_t asked() const noexcept { return asked_; }
 
 private:
@@ -46,7 +44,7 @@ private:
     std::uint64_t asked_ = 0;
 };
 
-/// The parameter: the type number, 0 for none.
+/// The parameter is the type number, 0 for none.
 class unloaded_slabs_test : public testing::TestWithParam<std::uint32_t> {
 protected:
     static constexpr std::size_t bytes = 8192;

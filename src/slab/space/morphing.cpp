@@ -10,9 +10,8 @@ using base::granule;
 
 namespace {
 
-/// How many of the new blocks may overlap live ones, in percent: where the slab's class is idle, and where it is not,
-/// so that its users would have to make another slab instead. An idle class allows more: its last blocks become free
-/// over time, and would otherwise hold the slab.
+/// How many of the new blocks may overlap live ones, in percent. An idle class allows more: its last blocks become free
+/// over time, and would otherwise hold the slab. Users of a busy one would have to make another slab instead.
 constexpr unsigned overlapped_of_idle = 90;
 constexpr unsigned overlapped_of_busy = 30;
 
@@ -52,7 +51,7 @@ bool slab_morpher::morph_into(slab_bin& wanted, granule slab, std::optional<unsi
         return false;
     }
     slab_descriptor& descriptor = of_.table.descriptor(slab);
-    // The counter of frees of a slab that is listed or sparse is about the number of its live blocks.
+    // Of a slab that is listed or sparse, the counter is about the number of its live blocks.
     const std::int32_t left = descriptor.frees_until_check.load(std::memory_order_relaxed);
     if ((!descriptor.listed() && !descriptor.is_sparse()) || left <= 0 ||
         static_cast<std::uint32_t>(left) * 100 >
@@ -91,7 +90,7 @@ bool slab_morpher::morph_into(slab_bin& wanted, granule slab, std::optional<unsi
     return true;
 }
 
-/// Completes a morph. The slab must be in no list, and its overlapped blocks marked.
+/// The slab must be in no list, and its overlapped blocks marked.
 void slab_morpher::become(slab_bin& wanted, granule slab, slab_kind from, slab_kind to) noexcept {
     if (of_.log != nullptr) {
         of_.log->slab_morphed(slab, from, to);

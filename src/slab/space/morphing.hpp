@@ -1,14 +1,10 @@
 // Slab morphing (PMAlloc 5.2): a slab with few live blocks becomes a slab of another class, so that memory that one
 // size no longer needs serves another size.
 //
-// A slab has room for two classes: its bitmap on media has two halves, and its block states in DRAM two banks. Older
-// blocks keep their bits and block states where they are: a thread that frees one does so in the usual way, even if it
-// looked at the slab before the morph. The blocks of the new class have the other half and bank. New blocks that
-// overlap an older block are `overlapped` and are not handed out (overlapped_blocks.hpp). A later look at the slab
-// makes those free that no longer overlap one.
-//
-// So nothing is moved, copied or indexed, and a morph is one change of the header. PMAlloc takes the least recently
-// used slab. Here slabs are tried in order of address, and slabs that a thread allocates from are skipped.
+// A slab's bitmap on media has two halves, and its block states two banks. Older blocks keep their bits and states: a
+// thread that frees one does so in the usual way, even if it looked at the slab before the morph. The blocks of the new
+// class have the other half and bank. So a morph is one change of the header. PMAlloc takes the least recently used
+// slab; here slabs are tried in order of address.
 //
 // - A slab that is morphed has no type, no part out and no older blocks, and it stays on its node.
 // - A sparse slab is repopulated before it is morphed: no new block may lie in a hole.
@@ -38,11 +34,9 @@ public:
 
     /// May throw std::bad_alloc.
     void reset() { scan_cursors_ = std::make_unique<scan_cursor[]>(of_.extents.nodes()); }
-    /// Comes before a new slab is made for the bin: looks for a slab that can be morphed instead.
     void morph_some(slab_bin& wanted) noexcept;
-    /// Morphs a slab of another class, of which few blocks are live and no part is out, into one of `class_index` in
-    /// that arena. False, and nothing is changed, where the slab does not fit. `overlapped_at_most`: how many of the
-    /// new blocks may overlap live ones, in percent.
+    /// False, and nothing is changed, where a part of the slab is out or it does not fit. At most `overlapped_at_most`
+    /// percent of the new blocks may overlap live ones.
     bool morph(base::granule slab, unsigned arena, unsigned class_index, unsigned overlapped_at_most) noexcept;
 
 private:

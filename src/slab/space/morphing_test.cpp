@@ -32,7 +32,7 @@ protected:
     [[nodiscard]] bool morph(base::granule slab, std::size_t bytes, unsigned overlapped_at_most = 100) {
         return heap_.blocks().morph(slab, class_for(bytes, 1), overlapped_at_most);
     }
-    /// Makes a slab of blocks of `bytes` in which only those at the indices are live; no thread has a part of it.
+    /// No thread has a part of the slab, and only the blocks at the indices are live.
     [[nodiscard]] std::vector<std::byte*> sparse_slab(std::size_t bytes, const std::set<std::uint32_t>& indices) {
         const std::vector<std::byte*> all = heap_.whole_slab(bytes);
         std::vector<std::byte*> kept;
@@ -77,7 +77,6 @@ TEST_F(morphing_test, keeps_live_blocks_and_hands_out_what_lies_between) {
     }
     EXPECT_THAT(heap_.problems(), IsEmpty());
 
-    // The blocks that they overlapped are free when they are gone.
     for (std::byte* const block : old) {
         free(block);
         EXPECT_FALSE(heap_.blocks().try_free(block));
@@ -212,7 +211,7 @@ TEST_F(morphing_test, overlapping_blocks_on_media_are_found) {
     EXPECT_EQ(block_allocator::last_failure().code, base::failure_code::corrupt);
 }
 
-/// One size follows another, as between phases of a program: blocks of the second size find room in slabs of the first.
+/// Blocks of the second size find room in slabs of the first.
 TEST_F(morphing_test, saves_space_when_sizes_change) {
     std::mt19937_64 random(5);
     std::vector<std::byte*> live;
@@ -236,7 +235,7 @@ TEST_F(morphing_test, saves_space_when_sizes_change) {
     EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
 }
 
-/// Random calls beside a map; each block bears a pattern that no other one may touch.
+/// Each block bears a pattern that no other one may touch.
 TEST_F(morphing_test, agrees_with_a_model) {
     std::mt19937_64 random(11);
     struct model_block {
@@ -334,7 +333,6 @@ TEST_F(morphing_test, by_threads_that_look_at_each_others_slabs) {
     EXPECT_TRUE(heap_.blocks().inspect().all_free());
 }
 
-/// Threads free what others have allocated while slabs are morphed under them.
 TEST_F(morphing_test, while_other_threads_free) {
     constexpr int threads = 3;
     constexpr int rounds = 60;

@@ -18,7 +18,6 @@ block_range overlapping(const size_class& size, std::uint32_t index, const size_
     return {block_index(others, begin), std::min<std::uint32_t>(last + 1, others.block_count)};
 }
 
-/// Calls `each` with the index of every bit that is set.
 template <class Each>
 void for_each_bit(const bits_of_half& bits, Each each) noexcept {
     for (std::uint32_t word = 0; word < bits.words; ++word) {
@@ -127,8 +126,7 @@ overlapped_blocks::older_blocks overlapped_blocks::free_overlapped(granule slab)
     const slab_kind present = of_.table.kind_in(slab);
     slab_descriptor& descriptor = of_.table.descriptor(slab);
     // Older blocks are never taken again, so an equal number means that nothing changed. Where few of many are gone,
-    // the blocks that they overlapped stay overlapped until more are gone: to find them takes a look at all block
-    // states.
+    // what they overlapped waits: to find it takes a look at all block states.
     const std::uint32_t left_of_old = of_.table.count_not_free(slab, old);
     const std::uint32_t gone_since = descriptor.old_taken - left_of_old;  // large where there was no look so far
     const std::uint32_t worth_it =
@@ -170,7 +168,6 @@ void overlapped_blocks::write_old_bits(granule slab, slab_kind old_kind, std::sp
     }
 }
 
-/// Marks the pinned blocks of a slab whose block states were just made.
 void overlapped_blocks::mark_pinned(granule slab, const slab_kinds& kinds) const noexcept {
     const std::uint64_t begin = base::offset_of(slab).value;
     of_.pins.for_each(begin, begin + base::granule_size, [&](std::uint64_t offset) {

@@ -13,8 +13,7 @@ using base::granule;
 
 namespace {
 
-/// So many empty pages make it worth making a slab sparse: each slab costs a part of a system call, and a changed page
-/// of metadata.
+/// To make a slab sparse costs a part of a system call and a changed page of metadata.
 constexpr unsigned least_empty_pages = 4;
 constexpr unsigned all_pages = (1U << base::pages_per_granule) - 1;
 
@@ -27,7 +26,6 @@ void set_may_have_holes(const segment::space_view& space, granule slab, bool may
     }
 }
 
-/// Adds pages of the slab, one for each bit, to runs that lie before them.
 void add_pages(segment::free_runs& runs, granule slab, unsigned bits) {
     for (unsigned page = 0; page < base::pages_per_granule; ++page) {
         if ((bits >> page & 1U) == 0) {
@@ -56,10 +54,8 @@ bool any_bit(const std::array<std::uint64_t, bitmap_words>& bits, std::uint32_t 
 
 }  // namespace
 
-// --- which pages ----------------------------------------------------------------------------------------------------
-
-/// The pages, as bits, that contain a part of a block of the kind that is not free. Overlapped blocks of the present
-/// kind are left out: the older blocks that overlap them count.
+/// As bits, pages that contain a part of a block that is not free. Overlapped blocks are left out: the older blocks
+/// that overlap them count.
 std::uint16_t sparse_slabs::pages_with_blocks(granule slab, slab_kind kind, bool present) const noexcept {
     const size_class& size = kind.size();
     std::array<std::uint64_t, bitmap_words> taken{};
@@ -90,8 +86,6 @@ std::uint16_t sparse_slabs::pages_without_blocks(granule slab) const noexcept {
     return static_cast<std::uint16_t>(all_pages & ~taken);
 }
 
-// --- a slab is repopulated -------------------------------------------------------------------------------------------
-
 bool sparse_slabs::repopulate(slab_bin& owner, granule slab) noexcept {
     if (!source_.back(slab)) {
         return false;
@@ -117,9 +111,6 @@ bool sparse_slabs::repopulate_next(slab_bin& owner) noexcept {
     return false;
 }
 
-// --- at a commit ----------------------------------------------------------------------------------------------------
-
-/// The idle classes, as bits.
 std::uint64_t sparse_slabs::idle_classes(std::uint64_t now) const noexcept {
     std::uint64_t idle = (std::uint64_t{1} << class_count) - 1;
     for (unsigned i = 0; i < bins_.count(); ++i) {
@@ -131,8 +122,7 @@ std::uint64_t sparse_slabs::idle_classes(std::uint64_t now) const noexcept {
     return idle;
 }
 
-/// Makes slabs of these classes with few live blocks sparse. Reads a state byte for each slab, and a cache line for
-/// slabs of these classes.
+/// Reads a state byte for each slab, and a cache line for slabs of these classes.
 void sparse_slabs::make_sparse_of(std::uint64_t idle) noexcept {
     const std::uint64_t end = of_.end().value;
     for (granule slab{0}; idle != 0 && slab.value < end; ++slab.value) {

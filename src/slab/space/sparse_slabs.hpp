@@ -1,20 +1,19 @@
 // Sparse slabs: their pages without a live block have no space on disk.
 //
-// When a phase of a program ends, it may leave slabs with a few live blocks each. Where no other class can use them
-// (morphing.hpp), each holds 64 KiB on disk as long as one of its blocks lives. So in durability `commit`, a commit
-// makes slabs of idle classes sparse: no part of such a slab is out, it is in no list to allocate from, its header says
-// that it may have holes, and its empty pages are given to the commit like free extents.
+// A slab with a few live blocks that no other class can use (morphing.hpp) holds 64 KiB on disk as long as one of them
+// lives. So in durability `commit`, a commit makes slabs of idle classes sparse: their header says that they may have
+// holes, and their empty pages are given to the commit like free extents.
 //
-// Why no live block is ever in a hole:
+// No live block is ever in a hole:
 //
 // - A page becomes a hole only after a commit is durable in which the slab's header has its flag and the page has no
-//   live block. Before that, and where the commit fails, the file is as it was.
-// - As long as the slab is sparse, no block of it is handed out: not in this process, and, because of its header, not
-//   in a later process of any durability. Its live blocks only become fewer.
+//   live block. Where the commit fails, the file is as it was.
+// - No block of a sparse slab is handed out: not in this process, and, because of its header, not in a later one of any
+//   durability.
 // - To allocate from it or to morph it, it is first repopulated: space on disk for the whole slab is reserved, and only
-//   then is it listed. Where there is no space, it stays sparse, and nothing has changed.
-// - When the last block of a sparse slab is gone, its granule becomes a free extent that is not known to have space,
-//   like all free extents after open(): the extent layer reserves space before it hands the granule out.
+//   then is it listed.
+// - When its last block is gone, its granule becomes a free extent that is not known to have space: the extent layer
+//   reserves space before it hands the granule out.
 // - A page that was a hole and has a block again is written like a page of a free extent that is in use again (JRN-5):
 //   the last commit has the page free and without a sum, so its old content means nothing.
 //
@@ -36,12 +35,12 @@
 
 namespace holdfast::slab {
 
-/// The most slabs that are tried, or repopulated, for one request.
+/// For one request, so many slabs are tried or repopulated at most.
 inline constexpr int tries_a_take = 32;
 
-/// What a commit needs to know of sparse slabs: pages in which no block is live, in order of address.
+/// Pages in which no block is live, in order of address.
 struct sparse_pages {
-    segment::free_runs free;   ///< all of them: their content means nothing
+    segment::free_runs free;
     segment::free_runs holes;  ///< those that no commit has made holes so far
 };
 
@@ -55,20 +54,18 @@ public:
     sparse_slabs& operator=(const sparse_slabs&) = delete;
     ~sparse_slabs() = default;
 
-    /// Reserves space on disk for the whole slab, and takes it out of the list of sparse slabs. False where there is
-    /// no space: it is sparse as before.
+    /// Reserves space on disk for the whole slab, which is then no longer sparse. False where there is no space.
     [[nodiscard]] bool repopulate(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
-    /// Repopulates the first slab of the bin for which there is space. False where there is none.
     [[nodiscard]] bool repopulate_next(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
 
-    /// Durability `commit`, before write_bitmaps(), while all threads stand still: slabs of idle classes (`all`: of all
-    /// classes) in which whole pages have no live block become sparse. Returns the pages that the commit need not
-    /// write. Empty in other durabilities. May throw std::bad_alloc, which loses nothing.
+    /// In durability `commit`, makes slabs of idle classes (`all`: of all classes) sparse that have whole pages without
+    /// a live block. Returns the pages that the commit need not write. Comes before write_bitmaps(). May throw
+    /// std::bad_alloc, which loses nothing.
     [[nodiscard]] sparse_pages make_sparse(bool all);
     /// Comes after that commit is durable and these pages are holes.
     void note_holes(const segment::free_runs& holes) noexcept;
 
-    /// The pages, as bits, of a loaded slab in which all blocks are free.
+    /// The pages of a loaded slab in which all blocks are free, as bits.
     [[nodiscard]] std::uint16_t pages_without_blocks(base::granule slab) const noexcept;
 
 private:

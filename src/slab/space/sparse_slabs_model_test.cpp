@@ -21,7 +21,6 @@ using ::testing::IsEmpty;
 
 class sparse_slabs_threads_test : public sparse_slabs_test {};
 
-/// Threads free blocks of sparse slabs while others repopulate and morph them.
 TEST_F(sparse_slabs_threads_test, while_threads_free_and_allocate) {
     constexpr unsigned threads = 3;
     constexpr std::size_t sizes[] = {48, 112, 208, 1024, 3072};
@@ -54,7 +53,6 @@ TEST_F(sparse_slabs_threads_test, while_threads_free_and_allocate) {
         for (std::thread& each : running) {
             each.join();
         }
-        // Most blocks are freed, and a commit finds what is left.
         for (auto& each : exchange) {
             if (&each - exchange.data() > 200 && each != nullptr) {
                 free(each.exchange(nullptr));
@@ -103,8 +101,6 @@ TEST(sparse_slabs_nodes_test, slabs_of_several_nodes_become_sparse_and_are_repop
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
 
-// --- beside a model -------------------------------------------------------------------------------------------------
-
 class sparse_slabs_model_test : public sparse_slabs_test, public ::testing::WithParamInterface<unsigned> {
 protected:
     struct model_block {
@@ -146,7 +142,6 @@ protected:
             expect_kept(at);
         }
     }
-    /// Commits, opens again in some durability, or changes how much disk there is.
     void disturb() {
         switch (random_() % 8) {
             case 0:

@@ -1,5 +1,4 @@
-// Sparse slabs: no live block is ever in a hole, no block in a hole is handed out, and sparse slabs are found
-// again.
+// No live block is ever in a hole, no block in a hole is handed out, and sparse slabs are found again.
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -33,7 +32,6 @@ TEST_F(sparse_slabs_test, pages_without_a_live_block_become_holes) {
     expect_filled(kept[1], 112, 36);
     expect_filled(kept[2], 112, 584);
 
-    // The next commit has the same free pages, and no new holes.
     const sparse_pages again = commit();
     EXPECT_EQ(again.free, going.free);
     EXPECT_THAT(again.holes, IsEmpty());
@@ -153,7 +151,6 @@ TEST_F(sparse_slabs_test, is_repopulated_to_be_morphed) {
     EXPECT_EQ(heap_.granule_of(allocate(1024)), slab);
     expect_filled(kept[1], 112, 300);
 
-    // The slab is sparse with blocks of both classes.
     heap_.blocks().threads().flush_this_thread();
     const sparse_pages going = commit();
     EXPECT_GE(pages_in(going.holes), all_pages - 4);
@@ -251,7 +248,7 @@ TEST_F(sparse_slabs_test, after_an_open_it_is_sparse_still) {
     commit();
     ASSERT_TRUE(heap_.reopen().ok());
     EXPECT_THAT(heap_.problems(), IsEmpty());
-    free(kept[1]);  // loads it
+    free(kept[1]);
     EXPECT_THAT(heap_.problems(), IsEmpty());
     EXPECT_EQ(backed_pages(slab), 3U);
     EXPECT_EQ(heap_.granule_of(allocate(112)), slab);

@@ -1,4 +1,4 @@
-// For tests of sparse slabs: a heap in the way of durability `commit`, on a disk that knows which pages have space.
+// A heap as in durability `commit`, on a disk that knows which pages have space.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class sparse_slabs_test : public ::testing::Test {
 protected:
     sparse_slabs_test() { heap_.space().give_back_at_once(false); }  // as durability `commit`
 
-    /// Null where the disk is full. Expects the block on pages that have space.
+    /// Null where the disk is full.
     [[nodiscard]] std::byte* try_allocate(std::size_t bytes) {
         auto* const block = static_cast<std::byte*>(heap_.blocks().allocate(bytes, 1));
         if (block != nullptr) {
@@ -80,7 +80,7 @@ protected:
         }
         return pages;
     }
-    /// Makes a slab of blocks of `bytes` in which only those at the indices are live; no thread has a part of it.
+    /// No thread has a part of the slab, and only the blocks at the indices are live.
     [[nodiscard]] std::vector<std::byte*> sparse_slab(std::size_t bytes, const std::set<std::uint32_t>& indices) {
         const std::vector<std::byte*> all = heap_.whole_slab(bytes);
         std::vector<std::byte*> kept;
@@ -95,7 +95,6 @@ protected:
         heap_.blocks().threads().flush_this_thread();
         return kept;
     }
-    /// From now on there is no space, except what is given back.
     void fill_the_heap() {
         while (heap_.extents().free_pages().value != 0) {
             ASSERT_TRUE(heap_.extents().allocate({1}, {1}, segment::extent_kind::used).ok());
