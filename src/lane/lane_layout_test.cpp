@@ -1,4 +1,3 @@
-// The layout of lanes on media, the clock of records, and the set of lines of a checkpoint.
 #include <cstring>
 #include <vector>
 
@@ -30,7 +29,6 @@ TEST(lane_layout, is_what_the_format_says) {
     EXPECT_EQ(lanes_at, 4096U);
     EXPECT_EQ(lane_size(8192), 4096U + 8192U * 64U);
     EXPECT_EQ(lanes_file_size(2, 64), 4096U + 2U * (4096U + 64U * 64U));
-    // The seed and the checksum, computed by XXH3-64 as the format defines them.
     const std::array<std::uint64_t, 3> seed_parts{1, 2, 3};
     const std::uint64_t seed = XXH3_64bits(seed_parts.data(), sizeof seed_parts);
     EXPECT_EQ(seed_of(1, 2, 3), seed);
