@@ -1,4 +1,4 @@
-// What bulk_load() takes entries from (index_load.hpp says what a source is). Not for users.
+// Sources for bulk_load() (index_load.hpp). Not for users.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,7 @@
 
 namespace holdfast::detail {
 
-/// Entries that are given in ascending order of their keys. Leaves of an index with that Layout are filled to nine
-/// tenths.
+/// In ascending order of keys. Fills leaves to nine tenths.
 template <class Key, class Value, class Layout, class Iterator, class Sentinel>
 class ascending_source {
 public:
@@ -71,9 +70,8 @@ private:
     std::optional<owned_key> largest_;
 };
 
-/// Entries in any order, of an iterator that may go over them twice and gives references. They are given in the order
-/// of their hashes. Leaves end at hashes with few bits where they can, so that few entries of the directory are parted,
-/// and are filled to four fifths at least.
+/// Entries in any order, of an iterator that may go over them twice and gives references. Leaves end at hashes with few
+/// bits where they can, so that few entries of the directory are parted; they are filled to four fifths at least.
 template <class Key, class Value, class Layout, class Order, std::forward_iterator Iterator>
 class hashed_source {
 public:
