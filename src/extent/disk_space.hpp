@@ -35,7 +35,7 @@ public:
     /// The place after it is backed; where the disk is full, another place that has space.
     [[nodiscard]] base::result<free_index::placement> backed_place(const free_index::placement& place,
                                                                    base::pages length, base::pages alignment);
-    /// Of an extent that is in use.
+    /// The extent is in use.
     [[nodiscard]] base::result<void> back_used(base::pages start, base::pages length);
     /// Gives back free extents, except for the one that starts at `spared`, until `wanted` pages went back. False where
     /// there were none.

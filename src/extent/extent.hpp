@@ -138,11 +138,11 @@ public:
     void hand_out(base::pages start, base::pages length, std::uint32_t type) noexcept {
         entries().store(start, {segment::extent_kind::used, length, type});
     }
-    /// As the page entry says.
+    /// Looks at the page entry alone.
     [[nodiscard]] bool is_reserved(base::pages start, base::pages length) const noexcept {
         return entries().is_reserved(start, length);
     }
-    /// By the clock of space_reclaimer::set_decay(); 0 where there is none.
+    /// The time by the clock of space_reclaimer::set_decay(); 0 where there is none.
     [[nodiscard]] std::uint64_t now() const noexcept HF_NO_THREAD_SAFETY_ANALYSIS { return decay_.now(); }
     /// Whether free memory goes back at once, so that nobody may keep it.
     [[nodiscard]] bool fades_at_once() const noexcept HF_NO_THREAD_SAFETY_ANALYSIS { return decay_.at_once(); }

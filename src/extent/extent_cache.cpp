@@ -203,7 +203,7 @@ std::optional<extent> extent_caches::take_aligned(unsigned arena, pages wanted, 
     return extent{fresh[0], wanted, extent_kind::reserved};
 }
 
-/// On the node of the page: this arena, or the one in its place there.
+/// This arena, or the one in its place on the node of the page.
 unsigned extent_caches::arena_of(unsigned arena, pages start) const noexcept {
     const unsigned nodes = extents_.nodes();
     return nodes == 1 ? arena : arena - arena % nodes + extents_.node_of(start);

@@ -39,9 +39,9 @@ public:
         may_stay_ = {curve_.limit(now, backed.value)};
         return true;
     }
-    /// As of the last step.
+    /// The limit that the last step has set.
     [[nodiscard]] base::pages may_stay() const noexcept { return may_stay_; }
-    /// As of now, for one that takes no steps. Only where enabled().
+    /// The limit now, for callers that take no steps. Only where enabled().
     [[nodiscard]] base::pages limit(base::pages backed) noexcept { return {curve_.limit(clock_(), backed.value)}; }
 
 private:

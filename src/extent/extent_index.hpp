@@ -63,9 +63,9 @@ public:
         remove(start, segment::extent_kind::free);
         return free_.erase(start);
     }
-    /// Of the free extent, so many pages more are not known to be holes. It is the youngest then.
+    /// So many pages more of the free extent are not known to be holes. It is the youngest then.
     void add_backed(base::pages start, base::pages pages) noexcept;
-    /// Of the free extent, so many pages more are known to be holes. It is the youngest then.
+    /// So many pages more of the free extent are known to be holes. It is the youngest then.
     void remove_backed(base::pages start, base::pages pages) noexcept;
     /// All pages of the free extent are holes. Returns how many were not known to be.
     base::pages remove_all_backed(base::pages start) noexcept;

@@ -42,7 +42,7 @@ public:
         base::pages length;
         base::pages backed;
     };
-    /// For an allocation: `at`, within the free extent `in`.
+    /// A place for an allocation: `at`, within the free extent `in`.
     struct placement {
         run in;
         base::pages at;
@@ -66,7 +66,7 @@ public:
         const node* const found = node_at(start);
         return found != nullptr && found->start == start.value ? base::pages{found->length} : base::pages{};
     }
-    /// Of the free extent that ends there; 0 where none does.
+    /// The length of the free extent that ends there; 0 where none does.
     [[nodiscard]] base::pages length_before(base::pages end) const noexcept {
         const node* const found = end.value == 0 ? nullptr : node_at({end.value - 1});
         return found != nullptr && found->start + found->length == end.value ? base::pages{found->length}

@@ -72,7 +72,7 @@ void heap_end::adopt_grown(pages skipped) noexcept {
     map_.append(end, backed_end - from);
 }
 
-/// Of a heap that was longer before a power loss.
+/// A heap that was longer before a power loss left entries there.
 void heap_end::clean_entries(pages begin, pages end) const noexcept {
     if (!growth_.gives_back_at_once()) {
         return;

@@ -13,7 +13,7 @@
 
 namespace holdfast::lane {
 
-/// As the processor and the kernel say: whether the time stamp counter runs at one rate and in step on all cores.
+/// The processor and the kernel say that the time stamp counter runs at one rate and in step on all cores.
 [[nodiscard]] bool has_invariant_counter() noexcept;
 
 /// Thread-safe, except start().

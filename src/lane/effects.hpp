@@ -33,7 +33,7 @@ struct block_place {
             segment::encode(entry)};
 }
 
-/// Of user space that the block takes.
+/// What the block takes of user space.
 [[nodiscard]] constexpr std::uint64_t bytes_of(block_word block) noexcept {
     switch (block.kind) {
         case block_kind::small: return block.length;

@@ -122,7 +122,7 @@ protected:
     [[nodiscard]] lane* make_lanes(std::uint64_t count) noexcept HF_REQUIRES(lanes_mutex_);
     void keep(lane& unused) noexcept HF_REQUIRES(lanes_mutex_);
     void put_back(lane& given) noexcept;
-    /// In ticks of spans_.
+    /// Counts ticks of spans_.
     void note_checkpoint_time(std::uint64_t ticks) noexcept HF_REQUIRES(checkpoint_mutex_);
     void note_checkpoint(unsigned fences) noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
@@ -517,7 +517,7 @@ private:
             running_.owner = nullptr;
         }
     }
-    /// Without checkpoints: at every turn of the ring at first, then at one of 1,024.
+    /// Replaces checkpoints: publishes at every turn of the ring at first, then at one of 1,024.
     void publish_now_and_then(const lane& own) noexcept {
         constexpr std::uint64_t first_turns = 64;
         constexpr std::uint64_t turns = 1024;

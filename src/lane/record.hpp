@@ -12,7 +12,7 @@ namespace holdfast::lane {
 /// Records left by another heap, incarnation or lane have another seed, and do not count.
 [[nodiscard]] std::uint64_t seed_of(std::uint64_t heap_key, std::uint64_t incarnation, std::uint64_t lane) noexcept;
 
-/// On the path of every durable call.
+/// Lies on the path of every durable call.
 [[nodiscard]] inline std::uint64_t checksum_of(const record_on_media& record, std::uint64_t seed) noexcept {
     const std::uint64_t sum = XXH3_64bits_withSeed(&record.sequence, sizeof record - sizeof record.checksum, seed);
     return sum == 0 ? 1 : sum;

@@ -449,7 +449,7 @@ private:
     std::vector<word_write> writes_;
 };
 
-/// By address, the last write of each word.
+/// Sorts writes by address, and keeps the last one of each word.
 std::vector<word_write> in_order(std::vector<word_write> writes) {
     std::ranges::stable_sort(writes, {}, &word_write::word);
     const auto kept = std::unique(writes.rbegin(), writes.rend(),

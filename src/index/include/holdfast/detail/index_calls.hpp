@@ -13,7 +13,7 @@
 
 namespace holdfast {
 
-/// Of ordered_index::statistics() and hash_index::statistics().
+/// The result of ordered_index::statistics() and hash_index::statistics().
 struct index_statistics {
     std::uint64_t leaves = 0;
     std::uint64_t slots = 0;           ///< entries for which the leaves have room
@@ -55,7 +55,7 @@ public:
     /// Looks at every leaf, and reads those that were not used since the open.
     [[nodiscard]] std::size_t size() const { return base::size(); }
 
-    /// As of one moment. Splits and merges wait meanwhile.
+    /// What the index has at one moment. Splits and merges wait meanwhile.
     [[nodiscard]] index_statistics statistics() const {
         index_statistics all;
         const std::lock_guard structure(this->structure_mutex_);

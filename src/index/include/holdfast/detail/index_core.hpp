@@ -118,7 +118,7 @@ protected:
     [[nodiscard]] static const index_text_on_media* block_at(const std::uint64_t* place) noexcept {
         return reinterpret_cast<const index_text_on_media*>(target(place));
     }
-    /// Of a word that was checked when the leaf was read, or written since.
+    /// The word was checked when the leaf was read, or written since.
     [[nodiscard]] static std::string_view text_at(const std::uint64_t* place) noexcept {
         const index_text_on_media* const block = block_at(place);
         return {reinterpret_cast<const char*>(block) + index_text_header, block->length};
@@ -129,7 +129,7 @@ protected:
     [[noreturn]] void corrupt(std::string_view field, std::string_view found, std::string_view expected) const {
         throw_corrupt_index(heap_, name_, field, found, expected);
     }
-    /// By a word of another leaf or of the head; null for null.
+    /// The leaf that a word of another leaf or of the head leads to; null for null.
     [[nodiscard]] std::uint64_t* checked_leaf(const std::uint64_t* place) const {
         std::uint64_t* const found = target(place);
         if (found == nullptr) {

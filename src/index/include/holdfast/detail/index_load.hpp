@@ -63,7 +63,7 @@ protected:
     }
 
 private:
-    /// In one transaction. False after the last entry.
+    /// Adds some leaves in one transaction. False after the last entry.
     template <class Source>
     [[nodiscard]] bool add_leaves(std::uint64_t*& last, Source& source) {
         constexpr std::size_t at_a_time = base::has_blocks ? 1 : 16;

@@ -164,7 +164,7 @@ private:
 
     // --- making leaves ---
 
-    /// Without entries and low key.
+    /// The leaf has no entries and no low key.
     [[nodiscard]] static std::uint64_t* make_leaf_alone(transaction& tx) {
         auto* const made = static_cast<std::uint64_t*>(tx.allocate(layout::bytes));
         std::memset(made, 0, layout::bytes);

@@ -150,7 +150,7 @@ public:
         first_ = hash_first ^ hash_mix(seed, hash_second);
         second_ = hash_second ^ hash_mix(seed, hash_first);
     }
-    /// On media, so it never changes. Its bits are not those of the fingerprint.
+    /// It is on media, so it never changes. Its bits are not those of the fingerprint.
     [[nodiscard]] std::uint64_t bound_of(const Key& key) const noexcept {
         if constexpr (is_index_text<Key>) {
             return hash_mix(hash_bytes(key.data(), key.size(), first_, second_) ^ first_, second_);

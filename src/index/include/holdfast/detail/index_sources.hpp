@@ -18,7 +18,7 @@
 
 namespace holdfast::detail {
 
-/// In ascending order of keys. Fills leaves to nine tenths.
+/// Gives entries in ascending order of keys. Fills leaves to nine tenths.
 template <class Key, class Value, class Layout, class Iterator, class Sentinel>
 class ascending_source {
 public:
@@ -121,7 +121,7 @@ private:
         const auto& [key, value] = *at.entry;
         return Key(key);
     }
-    /// Of places that have one hash.
+    /// The places have one hash.
     static void check_run(const manager& heap, const std::string& name, std::span<const place> run) {
         const std::span<const place> some = run.first(std::min(run.size(), Layout::slots + 1));
         for (std::size_t i = 1; i < some.size(); ++i) {

@@ -185,7 +185,7 @@ private:
         }
         return places;
     }
-    /// And lets `next` of the old leaf lead to it. Returns its words.
+    /// Lets `next` of the old leaf lead to the new one. Returns the new leaf's words.
     [[nodiscard]] std::uint64_t* make_leaf(std::uint64_t* old, std::span<const std::uint8_t> moved, const order& places,
                                            const bound& low) {
         std::unique_lock retired(this->retired_mutex_, std::defer_lock);
@@ -257,8 +257,8 @@ private:
             }
         }
     }
-    /// With the transaction, or, where a kill may leave a part of that, before. Then the kill leaves a block that
-    /// nothing leads to, which tracing frees.
+    /// Changes the list with the transaction, or before it where a kill may leave a part. The kill then leaves a block
+    /// that nothing leads to, which tracing frees.
     void take_retired(transaction& tx) {
         std::uint64_t& list = this->head_.retired;
         const std::uint64_t rest = word_of_target(&list, base::next_of(this->retired_.back()));

@@ -229,7 +229,7 @@ protected:
             throw;
         }
     }
-    /// Of a chain of leaves that is no index yet.
+    /// The chain of leaves is no index yet.
     [[nodiscard]] tree tree_of(std::uint64_t* begin) {
         walk_state own;
         try {
@@ -290,7 +290,7 @@ protected:
     }
     /// No other thread uses the index.
     void forget_nodes() noexcept { give_back_all(this->root_.exchange(nullptr)); }
-    /// With the texts of separators.
+    /// Frees the texts of separators, too.
     void give_back_all(index_node* root) noexcept {
         base::free_texts(root);
         give_back(root);

@@ -115,7 +115,7 @@ private:
             values_[count_] = value;
             places_[count_++] = at;
         }
-        /// As one run where that takes no more records than parts: the words between keep their values.
+        /// Stores one run where that takes no more records than parts: the words between keep their values.
         void store(manager& heap) {
             std::size_t first = places_[0];
             std::size_t last = first;
@@ -133,7 +133,7 @@ private:
             const word_run all{words_ + first, {run.data(), last - first + 1}};
             heap.store_words({&all, 1});
         }
-        /// In the order of set(), for a kill that leaves any prefix of the stores.
+        /// Stores in the order of set(), for a kill that leaves any prefix of the stores.
         void store_in_order(manager& heap) {
             std::array<word_run, most> runs;
             for (std::size_t i = 0; i < count_; ++i) {

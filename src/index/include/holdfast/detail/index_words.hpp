@@ -20,12 +20,12 @@ namespace holdfast::detail {
     return std::atomic_ref<std::uint64_t>(*const_cast<std::uint64_t*>(place)).load(std::memory_order_relaxed);
 }
 
-/// For a word that was loaded before from `place`.
+/// The word was loaded from `place`.
 [[nodiscard]] inline std::uintptr_t target_of_word(const std::uint64_t* place, std::uint64_t word) noexcept {
     const std::uint64_t distance = word & distance_mask;
     return distance == 0 ? 0 : reinterpret_cast<std::uintptr_t>(place) + distance - distance_bias;
 }
-/// Of a `ptr` at `place`; words of an index bear no stamps.
+/// The word of a `ptr` at `place`; words of an index bear no stamps.
 [[nodiscard]] inline std::uint64_t word_of_target(const std::uint64_t* place, const void* target) noexcept {
     return target == nullptr
                ? 0
