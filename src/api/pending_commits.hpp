@@ -3,6 +3,7 @@
 // Nothing is stored in place before its record is durable (LANE-2). So these changes wait in DRAM, and a sync carries
 // out all that a thread has waiting as one group: one write of the log. Until then only transactions of the same thread
 // see them, whose copies of objects are made from the waiting words.
+//
 // Invariants:
 //   TX-3: the waiting words of a batch are sorted by their offsets, and none lies in a block that the batch has made.
 //   TX-4: after a failure of add() or sync() the batch is as before.

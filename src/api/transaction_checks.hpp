@@ -3,7 +3,7 @@
 // - Two transactions that are open at once have opened or stored to the same words: their threads hold no common lock.
 // - A store to an opened object itself: commit() would keep it or undo it by chance.
 // - A store to the copy of an opened object after the transaction has ended. Such a copy is filled with `gone` until
-// the thread's next transaction, so a read of it is easily seen, too.
+//   the thread's next transaction, so a read of it is easily seen, too.
 // - An opened object that lies in no allocated block.
 #pragma once
 

@@ -1,6 +1,5 @@
 // Blocks that a transaction has reserved, until a group makes them allocated: in DRAM alone, so a crash forgets them. A
 // transaction adds a block without lock or look-up; a check and a close, which run alone, see the lists of all.
-// alone.
 #pragma once
 
 #include <algorithm>

@@ -14,7 +14,7 @@ namespace holdfast::lane {
 struct block_place {
     std::uint64_t* word = nullptr;
     std::uint64_t mask = 0;
-    std::uint64_t set = 0;  ///< of an allocated block; a free one has 0
+    std::uint64_t set = 0;  ///< those of an allocated block; a free one has 0
 };
 
 [[nodiscard]] inline block_place place_of(const segment::space_view& space, std::uint64_t offset,

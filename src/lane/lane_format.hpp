@@ -2,8 +2,7 @@
 //
 //     [ page 0: head | lane 0 | lane 1 | ... ]      a lane: [ header page | slots of 64 bytes ]
 //
-// The superblock holds the slots of a lane, the record_order and the incarnation. Lanes may lie in several files
-// (segment/format/lanes_format.hpp), which this layer sees as one range.
+// Lanes may lie in several files (segment/format/lanes_format.hpp), which this layer sees as one range.
 #pragma once
 
 #include <array>
@@ -97,9 +96,8 @@ inline constexpr std::uint64_t data_flag = std::uint64_t{1} << 61U;
     return (record.sequence & flag) != 0;
 }
 
-/// A data record holds successive words that its group stores. `destination` holds their offset (48 bits), their number
-/// (3 bits) and, in the last record alone, that of the group's records (13 bits). The words take the four fields behind
-/// it.
+/// A data record holds successive words that its group stores: a data_place in `destination`, and the words in the four
+/// fields behind it.
 inline constexpr std::size_t data_words = 4;
 inline constexpr std::uint64_t largest_group = (std::uint64_t{1} << 13U) - 1;
 inline constexpr unsigned data_count_shift = 48;
@@ -108,7 +106,7 @@ inline constexpr unsigned group_count_shift = 51;
 struct data_place {
     std::uint64_t offset = 0;
     std::uint64_t words = 0;  ///< at most data_words
-    std::uint64_t group = 0;  ///< records of the group; 0 in all records but the last
+    std::uint64_t group = 0;  ///< records of the group, in the last one; else 0
     constexpr bool operator==(const data_place&) const = default;
 };
 [[nodiscard]] constexpr std::uint64_t encode(data_place place) noexcept {

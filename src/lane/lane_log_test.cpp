@@ -7,7 +7,7 @@
 namespace holdfast::lane {
 namespace {
 
-/// The domain `disk` in memory: what is stored is durable, and records go to a log.
+/// What is stored is durable, and records go to a log.
 class disk_in_memory : public domain {
 public:
     static constexpr bool models_disks = true;

@@ -43,7 +43,7 @@ std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t lanes) noexcept
     return HF_MUTANT("lane.checkpoint.late_clock") ? std::max(time, clock_.now()) : time;
 }
 
-/// Writes back the lines of at most `records` records of the lane that the checkpoint has come to. Returns their
+/// Writes back the lines of at most so many records of the lane, as far as the checkpoint passes them. Returns their
 /// number.
 template <persist::persistence_domain Domain>
 std::uint64_t lane_set<Domain>::write_back(const lane& of, std::uint64_t records) noexcept {
@@ -87,7 +87,7 @@ bool lane_set<Domain>::begin_checkpoint(const lane* owner) noexcept {
         pending += reached_[i] - lanes_[i]->voided.load(std::memory_order_relaxed);
     }
     if (completed >= completed_before_ + last_lines_.size()) {
-        last_lines_ = {};  // at least so many lines were written since, those of records
+        last_lines_ = {};  // since the last checkpoint, records alone took so many lines
     }
     completed_before_ = completed;
     lines_.clear();

@@ -1,4 +1,4 @@
-// The simulator (tests/simulator) tests crashes.
+// Lanes without a heap. The simulator (tests/simulator) tests crashes.
 #include <unistd.h>
 
 #include <array>

@@ -1,7 +1,7 @@
 // Makes the metadata and the destinations of a crashed heap agree with the records of its lanes.
 //
-// make_replay() decides what each word that pending records change must hold. apply() stores and flushes these words,
-// then makes the newest record's time that of the last checkpoint. After a crash both run again.
+// make_replay() decides what each word that pending records change must hold. apply() makes these words durable, then
+// the newest record's time as that of the last checkpoint. After a crash both run again.
 //
 // The rules are LANE-11 to LANE-13, LANE-29, LANE-31, LANE-34 and LANE-35 (docs/atomic-protocol.md), and:
 //

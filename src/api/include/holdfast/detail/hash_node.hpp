@@ -4,7 +4,6 @@
 // (the end mark). So an iterator is one pointer and finds the next bucket without the table or a hash. One more link
 // behind the last bucket holds an end mark: iteration ends there. Links are holdfast::ptr, so the table is right
 // wherever the heap is mapped. A link is decoded once, because each copy of a ptr encodes and decodes.
-// raw pointers, because each copy of a ptr encodes and decodes.
 #pragma once
 
 #include <cstddef>

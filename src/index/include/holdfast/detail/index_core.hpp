@@ -14,7 +14,6 @@
 // Locks. A leaf's words on media change under the lock of its leaf_node, but `previous` under that of the leaf before.
 // Inner nodes change under structure_mutex_ and their own locks. A thread that has a leaf's lock may wait for
 // structure_mutex_, and then for retired_mutex_; one that has structure_mutex_ only tries for leaves' locks.
-// wait for structure_mutex_, and then for retired_mutex_; one that has structure_mutex_ only tries for leaves' locks.
 #pragma once
 
 #include <algorithm>
