@@ -355,7 +355,7 @@ bool transaction_core::may_overlap() {
                               [](const auto& a, const auto& b) { return a.second > b.first; }) != by_offset_.end();
 }
 
-/// Where both have changed a word: a group stores no word twice.
+/// Refuses opened objects that overlap where both have changed a word: a group stores no word twice.
 HF_HOT void transaction_core::refuse_overlaps() {
     if (opened_.size() + made_.size() + stored_.size() < 2 || !may_overlap()) [[likely]] {
         return;

@@ -32,7 +32,7 @@ public:
 
     /// Reserves space for the `length` pages at the place, and for some more of the same free extent.
     [[nodiscard]] base::result<void> back(const free_index::placement& place, base::pages length);
-    /// The place after it is backed; where the disk is full, another place that has space.
+    /// Reserves space for the place and returns it; where the disk is full, returns another place that has space.
     [[nodiscard]] base::result<free_index::placement> backed_place(const free_index::placement& place,
                                                                    base::pages length, base::pages alignment);
     /// The extent is in use.

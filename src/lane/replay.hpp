@@ -60,8 +60,8 @@ struct replay_plan {
     replay_report report;
 };
 
-/// Writes nothing. Fails with corrupt where lanes are missing, no copy of a number in the head counts, or a whole
-/// record is impossible (LANE-22, LANE-23, LANE-27, LANE-30, LANE-41). May throw std::bad_alloc.
+/// Writes nothing. Fails with corrupt where lanes are missing, no copy of a number in the head counts, a payload is
+/// damaged, or a whole record is impossible (LANE-22, LANE-23, LANE-27, LANE-30, LANE-41). May throw std::bad_alloc.
 [[nodiscard]] base::result<replay_plan> make_replay(const replay_source& source);
 
 /// Durable on return. No other thread uses the heap.

@@ -130,7 +130,7 @@ protected:
         return found;
     }
 
-    /// False: the leaf was not read since the open. It is now, and the caller looks again.
+    /// Whether the leaf was read since the open; else reads it, and the caller looks again.
     [[nodiscard]] bool is_warm(const found_leaf& at) const {
         if (!at.node->cold.load(std::memory_order_acquire)) [[likely]] {
             return true;

@@ -70,8 +70,9 @@ private:
     std::optional<owned_key> largest_;
 };
 
-/// Entries in any order, of an iterator that may go over them twice and gives references. Leaves end at hashes with few
-/// bits where they can, so that few entries of the directory are parted; they are filled to four fifths at least.
+/// Takes entries in any order, from an iterator that may go over them twice and gives references, and gives them in the
+/// order of their hashes. Leaves end at hashes with few bits where they can, so that few entries of the directory are
+/// parted; they are filled to four fifths at least.
 template <class Key, class Value, class Layout, class Order, std::forward_iterator Iterator>
 class hashed_source {
 public:
