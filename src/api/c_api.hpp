@@ -1,4 +1,3 @@
-// Shared by the functions of the C interface: handles, and the translation of exceptions to codes.
 #pragma once
 
 #include <atomic>
@@ -25,7 +24,7 @@ struct hf_heap {
 namespace holdfast {
 
 namespace detail {
-/// Gives the C interface access to the core of a manager: its functions name types by strings, not by templates.
+/// The functions of the C interface name types by strings, not by templates.
 struct manager_access {
     [[nodiscard]] static manager_core& core(const heap_handle& of) { return of.core(); }
 };
@@ -33,7 +32,7 @@ struct manager_access {
 
 namespace c_api {
 
-/// Throws error(invalid_argument) where the size field of a caller's struct is too small to be one.
+/// Throws error(invalid_argument) where the size field of a caller's struct is too small.
 void throw_unless_sized(std::size_t size, std::string_view name, std::string_view initialiser);
 /// Throws error(invalid_argument) as throw_unless_sized(), and where the struct is longer than this library's (`known`
 /// bytes) and a byte behind that is not 0.
@@ -48,7 +47,7 @@ Struct known_part(const Struct& given, const Struct& defaults, const char* name,
     std::memcpy(&known, &given, given.size < sizeof known ? given.size : sizeof known);
     return known;
 }
-/// Writes to the caller's struct the fields that both the caller and this library know. The size field stays.
+/// Writes the fields that both the caller and this library know. The size field stays.
 template <class Struct>
 void fill_known_part(Struct* out, Struct known, const char* name, const char* initialiser) {
     Struct& given = required(out, name);
@@ -64,10 +63,10 @@ void fill_known_part(Struct* out, Struct known, const char* name, const char* in
 inline const ptr<void>& word_of(const hf_ptr* pointer) noexcept { return *reinterpret_cast<const ptr<void>*>(pointer); }
 inline ptr<void>& word_of(hf_ptr* pointer) noexcept { return *reinterpret_cast<ptr<void>*>(pointer); }
 
-/// open_options::before_trace of these options; empty where they name no function.
+/// Empty where the options name no function.
 [[nodiscard]] std::function<void(offline_heap&)> calls_before_trace(const hf_options& options);
 
-/// The manager of a handle; throws error(invalid_argument) for NULL.
+/// Throws error(invalid_argument) for NULL.
 template <class Heap>
 auto& manager_of(Heap* heap) {
     return required(heap, "heap").manager;

@@ -26,7 +26,6 @@ ptr<void>& destination_of(const manager& heap, hf_ptr* pointer) {
     return word_of(&required(pointer, "destination"));
 }
 
-/// The array of pointers to hf_ptr, seen as one of pointers to ptr<void>.
 std::span<ptr<void>* const> destinations_of(hf_ptr* const* destinations, std::size_t count) {
     if (count == 0) {
         return {};

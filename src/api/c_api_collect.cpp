@@ -1,4 +1,3 @@
-// The C interface: collection, registered types, the free filter.
 #include <holdfast/offline_heap.hpp>
 
 #include "api/c_api.hpp"

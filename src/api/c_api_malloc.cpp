@@ -27,7 +27,7 @@ void* allocate(engine& heap, std::size_t bytes, std::size_t alignment, std::uint
     return block;
 }
 
-/// Returns what `make` returns; NULL, with errno set, where it throws.
+/// Where `make` throws: NULL, with errno set.
 template <class Make>
 void* block_or_errno(Make make) noexcept {
     void* block = nullptr;

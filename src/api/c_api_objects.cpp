@@ -1,4 +1,3 @@
-// The C interface: objects, whose types are named by strings.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -24,7 +23,7 @@ detail::instance_name name_of(const char* name) {
     return &required(name, "name");
 }
 
-/// A name for a look-up. Throws error(invalid_argument) for hf_anonymous_instance.
+/// Throws error(invalid_argument) for hf_anonymous_instance.
 detail::instance_name findable_name_of(const char* name) {
     if (name == hf_anonymous_instance) {
         throw_invalid("name", "hf_anonymous_instance", "a name, or hf_unique_instance");

@@ -1,4 +1,3 @@
-// The C interface: hf_shrink(), hf_follow_this_thread().
 #include "api/c_api.hpp"
 
 using holdfast::c_api::guarded;

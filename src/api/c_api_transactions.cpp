@@ -8,7 +8,6 @@
 #include "api/c_api.hpp"
 #include "api/transaction_core.hpp"
 
-/// The outermost transaction, and the parts that are open within it.
 struct hf_transaction {
     explicit hf_transaction(hf_heap& of) : heap(of), outermost(of.manager) { ++heap.users; }
     hf_transaction(const hf_transaction&) = delete;

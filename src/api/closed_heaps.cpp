@@ -12,7 +12,7 @@ namespace holdfast {
 
 namespace {
 
-/// The absolute path: a thread that uses it later must not depend on the working directory of that time.
+/// A thread that uses the path later must not depend on the working directory of that time.
 std::string full_path(const std::string& path) {
     std::error_code error;
     const std::filesystem::path full = std::filesystem::absolute(path, error);

@@ -1,7 +1,4 @@
-// Memory of a transaction for its copies: taken piece by piece, given back as a whole. The first two KiB are part of
-// the object.
-//
-// Thread safety: none.
+// Memory of one transaction for its copies, given back as a whole. The first two KiB are part of the object.
 #pragma once
 
 #include <cstddef>

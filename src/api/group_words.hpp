@@ -1,6 +1,4 @@
-// The words that a transaction stores: as the program stored them, and as a group has them.
-//
-// Thread safety: none.
+// What a transaction stores, and a group of records. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +12,7 @@
 
 namespace holdfast::detail {
 
-/// The words of a group, in pieces. Words that lie one behind the other become one piece, as long as it has room.
+/// Successive words become one piece, as long as it has room.
 class group_words {
 public:
     HF_HOT void clear() noexcept {
@@ -45,7 +43,7 @@ struct stored_word {
     bool in_copy = false;  ///< of an object that was opened later: what counts is the copy
 };
 
-/// Single words. Of several values of one place, the last one counts.
+/// Of several values of one place, the last one counts.
 class stored_words {
 public:
     void add(const stored_word& next) {
@@ -63,7 +61,7 @@ public:
             }
         }
     }
-    /// Calls `each` for the words between two offsets, for those of one place in the order in which they were stored.
+    /// Words of one place come in the order in which they were stored.
     template <class Function>
     void for_each_in(std::uint64_t begin, std::uint64_t end, Function&& each) {
         if (all_.size() <= few) {
@@ -78,7 +76,6 @@ public:
             each(all_[next->second]);
         }
     }
-    /// Null where nothing was stored there.
     [[nodiscard]] const stored_word* find(std::uint64_t offset) const noexcept {
         const auto found = std::find_if(all_.rbegin(), all_.rend(),
                                         [offset](const stored_word& each) { return each.offset == offset; });
@@ -120,7 +117,7 @@ public:
     [[nodiscard]] auto end() noexcept { return all_.end(); }
 
 private:
-    /// Up to so many are looked for one by one.
+    /// Searched one by one.
     static constexpr std::size_t few = 16;
 
     std::vector<stored_word> all_;

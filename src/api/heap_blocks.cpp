@@ -1,4 +1,3 @@
-// Blocks and roots of an open heap.
 #include <cstring>
 #include <utility>
 

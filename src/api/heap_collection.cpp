@@ -1,4 +1,3 @@
-// Collection, and the registered types.
 #include <holdfast/heap_collection.hpp>
 
 #include "api/manager_core.hpp"

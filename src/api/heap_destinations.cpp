@@ -13,7 +13,7 @@
 
 namespace holdfast {
 
-// ptr.hpp and the layers below define the layout of the word independently; both must agree.
+// ptr.hpp and the layers below define the layout of the word independently.
 static_assert(detail::distance_bits == segment::pointer_distance_bits &&
               detail::distance_bias == segment::pointer_distance_bias);
 
@@ -36,7 +36,7 @@ heap::destination_operations& destinations_of(heap::engine& engine, std::string_
     return *engine.destinations();
 }
 
-/// The most words that heap_destinations::for_each_batch() passes at once.
+/// For heap_destinations::for_each_batch().
 constexpr std::size_t batch_size = 32;
 
 std::span<std::uint64_t* const> words_of(std::span<void* const> destinations, std::uint64_t* (&words)[batch_size]) {
@@ -131,7 +131,7 @@ void heap_destinations::drain() const noexcept {
 
 namespace {
 
-/// The pieces of runs of words, of which a group stores each once.
+/// A group stores each word once.
 class word_pieces {
 public:
     /// `end`: of the user space, in bytes from its base.

@@ -20,7 +20,7 @@ namespace holdfast::detail {
 using base::failure;
 using base::failure_code;
 
-// --- of heaps -------------------------------------------------------------------------------------------------------
+// --- of heaps ---
 
 std::shared_ptr<heap_guest> heap_guests::find_or_make(const std::string& name, manager_core& heap,
                                                       const guest_access::maker& make) {
@@ -203,7 +203,7 @@ void guest_access::persist(manager_core& heap, const void* begin, std::uint64_t 
     }
 }
 
-// --- of transactions ------------------------------------------------------------------------------------------------
+// --- of transactions ---
 
 transaction_guests& transaction_access::guests(transaction_core& of) {
     if (!of.inner_.empty()) {

@@ -24,9 +24,9 @@ public:
     [[nodiscard]] std::shared_ptr<heap_guest> find_or_make(const std::string& name, manager_core& heap,
                                                            const guest_access::maker& make) HF_EXCLUDES(mutex_);
     [[nodiscard]] bool remove(const std::string& name, const std::function<void()>& removal) HF_EXCLUDES(mutex_);
-    /// Runs what commits the heap and returns a result, and what guests do before and behind it. `of_memory`: the
-    /// heap's memory becomes durable by it alone (durability `commit`). `number`: returns that of the last commit that
-    /// succeeded; what is called may return without one, or fail behind one.
+    /// Runs what commits the heap and returns a result, and what guests do before and behind it. `of_memory`: it alone
+    /// makes the heap's memory durable (durability `commit`). `number`: gives the last commit that succeeded; `commit`
+    /// may return without one, or fail behind one.
     template <class Number, class Commit>
     [[nodiscard]] auto around_commit(const std::string& path, bool of_memory, Number number, Commit commit)
         -> decltype(commit()) {
@@ -51,7 +51,7 @@ public:
     void leave() noexcept;
 
     // Files of guests. Only in makers and removals, and where no other thread uses the heap.
-    /// Those that the heap's durable state names until its next commit.
+    /// The heap's durable state names them until its next commit.
     [[nodiscard]] std::vector<std::uint64_t>& going_files() noexcept { return going_files_; }
     /// Comes behind that commit, while the heap is open.
     void remove_going_files(segment::heap_files& of) noexcept;

@@ -1,4 +1,3 @@
-// What the concepts of a manager share: the core and its handle.
 #include <cstring>
 #include <type_traits>
 #include <utility>

@@ -1,4 +1,3 @@
-// What an open heap says of itself.
 #include <mutex>
 
 #include <fmt/format.h>

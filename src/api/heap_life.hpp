@@ -1,9 +1,6 @@
-// Whether a heap is still open, for those who may outlive its manager: transactions, indexes.
-//
-// Each open heap has a cell, whose number changes when the heap is closed. Cells are never freed, only used again, so a
-// watch (heap_watch.hpp) may look at any time.
-//
-// Thread safety: watches by any number of threads; a look is one load.
+// Whether a heap is still open, for those who may outlive its manager: transactions, indexes. Each open heap has a
+// cell, whose number changes when the heap is closed. Cells are never freed, only used again, so a watch
+// (heap_watch.hpp) may look at any time.
 #pragma once
 
 #include <atomic>
@@ -31,12 +28,12 @@ public:
     [[nodiscard]] watch begin_watch() const noexcept {
         return cell_ == nullptr ? watch() : watch(cell_->number, cell_->number.load(std::memory_order_relaxed));
     }
-    /// No watch goes on. A second call does nothing.
+    /// A second call does nothing.
     void end() noexcept;
 
 private:
     [[nodiscard]] static cell* take_cell();
-    /// Those of heaps that are gone.
+    /// Cells of heaps that are gone.
     static inline std::mutex mutex_;      // NOLINT(readability-identifier-naming)
     static inline cell* free_ = nullptr;  // NOLINT(readability-identifier-naming)
 

@@ -1,5 +1,4 @@
-// Named, unique and anonymous objects of an open heap. runtime.cpp has what the templates of construct and destroy
-// call.
+// runtime.cpp has what the templates of construct and destroy call.
 #include <memory>
 #include <mutex>
 

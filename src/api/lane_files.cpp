@@ -40,7 +40,7 @@ std::optional<writer_information> writer_of(std::span<const std::byte> page,
                               protocol_counters_of(found->counters)};
 }
 
-/// The files that hold the lanes; fewer where one is missing or was never finished.
+/// Fewer files where one is missing or was never finished.
 base::result<std::vector<std::unique_ptr<persist::file>>> files_of(const segment::superblock_on_media& superblock,
                                                                    persist::storage& storage,
                                                                    const segment::lane_places& places) {

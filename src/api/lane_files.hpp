@@ -1,4 +1,3 @@
-// What the files of a heap say about its lanes, whether or not it is open.
 #pragma once
 
 #include <holdfast/lane_information.hpp>

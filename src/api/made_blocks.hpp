@@ -1,6 +1,4 @@
-// The blocks that a transaction has made.
-//
-// Thread safety: none.
+// The blocks that a transaction has made. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +22,10 @@ struct made_block {
 
 class made_blocks {
 public:
-    /// Up to so many are looked for one by one.
+    /// Searched one by one.
     static constexpr std::size_t few = 16;
 
-    /// The block that the address lies in, or null.
+    /// Null where the address lies in none.
     [[nodiscard]] HF_HOT made_block* find(const std::byte* address) {
         if (all_.size() > few) [[unlikely]] {
             return find_by_index(address);
@@ -39,17 +37,17 @@ public:
         }
         return nullptr;
     }
-    /// Null where the heap refuses; then its last failure says why. May throw std::bad_alloc. All blocks are of one
-    /// heap: that of `life`, which lies at `base`.
+    /// Null where the heap refuses: its last failure says why. May throw std::bad_alloc. All blocks are of one heap:
+    /// that of `life`, which lies at `base`.
     [[nodiscard]] std::byte* make(heap::destination_operations& of, const heap_life::watch& life, std::byte* base,
                                   const heap::block_request& wanted);
     /// Those that the commit makes.
     [[nodiscard]] std::span<const slab::held_block> kept();
-    /// Those are allocated now; the others go back.
+    /// The kept blocks are allocated now; the others go back.
     void forget_kept(heap::destination_operations& of) noexcept;
     void give_back_last(heap::destination_operations& of) noexcept;
     void give_back_all(heap::destination_operations& of) noexcept;
-    /// The heap has them back.
+    /// The heap has the block back already.
     void forget_last() noexcept;
     void clear() noexcept;
 

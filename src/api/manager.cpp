@@ -76,7 +76,7 @@ open_options with_address(void* base_address) {
     return options;
 }
 
-/// Options of a heap that must be able to allocate `size` bytes: slabs and runs of pages take more than their blocks.
+/// Slabs and runs of pages take more than their blocks.
 open_options with_size(std::uint64_t size, void* base_address) {
     open_options options = with_address(base_address);
     options.maximum_size = base::align_up(size + size / 8 + 4 * base::mebibyte, base::page_size);

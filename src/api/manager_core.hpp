@@ -18,12 +18,11 @@
 
 namespace holdfast {
 
-/// Throws the failure as holdfast::error.
 [[noreturn]] void throw_failure(const base::failure& what);
-/// Throws the failure of an allocation: holdfast::error for a caller's mistake (invalid_argument, wrong_process,
-/// read_only), holdfast::bad_alloc for everything else. `path`: the heap's, for a failure that names none.
+/// Throws holdfast::error for a caller's mistake (invalid_argument, wrong_process, read_only), holdfast::bad_alloc for
+/// all else. `path`: the heap's, for a failure that names none.
 [[noreturn]] void throw_allocation_failure(base::failure what, const std::string& path);
-/// Passes the failure to the error handler (set_error_handler()). `path`: the heap's, for a failure that names none.
+/// Passes the failure to the error handler. `path`: the heap's, for a failure that names none.
 void report_failure(const base::failure& what, const std::string& path = {}) noexcept;
 
 [[nodiscard]] inline protocol_counters protocol_counters_of(const lane::lane_statistics& all) noexcept {
@@ -31,7 +30,6 @@ void report_failure(const base::failure& what, const std::string& path = {}) noe
             all.checkpoints, all.checkpoint_ns, all.longest_checkpoint_ns, all.waits,     all.lanes};
 }
 
-/// Returns the value or throws the failure.
 template <class T>
 T value_or_throw(base::result<T> outcome) {
     if (!outcome) {
@@ -47,7 +45,7 @@ inline void value_or_throw(base::result<void> outcome) {
 
 namespace detail {
 
-/// The demangled name of a type; nothing where the name is not mangled as the ABI says.
+/// Nothing where the name is not mangled as the ABI says.
 [[nodiscard]] std::optional<std::string> readable_type(const std::string& name);
 [[noreturn, gnu::cold]] void throw_closed();
 [[noreturn, gnu::cold]] void throw_moved_from();
@@ -60,11 +58,11 @@ inline void refuse_read_only(const heap::engine& engine, std::string_view operat
 }
 
 [[noreturn, gnu::cold]] void throw_refused_free(const heap::engine& engine);
-/// The collector's visitor that calls the program's; empty where that is empty.
+/// Calls the program's visitor; empty where that is.
 [[nodiscard]] heap::pointer_visitor inner_visitor(block_visitor visitor);
-/// What calls open_options::before_trace; empty where that is empty.
+/// Calls open_options::before_trace; empty where that is.
 [[nodiscard]] heap::before_trace_call calls_before_trace(const open_options& options);
-/// Throws what engine::last_failure() says: error where an address is not the start of an allocated block, else as
+/// Throws engine::last_failure(): error where an address is not the start of an allocated block, else as
 /// throw_allocation_failure().
 [[noreturn, gnu::cold]] void throw_last_failure(const heap::engine& engine);
 /// Throws error(bad_address) where `block` is not the start of an allocated block.
@@ -87,19 +85,19 @@ public:
     manager_core& operator=(const manager_core&) = delete;
     ~manager_core();
 
-    /// The open heap; throws error(invalid_argument) after close().
+    /// Throws error(invalid_argument) after close().
     [[nodiscard]] heap::engine& engine() const {
         if (engine_ == nullptr) [[unlikely]] {
             throw_closed();
         }
         return *engine_;
     }
-    /// engine::fast_path(); fast_path::of_no_heap() for a closed heap.
+    /// fast_path::of_no_heap() for a closed heap.
     [[nodiscard]] fast_path_copy fast_path() const noexcept {
         return fast_path_copy(engine_ == nullptr ? slab::fast_path::of_no_heap() : *engine_->fast_path());
     }
     [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
-    /// What open transactions have; null without open_options::check_transactions.
+    /// Null without open_options::check_transactions.
     [[nodiscard]] open_ranges* ranges() const noexcept { return ranges_.get(); }
     [[nodiscard]] pending_commits& pending() noexcept { return pending_; }
     [[nodiscard]] heap_guests& guests() noexcept { return guests_; }
@@ -123,7 +121,7 @@ public:
     void commit();
     [[nodiscard]] const commit_report& last_report() const noexcept { return report_; }
 
-    /// manager::allocate_aligned(), and manager::deallocate() of an address that is not null.
+    /// The address is not null.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment, std::uint32_t type);
     void deallocate(void* address);
 
@@ -161,7 +159,7 @@ private:
     commit_report report_;
 };
 
-/// The slow path of heap_blocks::allocate(). Not inline, so that the fast path needs no stack frame.
+/// Not inline, so that the fast path of heap_blocks::allocate() needs no stack frame.
 [[nodiscard, gnu::noinline]] void* allocate_slow(heap_blocks& heap, std::size_t bytes);
 
 }  // namespace detail

@@ -51,7 +51,7 @@ private:
     std::size_t bytes_;
 };
 
-// --- creation and opening -------------------------------------------------------------------------------------------
+// --- creation and opening ---
 
 TEST_F(manager_test, is_created_where_nothing_is) {
     create().close();
@@ -160,7 +160,7 @@ TEST_F(manager_test, says_what_it_is) {
     EXPECT_NE(create("other").get_uuid(), heap.get_uuid());
 }
 
-// --- commit and close -----------------------------------------------------------------------------------------------
+// --- commit and close ---
 
 TEST_F(manager_test, keeps_what_was_committed_and_no_more) {
     {
@@ -294,7 +294,7 @@ TEST_F(manager_test, recovers_from_the_death_of_its_process) {
     EXPECT_FALSE(open().statistics().recovered);
 }
 
-// --- addresses ------------------------------------------------------------------------------------------------------
+// --- addresses ---
 
 TEST_F(manager_test, is_mapped_where_it_is_told_to) {
     void* base = nullptr;
@@ -374,7 +374,7 @@ TEST_F(manager_test, stays_at_its_address_where_it_was_created_so) {
     EXPECT_EQ(reason_of([&] { const manager heap(open_read_only, path()); }), errc::address_taken);
 }
 
-// --- readers --------------------------------------------------------------------------------------------------------
+// --- readers ---
 
 TEST_F(manager_test, opened_read_only_changes_nothing) {
     {
@@ -419,7 +419,7 @@ TEST_F(manager_test, has_one_writer) {
     EXPECT_THAT(names_in(directory_.path()), ElementsAre("heap"));
 }
 
-// --- copies ---------------------------------------------------------------------------------------------------------
+// --- copies ---
 
 TEST_F(manager_test, is_copied_while_it_is_open) {
     {
@@ -501,7 +501,7 @@ TEST_F(manager_test, lives_beside_others) {
     EXPECT_EQ(open("heap 3").find<vector<int>>("list").first->back(), 7995);
 }
 
-// --- fork -----------------------------------------------------------------------------------------------------------
+// --- fork ---
 
 TEST_F(manager_test, stays_its_processes_own_after_fork) {
     manager heap = create();
@@ -540,7 +540,7 @@ TEST_F(manager_test, keeps_the_growth_that_a_child_asks_for_off_its_files) {
     EXPECT_THAT(heap.check(true), IsEmpty());
 }
 
-// --- writers during a commit ----------------------------------------------------------------------------------------
+// --- writers during a commit ---
 
 #if HOLDFAST_CHECKED
 /// Not seen by ThreadSanitizer: the race is what the test is about.

@@ -304,7 +304,7 @@ TEST_F(manager_test, keeps_roots) {
     }
 }
 
-// --- allocators -----------------------------------------------------------------------------------------------------
+// --- allocators ---
 
 TEST_F(manager_test, serves_allocators_of_containers) {
     using numbers = vector<int>;

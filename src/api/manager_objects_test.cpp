@@ -271,7 +271,7 @@ TEST_F(manager_test, iterates_over_the_objects_that_were_there) {
     EXPECT_TRUE(heap.named_begin() == heap.named_end());
 }
 
-// --- exceptions leave nothing behind --------------------------------------------------------------------------------
+// --- exceptions leave nothing behind ---
 
 TEST_F(manager_test, leaves_nothing_of_an_object_whose_constructor_threw) {
     manager heap = create();

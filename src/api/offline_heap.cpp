@@ -1,4 +1,3 @@
-// What a program does to a crashed heap before its trace; visitors of blocks.
 #include <utility>
 
 #include <fmt/format.h>

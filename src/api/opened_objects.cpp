@@ -77,7 +77,6 @@ opened_object opened_objects::copy_by_type(std::byte* object, const shadow_type&
     return made;
 }
 
-/// The object comes next.
 void opened_objects::index_next(const std::byte* object) {
     for (std::size_t i = all_.size() == few ? 0 : few; i < few; ++i) {
         by_object_[all_[i].object] = i;

@@ -1,6 +1,4 @@
-// The objects that a transaction has opened, and their copies.
-//
-// Thread safety: none.
+// The objects that a transaction has opened, and their copies. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +17,8 @@
 
 namespace holdfast::detail {
 
-/// Behind the copy lies its first state; where the type has `ptr`s, a second copy of the object behind that: words in
-/// which the two copies differ are `ptr`s.
+/// Behind the copy lies its first state. Where the type has `ptr`s, a second copy of the object follows: words in which
+/// the two copies differ are `ptr`s.
 struct opened_object {
     std::byte* object;
     std::uint64_t* copy;
@@ -36,7 +34,7 @@ struct opened_object {
 
 class opened_objects {
 public:
-    /// Up to so many are looked for one by one.
+    /// Searched one by one.
     static constexpr std::size_t few = 16;
 
     /// Null where the object is not open.
@@ -51,21 +49,21 @@ public:
         }
         return nullptr;
     }
-    /// The opened object that the place lies in, or null.
+    /// Null where the place lies in no opened object.
     [[nodiscard]] const opened_object* find_around(const void* place) const noexcept;
-    /// The opened object in whose copy the address lies, or null.
+    /// Null where the address lies in no copy.
     [[nodiscard]] const opened_object* find_by_copy(const void* address) const noexcept;
-    /// What the place in the copy of a range is a copy of; null for all other places.
+    /// Null where the place is not in the copy of a range.
     [[nodiscard]] std::byte* original_of(const void* place) const;
 
-    // These may throw std::bad_alloc. Then nothing has changed but the memory.
-    /// A copy; add() remembers it.
+    // These may throw std::bad_alloc, with nothing changed but the memory.
+    /// add() remembers the copy.
     [[nodiscard]] HF_HOT opened_object copy(std::byte* object, const shadow_type& type) {
         return type.copy == nullptr ? copy_bytes(object, type) : copy_by_type(object, type);
     }
-    /// A copy that is to be filled, for a type without `ptr`s: zeros.
+    /// To be filled, for a type without `ptr`s: zeros.
     [[nodiscard]] opened_object empty_copy(std::byte* object, const shadow_type& type);
-    /// One more copy of what `of` is a copy of, made from there.
+    /// Copies once more what `of` is a copy of, from there.
     [[nodiscard]] std::uint64_t* copy_again(const void* from, const opened_object& of);
     HF_HOT void add(const opened_object& made) {
         if (all_.size() == all_.capacity()) [[unlikely]] {
@@ -76,7 +74,7 @@ public:
         }
         all_.push_back(made);
     }
-    /// The last one is a range.
+    /// The last object is a range.
     void note_range();
     [[nodiscard]] copy_memory& memory() noexcept { return memory_; }
 
@@ -107,7 +105,7 @@ private:
     std::map<const std::byte*, std::size_t, std::greater<>> by_copy_;  ///< of ranges
 };
 
-/// The copy of an object without `ptr`s, and its first state. Bytes behind the object are zeros in both.
+/// Of an object without `ptr`s. Bytes behind the object are zeros in the copy and its first state.
 inline opened_object opened_objects::copy_bytes(std::byte* object, const shadow_type& type) {
     constexpr std::size_t word = sizeof(std::uint64_t);
     const opened_object shape{object, nullptr, &type};

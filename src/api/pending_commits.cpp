@@ -18,7 +18,7 @@ using base::failure;
 using base::failure_code;
 
 constexpr std::uint64_t step = sizeof(std::uint64_t);
-/// A batch that has more words, or more blocks, is carried out at once.
+/// A larger batch is carried out at once.
 constexpr std::size_t most_waiting = 2048;
 
 void append_word(std::vector<heap::data_piece>& to, std::uint64_t offset, std::uint64_t value) {
@@ -35,7 +35,7 @@ void append_word(std::vector<heap::data_piece>& to, std::uint64_t offset, std::u
 pending_batch::pending_batch(manager_core& heap, std::uint64_t index)
     : heap_(heap), index_(index), made_(heap.engine().destinations()->new_list()) {}
 
-/// The word in a block that the batch has made; null for all others.
+/// Null for a word outside of the blocks that the batch has made.
 std::uint64_t* pending_batch::find_made(std::uint64_t offset) const {
     for (const slab::held_block& each : made_->all()) {
         if (offset - each.offset < each.bytes()) {
@@ -45,7 +45,7 @@ std::uint64_t* pending_batch::find_made(std::uint64_t offset) const {
     return nullptr;
 }
 
-/// What is freed with these blocks, too. `dropped`: offsets of those that the batch itself has made.
+/// `dropped`: offsets of freed blocks that the batch itself has made.
 std::vector<void*> pending_batch::freed_with(std::span<void* const> more, std::vector<std::uint64_t>& dropped) {
     std::vector<void*> all = freed_;
     heap::engine& engine = heap_.engine();
@@ -72,7 +72,7 @@ std::vector<void*> pending_batch::freed_with(std::span<void* const> more, std::v
     return all;
 }
 
-/// Of two values of a word, the new one. Words of blocks that the batch has made are left out.
+/// The new words win. Words of blocks that the batch has made are left out.
 std::vector<pending_batch::word> pending_batch::words_with(std::span<const heap::data_piece> more) {
     std::vector<word> added;
     for (const heap::data_piece& piece : more) {

@@ -1,8 +1,8 @@
 // Transactions that were committed and are not durable yet (transaction::commit_later()), in the domain `disk`.
 //
-// Nothing is stored in place before its record is durable (LANE-2). So what these transactions change waits in DRAM,
-// and a sync carries out all that a thread has waiting as one group: one write of the log. Until then the heap shows
-// what was before, except to transactions of the same thread, whose copies of objects are made from the waiting words.
+// Nothing is stored in place before its record is durable (LANE-2). So these changes wait in DRAM, and a sync carries
+// out all that a thread has waiting as one group: one write of the log. Until then only transactions of the same thread
+// see them, whose copies of objects are made from the waiting words.
 //
 // Invariants:
 //   TX-3: the waiting words of a batch are sorted by their offsets, and none lies in a block that the batch has made.
@@ -27,7 +27,7 @@ namespace holdfast::detail {
 
 class manager_core;
 
-/// New blocks up to this size have their content in the group; larger ones are written back before it.
+/// Larger blocks are written back before the group.
 inline constexpr std::uint64_t content_in_group = 512;
 
 struct ticket_access {
@@ -36,27 +36,26 @@ struct ticket_access {
     [[nodiscard]] static std::uint64_t batch_of(const ticket& of) noexcept { return of.batch_; }
 };
 
-/// What the transactions of one thread have changed since its last sync. Thread safety: any thread may sync; the rest
-/// is for its own thread.
+/// What one thread has waiting since its last sync. Any thread may sync; the rest is for its own thread.
 class pending_batch {
 public:
     explicit pending_batch(manager_core& heap, std::uint64_t index);
 
-    /// Adds a transaction: blocks that become allocated and freed, and words, of which none comes twice. Throws
-    /// error(bad_address) where a block that is freed is none, or was freed before; and std::bad_alloc.
+    /// The words have no place twice. Throws error(bad_address) where a block that is freed is none, or was freed
+    /// before; and std::bad_alloc.
     [[nodiscard]] ticket add(const heap::group_request& changes) HF_EXCLUDES(mutex_);
-    /// Makes the transactions up to this number durable; all that wait go with it. Throws what a commit throws.
+    /// Makes the transactions up to this number durable, with all that wait. Throws what a commit throws.
     void sync(std::uint64_t number) HF_EXCLUDES(mutex_);
     void sync() HF_EXCLUDES(mutex_) { sync(~std::uint64_t{0}); }
 
     /// Reads bytes of the heap from this offset on as they will be after a sync; a sync of another thread comes before
     /// or after. `to` has room for whole words.
     void read(std::uint64_t begin, std::size_t bytes, std::uint64_t* to) const HF_EXCLUDES(mutex_);
-    /// Whether so much waits that the next transaction had better sync first.
+    /// The next transaction had better sync first.
     [[nodiscard]] bool is_large() const HF_EXCLUDES(mutex_);
-    /// Whether any word of the range waits.
+    /// Whether a word of the range waits.
     [[nodiscard]] bool has(std::uint64_t begin, std::uint64_t bytes) const HF_EXCLUDES(mutex_);
-    /// Whether the range lies in a block that a transaction has made which waits.
+    /// Whether the range lies in a block that a waiting transaction has made.
     [[nodiscard]] bool has_made(std::uint64_t begin, std::uint64_t bytes) const HF_EXCLUDES(mutex_);
 
 private:

@@ -1,4 +1,4 @@
-// The functions behind the templates of the public headers: allocation by the heap's key, construction of objects.
+// The functions behind the templates of the public headers.
 #include <cstdlib>
 #include <memory>
 
@@ -26,7 +26,7 @@ failure no_heap(std::uint64_t key) {
                    0};
 }
 
-/// noexcept, although the message may need memory that is not there: then only the code is reported.
+/// Without memory for the message, only the code is reported.
 void report_no_heap(std::uint64_t key) noexcept {
     try {
         report_failure(no_heap(key));
@@ -39,7 +39,7 @@ void report_no_heap(std::uint64_t key) noexcept {
 
 heap::object_kind kind_of(instance_kind kind) noexcept { return static_cast<heap::object_kind>(kind); }
 
-/// The name that find and construct look up: for a unique object that of its type.
+/// A unique object is looked up by its type.
 std::string_view lookup_name(const instance_name& name, const object_type& type) noexcept {
     return name.kind() == instance_kind::unique ? type.name : name.name();
 }
@@ -69,7 +69,7 @@ void check_type(const heap::object_entry& entry, const object_type& type, const 
     if (engine == nullptr) [[unlikely]] {
         throw_failure(no_heap(heap_key));
     }
-    // A container may ask for 0 bytes; it gets a smallest block, so that no two addresses are the same.
+    // A container that asks for 0 bytes gets a smallest block, so that no two addresses are the same.
     void* const block = engine->allocate(bytes == 0 ? 1 : bytes, alignment, type);
     if (block == nullptr) [[unlikely]] {
         throw_allocation_failure(heap::engine::last_failure(), engine->files().paths().directory());
@@ -208,9 +208,9 @@ construction::~construction() {
 
 void construction::publish() {
     const object_lock lock(core_);
-    // The order makes it crash-safe. Durability `atomic`: first the elements are durable, then the record, then the
-    // block is allocated. A crash before the last step leaves a record without a block, which the next open removes.
-    // Durability `collect`: the elements are durable before the record, which is a root.
+    // Durability `atomic`: first the elements are durable, then the record, then the block is allocated. A crash before
+    // the last step leaves a record without a block, which the next open removes. Durability `collect`: the elements
+    // are durable before the record, which is a root.
     heap::atomic_operations* const atomic = core_.engine().atomic();
     slab::pin_place pin = slab::pinned_blocks::make_place();
     core_.engine().persist(memory_, count_ * type_.size);

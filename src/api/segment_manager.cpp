@@ -1,4 +1,3 @@
-// segment_manager, and the allocation that it shares with manager.
 #include <fmt/format.h>
 
 #include "api/manager_core.hpp"

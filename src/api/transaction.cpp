@@ -1,4 +1,3 @@
-// Transactions, and those within them.
 #include <memory>
 #include <utility>
 

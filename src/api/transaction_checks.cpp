@@ -25,8 +25,8 @@ failure about(failure_code code, const std::string& path, std::string found, std
     return {code, path, "opened object", std::move(found), std::move(expected), {}, 0};
 }
 
-/// The bytes of an object, which lies at a multiple of 8. Words are loaded whole, because a sync() of another thread
-/// may store them meanwhile.
+/// The object lies at a multiple of 8. Words are loaded whole, because a sync() of another thread may store them
+/// meanwhile.
 std::vector<std::byte> bytes_of(const std::byte* object, std::size_t bytes) {
     std::vector<std::byte> all(base::align_up(bytes, sizeof(std::uint64_t)));
     for (std::size_t at = 0; at < all.size(); at += sizeof(std::uint64_t)) {

@@ -1,11 +1,9 @@
 // open_options::check_transactions: finds what programs do to the memory of their transactions against the rules.
 //
-// - Two transactions that are open at once and have opened or stored to the same words: their threads hold no lock in
-//   common.
-// - A store to an opened object itself, while a transaction has it open: commit() would keep it or undo it by chance.
-// - A store to the copy of an opened object after the transaction has ended. Until the thread's next transaction, such
-// a
-//   copy is filled with `gone`, so a read of it is easily seen, too.
+// - Two transactions that are open at once have opened or stored to the same words: their threads hold no common lock.
+// - A store to an opened object itself: commit() would keep it or undo it by chance.
+// - A store to the copy of an opened object after the transaction has ended. Such a copy is filled with `gone` until
+//   the thread's next transaction, so a read of it is easily seen, too.
 // - An opened object that lies in no allocated block.
 #pragma once
 
@@ -24,7 +22,7 @@
 
 namespace holdfast::detail {
 
-/// Of a heap: which transaction has which words. Thread safety: any number of threads.
+/// Which transaction of the heap has which words. Thread-safe.
 class open_ranges {
 public:
     struct range {
@@ -34,21 +32,21 @@ public:
         std::string type;
         pid_t thread = 0;
     };
-    /// Gives the words to the owner. If another one has some of them, nothing changes, and that range is the result.
+    /// If another owner has some of the words, nothing changes, and its range is the result.
     [[nodiscard]] std::optional<range> enter(range wanted);
     void leave(const void* owner) noexcept;
 
 private:
     std::mutex mutex_;
-    std::map<std::uint64_t, range> by_begin_;  ///< they do not overlap: those of one owner are merged
+    std::map<std::uint64_t, range> by_begin_;  ///< without overlap: those of one owner are merged
 };
 
-/// Of a thread's transactions, one after the other. Thread safety: none.
+/// The checks of a thread's transactions, one after the other.
 class transaction_checks {
 public:
     static constexpr unsigned char gone = 0xdb;
 
-    /// An object, and its copy, which stays where it is until look_at_ended().
+    /// The copy stays where it is until look_at_ended().
     struct opened_object {
         const std::byte* object;
         std::byte* copy;
@@ -69,8 +67,8 @@ public:
         }
     }
     [[nodiscard]] bool is_on() const noexcept { return heap_ != nullptr; }
-    /// Comes before the object is copied. Throws error(concurrent_modification), error(bad_address), or
-    /// error(invalid_argument) where the transaction has opened a part of it, or what it is a part of.
+    /// Comes before the copy. Throws error(concurrent_modification), error(bad_address), or error(invalid_argument)
+    /// where the transaction has opened a part of the object, or what it is a part of.
     void expect_free(const std::byte* object, std::size_t bytes, const char* type);
     void opened(opened_object&& made);
     /// Throws as expect_free().
@@ -79,11 +77,11 @@ public:
     void expect_untouched();
     /// Throws error(invalid_argument) where a word of the bytes is a `ptr` to a copy.
     void expect_no_pointer_to_copies(const std::byte* begin, std::size_t bytes) const;
-    /// Of the objects that were opened, those from `first` on are not open any more.
+    /// Opened objects from `first` on are not open any more.
     void drop(std::size_t first) noexcept;
-    /// The transaction has ended. What was stored to an opened object goes to the error handler.
+    /// What was stored to an opened object goes to the error handler.
     void end(bool heap_is_open) noexcept;
-    /// There are copies for look_at_ended().
+    /// Whether there are copies for look_at_ended().
     [[nodiscard]] bool keeps_copies() const noexcept { return !ended_.empty(); }
     /// Copies of ended transactions that were stored to go to the error handler. Their memory is not needed then.
     void look_at_ended() noexcept;

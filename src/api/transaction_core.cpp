@@ -22,7 +22,7 @@ namespace {
 using base::failure;
 using base::failure_code;
 
-/// Up to so many ranges are compared two by two.
+/// Compared two by two.
 constexpr std::size_t few_ranges = 8;
 constexpr std::size_t word_size = sizeof(std::uint64_t);
 
@@ -36,12 +36,11 @@ std::uint64_t load(const std::byte* word) noexcept {
         .load(std::memory_order_relaxed);
 }
 
-/// Where a `ptr` that lies at `place` leads to.
 std::uint64_t target_of(const std::uint64_t* place) noexcept {
     return segment::decode_pointer(reinterpret_cast<std::uintptr_t>(place), *place);
 }
 
-/// The last word of an object: bytes behind the object stay as they are in the heap.
+/// Bytes behind the object stay as they are in the heap.
 std::uint64_t with_own_bytes(const opened_object& of, std::size_t word, std::uint64_t value) {
     const std::size_t rest = of.type->size - word * word_size;
     if (rest >= word_size) {
@@ -51,8 +50,8 @@ std::uint64_t with_own_bytes(const opened_object& of, std::size_t word, std::uin
     return (value & own) | (load(of.object + word * word_size) & ~own);
 }
 
-/// Puts what was stored before the object was opened into its copy. A word that reaches beyond the object stays a word
-/// by itself. `begin`: the offset of the object.
+/// Puts what was stored before the object was opened into its copy. A word that reaches beyond the object stays one by
+/// itself. `begin`: the offset of the object.
 void show_stored_words(stored_words& stored, const opened_object& in, std::uint64_t begin) noexcept {
     const std::size_t whole = in.type->size / word_size;
     stored.for_each_in(begin, begin + whole * word_size, [&](stored_word& each) {
@@ -175,7 +174,7 @@ void* transaction_core::open_range(void* begin, std::size_t bytes) {
     return copy;
 }
 
-/// A copy as copy_bytes() makes it, with what earlier transactions of this thread have left for a sync.
+/// Includes what earlier transactions of this thread have left for a sync.
 opened_object transaction_core::copy_with_waiting(std::byte* object, const shadow_type& type) {
     const opened_object made = opened_.empty_copy(object, type);
     batch_->read(offset_in_heap(object), type.size, made.copy);
@@ -356,7 +355,7 @@ bool transaction_core::may_overlap() {
                               [](const auto& a, const auto& b) { return a.second > b.first; }) != by_offset_.end();
 }
 
-/// Opened objects that overlap are refused where both have changed a word: a group stores no word twice.
+/// Refuses opened objects that overlap where both have changed a word: a group stores no word twice.
 HF_HOT void transaction_core::refuse_overlaps() {
     if (opened_.size() + made_.size() + stored_.size() < 2 || !may_overlap()) [[likely]] {
         return;
@@ -391,7 +390,7 @@ void transaction_core::check_rules() {
     }
 }
 
-/// The content of new blocks, which the group stores. Those that are too large for it are written back instead.
+/// The group stores the content of new blocks. Blocks that are too large for it are written back instead.
 inline void transaction_core::put_made() {
     bool must_wait = false;
     for (const made_block& each : made_) {
@@ -412,7 +411,7 @@ inline void transaction_core::put_made() {
     }
 }
 
-/// All that the group stores. `made_too`: the content of new blocks, too.
+/// `made_too`: the content of new blocks, too.
 HF_HOT void transaction_core::gather(bool made_too) {
     if (freed_.size() > 1) {
         refuse_double_frees();

@@ -5,7 +5,7 @@
 //   TX-2: a word of an opened object is stored if it differs from the copy's first state; a `ptr` among them is stored
 //         relative to the object, with the stamp that its word has there.
 //
-// Thread safety: none; one thread at a time.
+// Used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -63,15 +63,15 @@ public:
     }
 
     [[nodiscard]] void* open(void* object, const shadow_type& type);
-    /// open() for plain bytes. Pointers in the copy stay relative to the places that it was made of.
+    /// Pointers in the copy stay relative to the places that it was made of.
     [[nodiscard]] void* open_range(void* begin, std::size_t bytes);
     [[nodiscard]] void* load_pointer(const void* place) const;
-    /// What commit() would leave at a place in the heap: a word as it lies there, or where a `ptr` there leads to.
+    /// What commit() would leave there: a word as it lies, or where a `ptr` leads to.
     [[nodiscard]] std::uint64_t load_word(const void* place) const;
     [[nodiscard]] void* load_target(const void* place) const;
     /// `is_pointer`: the value is that of a `ptr` at the place.
     void store(void* place, std::uint64_t value, bool is_pointer = false);
-    /// In the heap or, for ranges, in a copy.
+    /// The place lies in the heap or, for ranges, in a copy.
     void store_pointer(void* place, const void* target);
     [[nodiscard]] void* allocate(std::size_t bytes, const allocation_traits& traits);
     void free(void* block);
@@ -87,7 +87,7 @@ public:
 private:
     friend struct transaction_access;
 
-    /// What there was when an inner transaction began.
+    /// The state when an inner transaction began.
     struct inner_begin {
         std::size_t opened;
         std::size_t stored;
@@ -120,7 +120,7 @@ private:
         return reinterpret_cast<std::uintptr_t>(place) - reinterpret_cast<std::uintptr_t>(base_);
     }
     [[noreturn, gnu::cold]] void refuse_place(const void* place) const;
-    /// Throws error(invalid_argument) for a pointer that the heap must not hold: it leads out of the heap.
+    /// Throws error(invalid_argument) for a pointer that leads out of the heap.
     void expect_in_heap(std::uint64_t target) const {
         static_cast<void>(heap());
         if (target - reinterpret_cast<std::uintptr_t>(base_) > base::to_bytes(files_->frontier())) [[unlikely]] {
@@ -174,7 +174,7 @@ struct transaction_access {
     [[nodiscard]] static bool has_guests(const transaction_core& of) noexcept { return !of.guests_.empty(); }
     /// Throws error(invalid_argument) while a transaction within it is open: its part could not be dropped alone.
     [[nodiscard]] static transaction_guests& guests(transaction_core& of);
-    /// transaction_core::commit() of one that has guests.
+    /// commit() of a transaction that has guests.
     static void commit_with_guests(transaction_core& of, transaction& self);
 };
 

@@ -1,6 +1,5 @@
 // How much free memory may keep its space on disk. Freed memory decays along the smootherstep curve, in steps of 50 ms;
-// after `total` none of it may be kept (jemalloc's decay, as in PMAlloc 2.2). Memory that was used again meanwhile
-// counts as decayed already.
+// after `total` none may be kept (jemalloc's decay, as in PMAlloc 2.2). Memory used again meanwhile counts as decayed.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +13,7 @@ namespace holdfast::extent {
 /// For x in 0..1: 0 at 0, 1 at 1, first and second derivatives 0 at both ends.
 [[nodiscard]] constexpr double smootherstep(double x) noexcept { return x * x * x * (x * (x * 6 - 15) + 10); }
 
-/// Time is in nanoseconds of any clock that does not run backward. Thread safety: none.
+/// Nanoseconds of any clock that does not run backward. Not thread-safe.
 class decay_curve {
 public:
     static constexpr std::uint64_t step_ns = 50'000'000;
@@ -30,12 +29,12 @@ public:
         newest_ = 0;
     }
     [[nodiscard]] bool enabled() const noexcept { return total_ns_ != never; }
-    /// Whether a step is over, so that limit() has a new result.
+    /// Then limit() has a new result.
     [[nodiscard]] bool is_due(std::uint64_t now_ns) const noexcept {
         return enabled() && (freed_.empty() || now_ns >= epoch_ns_ + step_ns);
     }
 
-    /// How many of the `backed` free pages that there are now may keep their space.
+    /// How many of the present `backed` free pages may keep their space.
     [[nodiscard]] std::uint64_t limit(std::uint64_t now_ns, std::uint64_t backed) noexcept {
         if (!enabled()) {
             return backed;

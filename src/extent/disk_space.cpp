@@ -42,7 +42,7 @@ result<free_index::placement> disk_space::backed_place(const free_index::placeme
                                                        pages alignment) {
     auto taken = back(place, length);
     if (taken) {
-        // Parts of the free extent may have been given back meanwhile, so look it up again.
+        // Parts of the free extent may have been given back meanwhile.
         return free_index::placement{{place.in.start, map_.free().length_at(place.in.start), {}}, place.at};
     }
     if (is_full_disk(taken.error())) {
@@ -75,7 +75,7 @@ std::optional<free_index::placement> disk_space::find_backed(pages length, pages
     return found;
 }
 
-/// Reserves space for [from, end) of the free extent that starts at `whole`.
+/// `whole`: the start of the free extent.
 result<void> disk_space::back_range(pages whole, pages from, pages end) {
     // Where this fails, it is unknown which pages are reserved.
     page_backing& backing = map_.backing();

@@ -1,9 +1,7 @@
 // Space on disk for places that are about to be handed out. Pages that are not known to be backed are reserved first,
 // so that a full disk is an error and never a SIGBUS. Where the disk is full, free extents are given back whatever
-// their age (PAllocator 4.6).
-//
-// Invariants: EXT-8, and the index counts for every free extent how many of its pages are not known to be holes. Space
-// goes back only while may_go() says so.
+// their age (PAllocator 4.6), but only while may_go() says so. Invariants: EXT-8, and the index counts for every free
+// extent the pages that are not known to be holes.
 #pragma once
 
 #include <optional>
@@ -18,7 +16,7 @@
 
 namespace holdfast::extent {
 
-/// Thread safety: its owner holds the lock of the map, except for may_go().
+/// Its owner holds the lock of the map, except for may_go().
 class disk_space {
 public:
     disk_space(extent_map& map, segment::space_growth& growth) noexcept : map_(map), growth_(growth) {}
@@ -26,7 +24,7 @@ public:
     disk_space& operator=(const disk_space&) = delete;
     ~disk_space() = default;
 
-    /// As space_reclaimer::set_settling() says.
+    /// See space_reclaimer::set_settling().
     void set_settling(base::function_ref<bool()> settled) noexcept { settled_ = settled; }
     [[nodiscard]] bool may_go() const noexcept {
         return !settled_ || HF_MUTANT("extent.give_back.settle") || (*settled_)();
@@ -34,13 +32,13 @@ public:
 
     /// Reserves space for the `length` pages at the place, and for some more of the same free extent.
     [[nodiscard]] base::result<void> back(const free_index::placement& place, base::pages length);
-    /// Reserves space for the place; where the disk is full, returns another place that has space.
+    /// Reserves space for the place and returns it; where the disk is full, returns another place that has space.
     [[nodiscard]] base::result<free_index::placement> backed_place(const free_index::placement& place,
                                                                    base::pages length, base::pages alignment);
-    /// Reserves space for pages of an extent that is in use.
+    /// The extent is in use.
     [[nodiscard]] base::result<void> back_used(base::pages start, base::pages length);
-    /// The disk is full: gives back free extents, except for the one that starts at `spared`, until it has given back
-    /// `wanted` pages. False where it could give back nothing.
+    /// Gives back free extents, except for the one that starts at `spared`, until `wanted` pages went back. False where
+    /// there were none.
     [[nodiscard]] bool make_space(base::pages wanted, base::pages spared);
 
 private:

@@ -17,7 +17,7 @@ using base::result;
 using segment::extent_kind;
 using segment::page_entry;
 
-// --- new, opened, recovered -----------------------------------------------------------------------------------------
+// --- new, opened, recovered ---
 
 result<void> extent_allocator::format() {
     const base::scoped_lock lock(mutex_);
@@ -52,7 +52,7 @@ result<void> extent_allocator::recover(pages frontier, visitor each, unsigned pa
     return recover_extents(map_, frontier, each, parts);
 }
 
-// --- allocated ------------------------------------------------------------------------------------------------------
+// --- allocated ---
 
 /// Calls `take` for a place, under the lock. Before the heap grows, what caches keep is fetched, without the lock.
 template <class Take>
@@ -114,7 +114,7 @@ result<void> extent_allocator::allocate_adjacent(pages length, pages alignment, 
     return take_at_place({length.value * out.size()}, alignment, node, take);
 }
 
-// --- freed ----------------------------------------------------------------------------------------------------------
+// --- freed ---
 
 result<void> extent_allocator::free(pages start, extent_kind kind, bool backed) {
     free_index::run huge{};  // becomes reserved, to be given back without the lock
@@ -161,7 +161,7 @@ void extent_allocator::free_some(std::span<extent> some) noexcept {
     space_.after_free({}, due);
 }
 
-// --- changed --------------------------------------------------------------------------------------------------------
+// --- changed ---
 
 bool extent_allocator::resize(pages start, pages wanted) {
     const base::scoped_lock lock(mutex_);
@@ -190,7 +190,7 @@ void extent_allocator::slab_withdrawn() noexcept {
     map_.index().recount(extent_kind::slab, extent_kind::reserved);
 }
 
-// --- read -----------------------------------------------------------------------------------------------------------
+// --- read ---
 
 std::optional<extent> extent_allocator::containing(pages page) const {
     const base::scoped_lock lock(mutex_);

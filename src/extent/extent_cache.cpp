@@ -14,7 +14,7 @@ using segment::extent_kind;
 
 namespace {
 
-/// At most this is fetched at once: 8 MiB.
+/// 8 MiB.
 constexpr pages most_fetched{8 * base::mebibyte / base::page_size};
 
 constexpr std::size_t index_of(pages length) noexcept { return length.value - least_cached.value; }
@@ -22,7 +22,7 @@ constexpr pages length_of(std::size_t index) noexcept { return {index + least_ca
 
 }  // namespace
 
-// --- one arena ------------------------------------------------------------------------------------------------------
+// --- one arena ---
 
 result<void> extent_cache::reset() {
     const base::scoped_lock lock(mutex_);
@@ -35,7 +35,7 @@ result<void> extent_cache::reset() {
     return {};
 }
 
-/// The index of the first length from this one on that has extents; `lengths` where there is none.
+/// `lengths` where there is none.
 std::size_t extent_cache::next_used(std::size_t from) const noexcept {
     for (std::size_t word = from / 64; word < words; ++word) {
         const std::uint64_t here =
@@ -47,7 +47,6 @@ std::size_t extent_cache::next_used(std::size_t from) const noexcept {
     return lengths;
 }
 
-/// Counts `some` extents that left.
 void extent_cache::removed(std::size_t index, std::size_t some) noexcept {
     counts_[index] = static_cast<std::uint16_t>(counts_[index] - some);
     idle_[index] = std::min(idle_[index], counts_[index]);
@@ -152,7 +151,7 @@ void extent_cache::append_to(std::vector<extent>& out) const {
     }
 }
 
-// --- all arenas -----------------------------------------------------------------------------------------------------
+// --- all arenas ---
 
 result<void> extent_caches::start(unsigned arenas) {
     try {
@@ -204,7 +203,7 @@ std::optional<extent> extent_caches::take_aligned(unsigned arena, pages wanted, 
     return extent{fresh[0], wanted, extent_kind::reserved};
 }
 
-/// The arena that keeps an extent that starts there: this one, or the one in its place on the node of the page.
+/// This arena, or the one in its place on the node of the page.
 unsigned extent_caches::arena_of(unsigned arena, pages start) const noexcept {
     const unsigned nodes = extents_.nodes();
     return nodes == 1 ? arena : arena - arena % nodes + extents_.node_of(start);
@@ -236,8 +235,8 @@ void extent_caches::put(unsigned arena, const extent& freed) noexcept {
     }
 }
 
-/// Once a period, the first thread that comes releases the idle extents of all arenas, because threads of some arenas
-/// may be gone. It does a little at a time, so that no free takes long.
+/// Once a period, the first thread that comes releases the idle extents of all arenas, whose own threads may be gone.
+/// It does a little at a time, so that no free takes long.
 void extent_caches::release_idle(std::uint64_t now) noexcept {
     if (!releasing_.try_lock()) {
         return;

@@ -1,14 +1,12 @@
-// Caches of free extents in front of the one index: one for each arena, so that threads seldom meet at the index's
-// lock.
+// Caches of free extents, one for each arena, so that threads seldom meet at the index's lock.
 //
-// A cached extent is `reserved` on media, which means free after a crash: so caches never leak. Cached extents keep
-// their length, so an allocation may get up to an eighth more than it asked for. Caches are off until start(). A caller
-// that needs the index to know all free space (a commit, a search for the last space) calls flush().
+// A cached extent is `reserved` on media, so it is free after a crash. It keeps its length, so an allocation may get up
+// to an eighth more than it asked for. A caller that needs the index to know all free space (a commit, a search for the
+// last space) calls flush().
 //
-// Caches may hold most of what is free without making the heap larger: before the heap grows, the index asks for all
-// that they hold (extent_allocator::set_reclaim_callback), so it grows only where all free space, united, has no room.
-// An extent that a cache held for a whole period without need goes back to the index: decay does not see what is
-// cached, so an idle arena would otherwise keep its space for ever.
+// Before the heap grows, the index asks for all that caches hold (extent_allocator::set_reclaim_callback), so it grows
+// only where all free space, united, has no room. An extent that was not needed for a whole period goes back to the
+// index: decay does not see what is cached, and an idle arena would keep its space for ever.
 #pragma once
 
 #include <array>
@@ -28,16 +26,16 @@
 
 namespace holdfast::extent {
 
-/// The lengths of cached extents: shorter ones come only from requests with an alignment, longer ones are rare.
+/// Shorter extents come only from requests with an alignment; longer ones are rare.
 inline constexpr base::pages least_cached{4};
 inline constexpr base::pages most_cached{256};
 
-/// Reserved extents of one arena: a stack for each length. Thread-safe.
+/// A stack for each length of extents. Thread-safe.
 class alignas(base::cache_line_size) extent_cache {
 public:
-    /// Room for extents of one length, as many as a program may free in a row. Unused room takes no memory.
+    /// Extents of one length: as many as a program may free in a row. Unused room takes no memory.
     static constexpr std::size_t depth = 4096;
-    /// So many leave a full cache at once: enough to unite neighbours, and to take the index's lock seldom.
+    /// Enough to unite neighbours, and to take the index's lock seldom.
     static constexpr std::size_t evicted_at_once = 64;
     static constexpr std::size_t most_refilled = 16;
 
@@ -46,17 +44,16 @@ public:
     extent_cache& operator=(const extent_cache&) = delete;
     ~extent_cache() = default;
 
-    /// Makes the cache empty. Fails with out_of_memory.
+    /// Empties the cache. Fails with out_of_memory.
     [[nodiscard]] base::result<void> reset();
 
     /// Takes the shortest extent of `wanted` pages to an eighth more; the youngest among equals. Where there is none,
-    /// `refill` says how many of that length the caller should fetch: more each time that the length is missing again.
+    /// `refill` says how many the caller should fetch: more each time that the length is missing again.
     [[nodiscard]] std::optional<extent> take(base::pages wanted, std::size_t& refill) noexcept;
 
-    /// Keeps a reserved extent. False where there are too many of its length: some must leave first.
+    /// False where there are too many of its length: some must leave first.
     [[nodiscard]] bool put(const extent& added) noexcept;
     using evicted_extents = std::array<extent, evicted_at_once>;
-    /// Takes out the oldest extents of a length.
     [[nodiscard]] std::size_t take_oldest(base::pages length, evicted_extents& out) noexcept;
 
     /// Takes out any extents. 0: the cache is empty.
@@ -66,9 +63,9 @@ public:
     void begin_period() noexcept;
 
     [[nodiscard]] base::pages total() const noexcept;
-    /// Whether an extent that starts there is in the cache. For messages: it looks at all.
+    /// For messages: looks at all.
     [[nodiscard]] bool contains(base::pages start) const noexcept;
-    /// Appends all extents of the cache. May throw std::bad_alloc.
+    /// May throw std::bad_alloc.
     void append_to(std::vector<extent>& out) const;
 
 private:
@@ -85,15 +82,15 @@ private:
 
     mutable base::brief_mutex mutex_;
     base::sparse_table<std::uint64_t> starts_ HF_GUARDED_BY(mutex_);  ///< first pages; for each length `depth`
-    std::array<std::uint64_t, words> used_ HF_GUARDED_BY(mutex_){};   ///< a bit for each length: there are some
+    std::array<std::uint64_t, words> used_ HF_GUARDED_BY(mutex_){};   ///< a bit for each length that has some
     std::array<std::uint16_t, lengths> counts_ HF_GUARDED_BY(mutex_){};
-    std::array<std::uint16_t, lengths> idle_ HF_GUARDED_BY(mutex_){};  ///< the least value of counts_ in this period
+    std::array<std::uint16_t, lengths> idle_ HF_GUARDED_BY(mutex_){};  ///< the least of counts_ in this period
     base::pages total_ HF_GUARDED_BY(mutex_){};
     base::pages missed_ HF_GUARDED_BY(mutex_){};    ///< the length that take() missed last
     std::size_t refill_ HF_GUARDED_BY(mutex_) = 1;  ///< how many were fetched for it
 };
 
-/// The caches of all arenas of one heap. Thread-safe from start() until stop().
+/// Thread-safe from start() until stop(), between which caching is on.
 class extent_caches {
 public:
     explicit extent_caches(extent_allocator& extents) noexcept : extents_(extents) {}
@@ -101,34 +98,31 @@ public:
     extent_caches& operator=(const extent_caches&) = delete;
     ~extent_caches() { stop(); }
 
-    /// Starts caching, before any thread uses the heap. Fails with out_of_memory. Arena i belongs to node i mod
+    /// Comes before any thread uses the heap. Fails with out_of_memory. Arena i belongs to node i mod
     /// extent_allocator::nodes().
     [[nodiscard]] base::result<void> start(unsigned arenas);
-    /// Forgets what is cached: it becomes free when the heap is opened again.
+    /// What is cached becomes free when the heap is opened again.
     void stop() noexcept {
         arenas_ = 0;
         extents_.set_reclaim_callback({});
     }
-    /// Whether extents of this length are cached. None is where free memory must be given back at once.
+    /// No length is cached where free memory goes back at once.
     [[nodiscard]] bool keeps(base::pages length) const noexcept {
         return arenas_ != 0 && length >= least_cached && length <= most_cached && !extents_.fades_at_once();
     }
 
-    /// Takes a reserved extent of at least `wanted` pages, a length that keeps() allows. Nothing where there is no
-    /// space: extent_allocator::allocate() then says why.
+    /// A reserved extent of at least `wanted` pages, for which keeps() holds. Nothing where there is no space:
+    /// extent_allocator::allocate() then says why.
     [[nodiscard]] std::optional<extent> take(unsigned arena, base::pages wanted) noexcept;
-    /// Takes as take() does, at a multiple of `alignment`: only the youngest cached extent, if it lies so. Fetches
-    /// nothing.
+    /// Takes only the youngest cached extent, if it lies at a multiple of `alignment`. Fetches nothing.
     [[nodiscard]] std::optional<extent> take_aligned(unsigned arena, base::pages wanted,
                                                      base::pages alignment) noexcept;
-    /// Puts a reserved extent into a cache.
     void put(unsigned arena, const extent& freed) noexcept;
-    /// Frees all cached extents.
     void flush() noexcept;
 
     [[nodiscard]] base::pages total() const noexcept;
     [[nodiscard]] bool contains(base::pages start) const noexcept;
-    /// Appends a sentence for every cached extent that breaks EXT-9. Other threads must stand still. May throw
+    /// Appends a sentence for each cached extent that breaks EXT-9. Other threads stand still. May throw
     /// std::bad_alloc.
     void check(std::vector<std::string>& problems) const;
 
@@ -144,7 +138,7 @@ private:
     unsigned arenas_ = 0;  ///< 0: off
     std::atomic<std::uint64_t> period_end_{0};
     base::mutex releasing_;
-    unsigned scan_cursor_ HF_GUARDED_BY(releasing_) = 0;  ///< the arena whose idle extents are released next
+    unsigned scan_cursor_ HF_GUARDED_BY(releasing_) = 0;  ///< whose idle extents are released next
     struct fetching {
         extent_caches* from;
         void operator()() const noexcept { from->flush(); }

@@ -1,4 +1,3 @@
-// Caches of free extents: what they give and keep, and that no extent is lost.
 #include "extent/extent_cache.hpp"
 
 #include <set>
@@ -238,7 +237,7 @@ TEST_F(caches_test, the_heap_grows_only_where_what_is_cached_has_no_room) {
     }
     ASSERT_EQ(allocator_.frontier(), before);
     for (std::size_t i = 0; i < taken.size(); ++i) {
-        caches_.put(i % 2, taken[i]);  // of neighbours, each is in another arena's cache
+        caches_.put(i % 2, taken[i]);  // neighbours are in different arenas' caches
     }
     ASSERT_GT(caches_.total(), pages{1024});
     EXPECT_TRUE(caches_.take(0, {200}).has_value());
@@ -286,7 +285,7 @@ TEST_F(caches_test, check_names_a_cached_extent_whose_page_entry_was_overwritten
     caches_.put(0, *one);
     space_.view().page_entry_word(one->start) = segment::encode({extent_kind::used, {16}});
     EXPECT_THAT(problems(), testing::Contains(HasSubstr("EXT-9")));
-    caches_.flush();  // and it is not freed
+    caches_.flush();
     EXPECT_EQ(allocator_.find(one->start)->kind, extent_kind::used);
 }
 

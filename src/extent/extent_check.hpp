@@ -1,8 +1,7 @@
 // The invariants of extents: each one function, shared by open(), check() and the tests.
 //
-// EXT-1 to EXT-5 need one page entry and the one before it, so open() checks them while it walks, in time proportional
-// to the number of extents. check() asks the others: EXT-6 looks at every page entry, EXT-7 at the index in DRAM, EXT-8
-// at the space on disk of free extents (all in extent_checker.cpp); EXT-9 looks at cached extents (extent_cache.cpp).
+// EXT-1 to EXT-5 need one page entry and the one before it: open() checks them while it walks. EXT-6 to EXT-8 are in
+// extent_checker.cpp, and EXT-9 is in extent_cache.cpp, for check() alone.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace holdfast::extent {
 
-/// One extent: `length` pages from page `start` on. `type`: of a used one.
+/// `type`: of a used extent.
 struct extent {
     base::pages start{};
     base::pages length{};
@@ -24,7 +23,7 @@ struct extent {
     constexpr bool operator==(const extent&) const = default;
 };
 
-/// What stands at one place of the walk over all extents.
+/// One step of the walk over all extents.
 struct entry_in_place {
     std::uint64_t word = 0;
     base::pages position{};
@@ -61,19 +60,18 @@ struct entry_in_place {
     return it.position.value == 0 ? roots && it.entry().length.value == base::pages_per_granule : !roots;
 }
 
-/// EXT-1 to EXT-5.
 [[nodiscard]] constexpr bool is_sound(const entry_in_place& it) noexcept {
     return is_well_formed(it) && is_tile(it) && is_coalesced(it) && is_granule_if_slab(it) && is_roots_iff_first(it);
 }
 
-/// An entry that counts after a crash: the others are hints, stored past the durable records.
+/// Other entries are hints after a crash: they were stored past the durable records.
 [[nodiscard]] constexpr bool is_block_entry(std::uint64_t word) noexcept {
     const segment::extent_kind kind = segment::decode_page_entry(word).kind;
     return kind == segment::extent_kind::used || kind == segment::extent_kind::slab ||
            kind == segment::extent_kind::roots;
 }
 
-/// The file system has no space, which is not to say that the heap may not grow.
+/// A full disk is not the end of the reservation, which has no error of the system.
 [[nodiscard]] inline bool is_full_disk(const base::failure& what) noexcept {
     return what.code == base::failure_code::no_space && what.os_error != 0;
 }
@@ -81,7 +79,7 @@ struct entry_in_place {
 [[nodiscard]] base::failure make_failure(base::failure_code code, std::string field, std::string found,
                                          std::string expected);
 
-/// The failure that names what is wrong with the entry, or nothing where EXT-1 to EXT-5 hold.
+/// The failure that names what is wrong with the entry; nothing where EXT-1 to EXT-5 hold.
 [[nodiscard]] std::optional<base::failure> first_fault(const entry_in_place& it);
 
 }  // namespace holdfast::extent

@@ -1,5 +1,4 @@
-// Checks the extents of a heap against their invariants: EXT-1 to EXT-5 by a walk over the page entries, EXT-6 by a
-// look at all of them, EXT-7 in the index, EXT-8 in what is known about space on disk.
+// EXT-1 to EXT-6 in the page entries, EXT-7 in the index, EXT-8 in what is known about space on disk.
 #pragma once
 
 #include <string>
@@ -19,7 +18,7 @@ public:
     /// For a commit that writes these page entries: fails with corrupt where one differs from the index, or breaks
     /// EXT-1 to EXT-6. Time: proportional to `count`, and to the length / 64 of the extents that begin there.
     [[nodiscard]] base::result<void> check_entries(base::pages first, base::pages count) const;
-    /// Appends a sentence for every invariant that does not hold. Other threads must stand still.
+    /// Appends a sentence for every invariant that does not hold. Other threads stand still.
     void check(std::vector<std::string>& problems) const;
 
 private:

@@ -1,6 +1,5 @@
-// How far the free extents of one heap have decayed, by a clock (decay.hpp has the curve).
-//
-// Invariant: after step(), at most may_stay() free pages may keep their space until the next step.
+// How far the free extents of one heap have decayed (decay.hpp). After step(), at most may_stay() free pages may keep
+// their space until the next step.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace holdfast::extent {
 
-/// Off until start(). Thread safety: its owner holds a lock, except for now() and at_once().
+/// Off until start(). Its owner holds a lock, except for now() and at_once().
 class extent_decay {
 public:
     /// Nanoseconds, monotonic.
@@ -22,16 +21,13 @@ public:
         at_once_ = total_ns == 0;
         curve_.start(total_ns, clock());
     }
-    /// The time; 0 where there is no clock.
+    /// 0 where there is no clock.
     [[nodiscard]] std::uint64_t now() const noexcept { return clock_ == nullptr ? 0 : clock_(); }
-    /// Whether free memory decays at once.
     [[nodiscard]] bool at_once() const noexcept { return at_once_; }
 
-    /// Whether free memory decays at all.
     [[nodiscard]] bool enabled() const noexcept { return clock_ != nullptr && curve_.enabled(); }
-    /// Whether a step is over.
     [[nodiscard]] bool is_due() const noexcept { return clock_ != nullptr && curve_.is_due(clock_()); }
-    /// Ends a step if one is over; whether one was. `backed`: the free pages that there are now, without holes.
+    /// Ends a step if one is over; whether one was. `backed`: the free pages now, without holes.
     [[nodiscard]] bool step(base::pages backed) noexcept {
         if (clock_ == nullptr) {
             return false;
@@ -43,9 +39,9 @@ public:
         may_stay_ = {curve_.limit(now, backed.value)};
         return true;
     }
-    /// How many free pages may keep their space, after the last step.
+    /// The limit that the last step has set.
     [[nodiscard]] base::pages may_stay() const noexcept { return may_stay_; }
-    /// How many may keep it now, for one that takes no steps. Only where enabled().
+    /// The limit now, for callers that take no steps. Only where enabled().
     [[nodiscard]] base::pages limit(base::pages backed) noexcept { return {curve_.limit(clock_(), backed.value)}; }
 
 private:

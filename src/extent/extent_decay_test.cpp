@@ -1,4 +1,3 @@
-// Decay by a clock: when a step is over, and how many free pages may keep their space after it.
 #include "extent/extent_decay.hpp"
 
 #include <gtest/gtest.h>

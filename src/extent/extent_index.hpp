@@ -1,8 +1,6 @@
-// What the allocator knows about extents without reading page entries, in DRAM: at which pages extents start, which of
-// them are free and how long these are, and how many there are of each kind. It is rebuilt at open.
-//
-// Invariant EXT-7: the index agrees with the page entry of every extent. Whoever changes the index stores the page
-// entries, in the right order (extent_map.hpp).
+// At which pages extents start, which of them are free and how long these are, and how many there are of each kind: in
+// DRAM, rebuilt at open. The index agrees with the page entry of every extent (EXT-7): those who change it store the
+// entries, in the order that extent_map.hpp gives.
 #pragma once
 
 #include <array>
@@ -19,12 +17,11 @@
 
 namespace holdfast::extent {
 
-/// Thread safety: none; its owner holds a lock. But starts_at() may be called at any time, and threads may call
-/// note_start() at once if 64 pages, from a multiple of 64 on, belong to one of them.
+/// Its owner holds a lock, except for starts_at(). Threads may call note_start() at once if 64 pages, from a multiple
+/// of 64 on, belong to one of them.
 class extent_index {
 public:
-    /// Numbers of extents by kind. Used and reserved extents are counted together, because their page entries change
-    /// without the lock.
+    /// Used and reserved extents are counted together, because their page entries change without the lock.
     class kind_counts {
     public:
         [[nodiscard]] std::uint64_t& operator[](segment::extent_kind kind) noexcept { return counts_[place(kind)]; }
@@ -45,10 +42,10 @@ public:
         std::array<std::uint64_t, 6> counts_{};
     };
 
-    /// Makes the index empty, with room for so many pages. May throw std::bad_alloc.
+    /// Empty, with room for so many pages. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset(base::pages pages, node_layout layout);
 
-    /// Adds an extent that is not free.
+    /// The extent is not free.
     void add(base::pages start, segment::extent_kind kind) noexcept {
         starts_.set(start);
         ++counts_[kind];
@@ -57,7 +54,7 @@ public:
         add(added.start, segment::extent_kind::free);
         free_.insert(added);
     }
-    /// Removes an extent that is not free.
+    /// The extent is not free.
     void remove(base::pages start, segment::extent_kind kind) noexcept {
         starts_.clear(start);
         --counts_[kind];
@@ -66,19 +63,19 @@ public:
         remove(start, segment::extent_kind::free);
         return free_.erase(start);
     }
-    /// Of the free extent that starts there, so many pages more are not known to be holes. It is the youngest then.
+    /// So many pages more of the free extent are not known to be holes. It is the youngest then.
     void add_backed(base::pages start, base::pages pages) noexcept;
-    /// Of the free extent that starts there, so many pages more are known to be holes. It is the youngest then.
+    /// So many pages more of the free extent are known to be holes. It is the youngest then.
     void remove_backed(base::pages start, base::pages pages) noexcept;
-    /// All pages of the free extent that starts there are holes. Returns how many were not known to be.
+    /// All pages of the free extent are holes. Returns how many were not known to be.
     base::pages remove_all_backed(base::pages start) noexcept;
-    /// Counts one extent as of another kind, which it has from here on.
+    /// An extent has another kind from here on.
     void recount(segment::extent_kind before, segment::extent_kind now) noexcept {
         --counts_[before];
         ++counts_[now];
     }
 
-    /// add() in two steps, for several threads that build the index.
+    /// With note_start(), these are add() for several threads that build the index.
     void note_start(base::pages start) noexcept { starts_.set(start); }
     void add_counts(const kind_counts& counts) noexcept { counts_ += counts; }
 
@@ -87,7 +84,6 @@ public:
     [[nodiscard]] std::optional<base::pages> last_start_up_to(base::pages page) const noexcept {
         return starts_.last_up_to(page);
     }
-    /// How many extents start in a range.
     [[nodiscard]] std::uint64_t starts_in(base::pages start, base::pages length) const noexcept {
         return starts_.count(start, length).value;
     }

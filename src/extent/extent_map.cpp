@@ -32,7 +32,7 @@ void extent_map::format(pages frontier, pages backed) noexcept {
     set_frontier(frontier);
 }
 
-// --- taken from free extents ----------------------------------------------------------------------------------------
+// --- taken from free extents ---
 
 pages extent_map::carve(const free_index::placement& place, page_entry wanted) noexcept {
     const pages length = wanted.length;
@@ -96,7 +96,7 @@ free_index::run extent_map::reserve_backed_end(const free_index::run& from, page
     return one;
 }
 
-// --- freed ----------------------------------------------------------------------------------------------------------
+// --- freed ---
 
 std::optional<failure> extent_map::refusal(pages start, extent_kind kind) const {
     const auto refuse = [&](std::string found) {
@@ -182,7 +182,7 @@ void extent_map::unite_reserved(std::span<const extent> run) noexcept {
     }
 }
 
-// --- changed --------------------------------------------------------------------------------------------------------
+// --- changed ---
 
 /// The one store that changes the length. False where another thread frees the extent at this moment, by mistake.
 bool extent_map::change_length(pages start, const page_entry& now, pages wanted) const noexcept {
@@ -233,7 +233,7 @@ std::optional<extent> extent_map::claim(pages start, pages least, pages most) no
     }
     const pages end = start + entry.length;
     if (end > limit || (end < limit && !index_.starts_at(end))) {
-        return std::nullopt;  // the neighbour is being united with another, or media are corrupt
+        return std::nullopt;  // another thread unites the neighbour, or media are corrupt
     }
     if (!entries_.replace(start, word, {extent_kind::reserved, entry.length})) {
         return std::nullopt;
@@ -246,7 +246,7 @@ void extent_map::make_slab(pages start) noexcept {
     index_.recount(extent_kind::reserved, extent_kind::slab);
 }
 
-// --- the end of the space -------------------------------------------------------------------------------------------
+// --- the end of the space ---
 
 void extent_map::append(pages new_frontier, pages not_holes) noexcept {
     const pages old_frontier = frontier();
@@ -277,7 +277,7 @@ void extent_map::cut(pages to) noexcept {
     set_frontier(to);
 }
 
-// --- read -----------------------------------------------------------------------------------------------------------
+// --- read ---
 
 std::optional<extent> extent_map::containing(pages page) const noexcept {
     if (page >= frontier()) {

@@ -1,11 +1,11 @@
-// The extents of one heap: page entries on media, and the index and what is known about space on disk in DRAM.
+// Page entries on media, and in DRAM the index and what is known about space on disk.
 //
-// Invariants: EXT-1 to EXT-8 hold before and after each function. Page entries are stored in an order in which every
-// prefix of the stores leaves a tiling of the space; entries inside an extent mean nothing. So the store that makes an
-// extent visible comes last, and the store that frees one comes first.
+// Invariants: EXT-1 to EXT-8 hold before and after each function. Every prefix of the stores of page entries leaves a
+// tiling of the space; entries inside an extent mean nothing. So the store that makes an extent visible comes last, and
+// the store that frees one comes first.
 //
-// The map takes places from the free extents, and unites what is freed with its free neighbours at once. It does not
-// choose places (extent_places.hpp), ask for space on disk (disk_space.hpp) or grow the heap (heap_end.hpp).
+// The map does not choose places (extent_places.hpp), ask for space on disk (disk_space.hpp) or grow the heap
+// (heap_end.hpp).
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@
 
 namespace holdfast::extent {
 
-/// Thread safety: its owner holds a lock, except for frontier(), entries(), find() and claim(), which need none.
+/// Thread safety: its owner holds a lock; frontier(), entries(), find() and claim() need none.
 class extent_map {
 public:
     explicit extent_map(const segment::space_view& space) noexcept : entries_(space) {}
@@ -34,15 +34,14 @@ public:
     extent_map& operator=(const extent_map&) = delete;
     ~extent_map() = default;
 
-    /// Says that segments belong to so many nodes of the machine by turns. Comes before reset().
+    /// Comes before reset().
     void set_nodes(std::uint32_t nodes) noexcept { layout_ = {nodes, {entries_.space().shape().pages()}}; }
     [[nodiscard]] const node_layout& layout() const noexcept { return layout_; }
 
-    /// Makes the index empty, and the frontier 0. May throw std::bad_alloc.
+    /// Makes the index empty and the frontier 0. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset();
-    /// Writes the page entries of a new heap: the roots, the rest free, of which the first `backed` pages have space.
+    /// Writes the page entries of a new heap. `backed`: the first pages of the free rest, which have space.
     void format(base::pages frontier, base::pages backed) noexcept;
-    /// The end of the space that extents tile.
     [[nodiscard]] base::pages frontier() const noexcept { return {frontier_.load(std::memory_order_acquire)}; }
     void set_frontier(base::pages frontier) noexcept { frontier_.store(frontier.value, std::memory_order_release); }
 
@@ -53,55 +52,48 @@ public:
     [[nodiscard]] const page_backing& backing() const noexcept { return backing_; }
     [[nodiscard]] page_backing& backing() noexcept { return backing_; }
 
-    // --- taken from free extents
-    // --------------------------------------------------------------------------------------
+    // --- taken from free extents ---
 
-    /// Makes an extent at the place, whose pages must be backed.
+    /// The pages must be backed.
     base::pages carve(const free_index::placement& place, segment::page_entry wanted) noexcept;
-    /// Makes as many reserved extents as `out` has room for, side by side from the place on. The pages must be backed
-    /// and suffice.
+    /// Fills `out` with reserved extents side by side. The pages must be backed and suffice.
     void carve_some(const free_index::placement& place, base::pages length, std::span<base::pages> out) noexcept;
-    /// Makes the last pages of a free extent that are not known to be holes a reserved extent, of at most `most` pages.
+    /// Reserves the last pages of a free extent that are not known to be holes, at most `most`.
     [[nodiscard]] free_index::run reserve_backed_end(const free_index::run& from, base::pages most) noexcept;
 
-    // --- freed
-    // --------------------------------------------------------------------------------------------------------
+    // --- freed ---
 
-    /// Nothing where an extent of that kind starts there; otherwise why a free must be refused.
+    /// Why a free must be refused; nothing where an extent of that kind starts there.
     [[nodiscard]] std::optional<base::failure> refusal(base::pages start, segment::extent_kind kind) const;
-    /// Takes an extent of that kind out of the index and returns its length. Its page entry says reserved from here on.
-    /// Of several threads at once, one succeeds. Fails with bad_address or corrupt, with nothing changed.
+    /// Takes an extent out of the index and returns its length. Its page entry says reserved from here on. Of several
+    /// threads at once, one succeeds. Fails with bad_address or corrupt, with nothing changed.
     [[nodiscard]] base::result<base::pages> withdraw(base::pages start, segment::extent_kind kind);
-    /// Makes an extent that is in no index a free one, together with its free neighbours.
+    /// Frees an extent that is in no index, together with its free neighbours.
     void unite(const free_index::run& one) noexcept;
-    /// Frees reserved extents, each of which begins where the one before ends, and whose pages are backed.
+    /// Frees reserved extents that lie side by side and whose pages are backed.
     void unite_reserved(std::span<const extent> run) noexcept;
 
-    // --- changed
-    // ------------------------------------------------------------------------------------------------------
+    // --- changed ---
 
-    /// Makes the used extent longer. The pages behind it must be free and backed as far as they are needed. False where
-    /// another thread frees the extent at this moment, by mistake.
+    /// Makes the used extent longer. The pages behind it must be free, and backed as far as they are needed. False
+    /// where another thread frees the extent at this moment, by mistake.
     [[nodiscard]] bool extend(base::pages start, const segment::page_entry& now, base::pages wanted) noexcept;
     /// Makes the used extent shorter, and frees what is cut off. False as for extend().
     [[nodiscard]] bool trim(base::pages start, const segment::page_entry& now, base::pages wanted) noexcept;
-    /// Makes the used extent of `least` to `most` pages that starts there reserved, for the caller. Of two calls at
-    /// once, one gets it. Nothing where it is no such extent, or where a change in progress hides that.
+    /// See extent_allocator::claim().
     [[nodiscard]] std::optional<extent> claim(base::pages start, base::pages least, base::pages most) noexcept;
-    /// Makes a reserved extent, which is a granule, a slab.
+    /// The extent is reserved, and a granule.
     void make_slab(base::pages start) noexcept;
 
-    // --- the end of the space
-    // -----------------------------------------------------------------------------------------
+    // --- the end of the space ---
 
-    /// Makes the pages between the frontier and a new one a free extent, or a part of the free extent before them.
-    /// `not_holes`: how many of them are not known to be holes.
+    /// The pages up to the new frontier join the free extent before them, or are one. `not_holes`: how many of them are
+    /// not known to be holes.
     void append(base::pages new_frontier, base::pages not_holes) noexcept;
-    /// Makes the space end at `to`, which is in the free extent at its end, or is that end.
+    /// `to` lies in the free extent at the end of the space, or is that end.
     void cut(base::pages to) noexcept;
 
-    // --- read
-    // ---------------------------------------------------------------------------------------------------------
+    // --- read ---
 
     [[nodiscard]] std::optional<segment::page_entry> find(base::pages start) const noexcept {
         if (start >= frontier() || !index_.starts_at(start)) {
@@ -109,7 +101,7 @@ public:
         }
         return segment::decode_page_entry(entries_.load(start));
     }
-    /// The extent that contains this page; nothing beyond the frontier.
+    /// Nothing beyond the frontier.
     [[nodiscard]] std::optional<extent> containing(base::pages page) const noexcept;
     using some_extents = std::array<extent, 128>;
     /// Copies the next extents from `position` on, and moves `position` beyond them. Returns how many; 0 at the end.

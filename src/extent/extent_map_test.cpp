@@ -1,4 +1,3 @@
-// The extents as one map: each change leaves page entries and index in agreement (EXT-1 to EXT-8).
 #include "extent/extent_map.hpp"
 
 #include <array>
@@ -24,7 +23,6 @@ using segment::page_entry;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// A new heap: the roots and one free extent.
 class extent_map_test : public testing::Test {
 protected:
     extent_map_test() {
@@ -40,7 +38,7 @@ protected:
     extent_map_test(const extent_map_test&) = delete;
     extent_map_test& operator=(const extent_map_test&) = delete;
 
-    /// The place at this page, within the free extent that starts at `in`.
+    /// `in`: the start of the free extent.
     [[nodiscard]] free_index::placement place(pages in, pages at) const {
         return {{in, map_.free().length_at(in), {}}, at};
     }

@@ -40,7 +40,6 @@ protected:
     pages allocate(pages length, std::uint32_t node, pages alignment = {1}) {
         return must(extents_->allocate(length, alignment, extent_kind::used, 0, node));
     }
-    /// Expects all pages to be on this node, with space on disk.
     void expect_on(std::uint32_t node, pages start, pages length) const {
         EXPECT_EQ(extents_->node_of(start), node) << start.value;
         EXPECT_EQ(start.value / segment_pages.value, (start + length - pages{1}).value / segment_pages.value);

@@ -74,7 +74,7 @@ bool extent_places::make_room_behind(pages start, pages now, pages wanted) {
     const pages end = start + now;
     const pages more = wanted - now;
     if (map_.layout().nodes > 1 && start + wanted > map_.layout().segment_end(start)) {
-        return false;  // the pages behind belong to another node
+        return false;  // pages of another node
     }
     const auto behind = [&] { return end < map_.frontier() ? map_.free().length_at(end) : pages{}; };
     if (behind() < more && (end + behind() != map_.frontier() || !end_.grow_for(more, {1}) || behind() < more)) {

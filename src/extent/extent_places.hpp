@@ -1,7 +1,5 @@
-// Places for allocations: best fit, the lowest address among equals; on a node of the machine, where one is asked for.
-// Where nothing fits, the heap grows. What is taken has space on disk.
-//
-// Invariants: no page leaves a free extent before disk_space has backed it (EXT-8); EXT-1 to EXT-7 as in the map.
+// Places for allocations: best fit, on a node of the machine where one is asked for. Where nothing fits, the heap
+// grows. No page leaves a free extent before disk_space has backed it (EXT-8).
 #pragma once
 
 #include <cstddef>
@@ -19,10 +17,9 @@
 
 namespace holdfast::extent {
 
-/// For a node that an extent should be on: any.
 inline constexpr std::uint32_t any_node = ~std::uint32_t{0};
 
-/// Thread safety: its owner holds the lock of the map.
+/// Its owner holds the lock of the map.
 class extent_places {
 public:
     extent_places(extent_map& map, disk_space& disk, heap_end& end) noexcept : map_(map), disk_(disk), end_(end) {}
@@ -30,13 +27,13 @@ public:
     extent_places& operator=(const extent_places&) = delete;
     ~extent_places() = default;
 
-    /// A place in the present space; on the node, where one is asked for.
+    /// A place in the present space.
     [[nodiscard]] std::optional<free_index::placement> find_present(base::pages length, base::pages alignment,
                                                                     std::uint32_t node) const noexcept {
         return is_local(node, length) ? map_.free().best_fit_on(node, length, alignment)
                                       : map_.free().best_fit(length, alignment);
     }
-    /// Finds a place, growing the space where there is none. Where the disk is full, free extents elsewhere make room.
+    /// Grows the space where it has no place. Where the disk is full, free extents elsewhere make room.
     [[nodiscard]] base::result<free_index::placement> find(base::pages length, base::pages alignment,
                                                            std::uint32_t node);
 
@@ -47,12 +44,12 @@ public:
     /// 0 where the disk is full.
     [[nodiscard]] std::size_t take_some(const free_index::placement& place, base::pages length,
                                         std::span<base::pages> out, std::uint32_t node);
-    /// Fills `out` with reserved extents, each of which begins where the one before ends.
+    /// Fills `out` with reserved extents, side by side.
     [[nodiscard]] base::result<void> take_adjacent(const free_index::placement& place, base::pages alignment,
                                                    base::pages length, std::span<base::pages> out);
 
-    /// Sees to it that the pages behind an extent of `now` pages are free and backed, so that it can have `wanted`
-    /// pages. At the end of the space, the heap grows by the missing ones. False where it cannot.
+    /// The pages behind an extent of `now` pages are then free and backed, so that it can have `wanted` pages. At the
+    /// end of the space, the heap grows by the missing ones. False where this cannot be.
     [[nodiscard]] bool make_room_behind(base::pages start, base::pages now, base::pages wanted);
 
 private:

@@ -1,4 +1,3 @@
-// Places for allocations: where they are, how the heap grows for them, and what a full disk leaves.
 #include "extent/extent_places.hpp"
 
 #include <array>

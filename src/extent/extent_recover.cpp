@@ -1,5 +1,5 @@
-// Builds the index after a crash with several threads. A thread may begin anywhere: the first entry of a block that it
-// meets is the start of an extent, because none lies within an extent (EXT-6).
+// A thread may begin anywhere: the first entry of a block that it meets is the start of an extent, because none lies
+// within an extent (EXT-6).
 #include <algorithm>
 #include <new>
 #include <optional>
@@ -23,13 +23,13 @@ using segment::extent_kind;
 
 namespace {
 
-/// The least pages for a thread: 1 GiB, whose page entries take half a millisecond to read.
+/// 1 GiB, whose page entries take half a millisecond to read.
 constexpr std::uint64_t least_part = base::gibibyte / base::page_size;
 constexpr std::uint64_t most_parts = 16;
-/// Parts begin at the start of a word of page_bits and of a cache line of page entries.
+/// A part begins at the start of a word of page_bits and of a cache line of page entries.
 constexpr std::uint64_t part_unit = 512;
 
-/// A part [begin, end) of the space, and what one thread found about extents that start there.
+/// [begin, end), and what one thread found about extents that start there.
 struct recovered_part {
     pages begin{};
     pages end{};

@@ -41,7 +41,7 @@ std::vector<extent> make_extents(fake_space& space, std::mt19937_64& random) {
     return all;
 }
 
-/// Changes the entries that count only as hints: some are lost, some are of another time.
+/// Hints are lost, or of another time.
 void spoil_hints(fake_space& space, const std::vector<extent>& all, std::mt19937_64& random) {
     for (const extent& found : all) {
         for (std::uint64_t page = found.start.value + 1; page < found.start.value + found.length.value; ++page) {

@@ -98,8 +98,7 @@ TEST_F(extent_resize_test, an_open_accepts_every_state_on_the_way) {
         ASSERT_TRUE(allocator_.resize(block, {wanted}));
         const std::vector<std::uint64_t> now(words, words + 512);
         std::copy(before.begin(), before.end(), words);
-        // The entry behind the block's new end is written first, inside an extent; then that of the block; then the
-        // rest.
+        // The entry behind the block's new end is written first, inside an extent; then that of the block.
         const std::uint64_t end = block.value + wanted;
         if (end < 512) {
             words[end] = now[end];

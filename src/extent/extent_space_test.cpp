@@ -1,4 +1,3 @@
-// The space of free extents: what decays, what is given back, what a full disk does, where the heap ends.
 #include <map>
 #include <memory>
 #include <random>
@@ -23,7 +22,7 @@ using testing::IsEmpty;
 
 constexpr std::uint64_t second_ns = 1'000'000'000;
 
-// --- the curve ------------------------------------------------------------------------------------------------------
+// --- the curve ---
 
 TEST(decay_curve_test, what_is_freed_at_once_fades_as_smootherstep_says) {
     decay_curve curve;
@@ -66,7 +65,7 @@ TEST(decay_curve_test, at_once_and_never) {
     EXPECT_EQ(curve.limit(100 * second_ns, 1000), 1000U);
 }
 
-// --- giving back ----------------------------------------------------------------------------------------------------
+// --- giving back ---
 
 class extent_space_test : public testing::Test {
 protected:
@@ -311,7 +310,7 @@ TEST_F(extent_space_test, after_open_what_nobody_knows_is_reserved_again) {
     EXPECT_TRUE(allocator_.open(space_.frontier()).ok());
 }
 
-// --- the end of the heap --------------------------------------------------------------------------------------------
+// --- the end of the heap ---
 
 TEST_F(extent_space_test, the_heap_ends_where_it_is_used) {
     const pages kept = allocate(100);
@@ -361,7 +360,7 @@ TEST_F(extent_space_test, what_was_a_hole_is_reserved_again_though_the_heap_did_
     EXPECT_EQ(allocator_.frontier(), space_.frontier());
     EXPECT_THAT(problems_of(allocator_), IsEmpty());
     EXPECT_EQ(space_.on_disk(), on_disk);
-    EXPECT_EQ(allocate(3000), large);  // allocate() expects every page to have space
+    EXPECT_EQ(allocate(3000), large);  // every page has space
 }
 
 TEST_F(extent_space_test, what_was_a_hole_is_reserved_again_after_a_commit_that_failed) {
@@ -406,10 +405,9 @@ TEST_F(extent_space_test, no_space_goes_while_records_speak_of_it) {
     EXPECT_GE(space_.given_back(), 1U);
 }
 
-// --- everything at random -------------------------------------------------------------------------------------------
+// --- everything at random ---
 
-/// Intervals by their start: what is allocated. All else below the frontier must be free, united, and either backed or
-/// a hole, as the disk says.
+/// What is allocated, by start. All else must be free, united, and either backed or a hole, as the disk says.
 class space_model {
 public:
     void run(std::uint64_t seed, std::uint64_t steps, std::uint64_t compare_every) {

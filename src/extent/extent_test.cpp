@@ -285,7 +285,7 @@ TEST_F(extent_test, open_names_the_invariant_that_media_breaks) {
     EXPECT_TRUE(opened.open({512}).ok());
 }
 
-/// A model of the allocator: what is allocated, by start. All else below the frontier must be free and united.
+/// What is allocated, by start. All else below the frontier must be free and united.
 class model {
 public:
     void run(std::uint64_t seed, int steps) {

@@ -1,4 +1,3 @@
-// For tests of extents: a clock that the test sets, and the problems that check() finds.
 #pragma once
 
 #include <cstdint>

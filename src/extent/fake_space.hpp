@@ -1,4 +1,4 @@
-// For tests of extent and slab: a heap's address space without files, on anonymous memory.
+// For tests: a heap's address space without files, on anonymous memory.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,7 @@
 
 namespace holdfast::extent {
 
-/// Grows by at least `step` pages at a time, up to `capacity` pages of the reservation. Outlives the allocators that
-/// use it, so that they can be closed and opened again.
+/// Grows by at least `step` pages at a time, up to `capacity` pages of the reservation. Outlives its allocators.
 class fake_space final : public segment::space_growth {
 public:
     static constexpr std::uint64_t default_reservation = base::under_qemu ? base::gibibyte / 2 : 4 * base::gibibyte;
@@ -43,10 +42,8 @@ public:
     [[nodiscard]] base::pages frontier() const noexcept override { return frontier_; }
     [[nodiscard]] base::pages last_wanted() const noexcept { return last_wanted_; }
     [[nodiscard]] std::uint64_t grown() const noexcept { return grown_; }
-    /// Attempts to grow that failed.
     [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
     void set_capacity(std::uint64_t bytes) noexcept { capacity_ = {bytes / base::page_size}; }
-    /// Pages that the disk has in all.
     void set_disk(std::uint64_t pages) noexcept { disk_ = pages; }
     [[nodiscard]] std::uint64_t on_disk() const {
         const std::scoped_lock lock(mutex_);
@@ -102,7 +99,7 @@ public:
     }
 
     [[nodiscard]] base::pages backed_end() const noexcept override { return backed_end_; }
-    /// Limits the pages that the disk reserves at once when the space grows ahead of need.
+    /// Limits the pages that the disk reserves when the space grows ahead of need.
     void reserve_at_once(std::uint64_t pages) noexcept { reserved_at_once_ = pages; }
     [[nodiscard]] bool gives_back_at_once() const noexcept override { return at_once_; }
     void let_linger(base::pages some) noexcept { may_linger_ = some; }
@@ -124,7 +121,6 @@ public:
         on_disk_ += holes;
         return {};
     }
-    /// Makes the next shrink() fail; the heap then ends where it did.
     void fail_shrink() noexcept { shrink_fails_ = true; }
     base::result<void> shrink(base::pages to) override {
         const std::scoped_lock lock(mutex_);

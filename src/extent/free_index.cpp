@@ -32,7 +32,7 @@ struct free_index::node_traits {
 struct free_index::tree : boost::intrusive::rbtree_algorithms<free_index::node_traits> {};
 
 base::result<void> free_index::reset(base::pages pages, node_layout layout) {
-    // If there were more free extents than numbers, the others would be found again at the next open.
+    // Free extents beyond these numbers would be found again at the next open.
     const std::uint64_t most = std::min<std::uint64_t>(pages.value + 1, std::numeric_limits<std::uint32_t>::max());
     HF_TRY_ASSIGN(numbers_, base::sparse_table<std::uint32_t>::create(pages.value, "pages of free extents"));
     HF_TRY_ASSIGN(nodes_, base::sparse_table<node>::create(most, "index of free extents"));
@@ -135,7 +135,7 @@ free_index::run free_index::erase(base::pages start) noexcept {
     return erased;
 }
 
-/// The lowest of the shortest extents that have at least this length; null where there is none.
+/// The lowest of the shortest extents of at least this length; or null.
 free_index::node* free_index::trees::first_of_length(base::pages length) const noexcept {
     if (length.value <= longest_short) {
         std::size_t word = length.value / 64;
@@ -152,7 +152,7 @@ free_index::node* free_index::trees::first_of_length(base::pages length) const n
     return found == &header ? nullptr : found;
 }
 
-/// The next extent by length, then by address; null behind the last.
+/// The next one by length, then by address; null behind the last.
 free_index::node* free_index::trees::next_of(const node* one) const noexcept {
     const node* const end = header_of(one->length);
     node* const next = tree::next_node(const_cast<node*>(one));
@@ -208,7 +208,7 @@ std::optional<free_index::placement> free_index::best_fit(base::pages length, ba
     return best;
 }
 
-/// The first place within a segment of the node, in an extent that reaches into several segments.
+/// The extent reaches into several segments.
 std::optional<free_index::placement> free_index::fit_on(std::uint32_t on, const node& candidate, base::pages length,
                                                         base::pages alignment) const noexcept {
     const base::pages end{candidate.start + candidate.length};

@@ -1,14 +1,12 @@
 // The free extents, in DRAM: by length for best fit, by their first and last page for coalescing, by age for decay.
 //
-// Each length up to 256 pages has a tree of its own, ordered by address, and a bit that says whether it is empty: most
-// trees have a few nodes. All longer extents share a tree.
+// Each length up to 256 pages has its own tree, ordered by address; longer extents share one. Where segments belong to
+// nodes of the machine, each node has such trees for the free extents within one of its segments, and further trees
+// hold those that reach from one segment into the next. So the best fit on a node is found as fast as the best fit of
+// all.
 //
-// Where segments belong to nodes of the machine, each node has trees of its own for the free extents that lie within
-// one of its segments. Free extents that reach from one segment into the next are in a further set of trees. So the
-// best fit on a node is found as fast as the best fit of all.
-//
-// Each free extent has a tree node in a pool of addresses that has room for all possible ones, and four bytes for each
-// page lead to it. To insert or to erase needs no memory that could be refused, so a free cannot fail for want of DRAM.
+// The tree nodes are in a pool of addresses with room for all possible free extents, and four bytes for each page lead
+// to them. To insert or to erase needs no memory, so a free cannot fail for want of DRAM.
 #pragma once
 
 #include <array>
@@ -22,7 +20,7 @@
 
 namespace holdfast::extent {
 
-/// Which node a segment is on: segment i is on node i mod `nodes`.
+/// Segment i is on node i mod `nodes`.
 struct node_layout {
     std::uint32_t nodes = 1;
     base::pages segment{};  ///< its length, a power of two; unused with one node
@@ -30,16 +28,15 @@ struct node_layout {
     [[nodiscard]] constexpr std::uint32_t node_of(base::pages page) const noexcept {
         return nodes == 1 ? 0 : static_cast<std::uint32_t>(page.value / segment.value % nodes);
     }
-    /// The end of the segment that contains the page.
     [[nodiscard]] constexpr base::pages segment_end(base::pages page) const noexcept {
         return {(page.value / segment.value + 1) * segment.value};
     }
 };
 
-/// Thread safety: none; its owner holds a lock.
+/// Its owner holds a lock.
 class free_index {
 public:
-    /// One free extent. `backed`: how many of its pages are not known to be holes.
+    /// A free extent. `backed`: how many of its pages are not known to be holes.
     struct run {
         base::pages start;
         base::pages length;
@@ -56,20 +53,20 @@ public:
     free_index& operator=(const free_index&) = delete;
     ~free_index() = default;
 
-    /// An empty index for `pages` pages. May throw std::bad_alloc.
+    /// Empties the index and gives it room for `pages` pages. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset(base::pages pages, node_layout layout = {});
 
-    /// Inserts a free extent, which is then the youngest. No other free extent may overlap it.
+    /// The extent is then the youngest. No other free extent may overlap it.
     void insert(const run& added) noexcept;
-    /// Removes the free extent that starts there and returns it. There must be one.
+    /// A free extent must start there.
     run erase(base::pages start) noexcept;
 
-    /// Pages of the free extent that starts there; 0 where none does.
+    /// 0 where no free extent starts there.
     [[nodiscard]] base::pages length_at(base::pages start) const noexcept {
         const node* const found = node_at(start);
         return found != nullptr && found->start == start.value ? base::pages{found->length} : base::pages{};
     }
-    /// Pages of the free extent whose last page is the one before `end`; 0 where there is none.
+    /// The length of the free extent that ends there; 0 where none does.
     [[nodiscard]] base::pages length_before(base::pages end) const noexcept {
         const node* const found = end.value == 0 ? nullptr : node_at({end.value - 1});
         return found != nullptr && found->start + found->length == end.value ? base::pages{found->length}
@@ -77,17 +74,17 @@ public:
     }
 
     /// The smallest free extent that can hold `length` pages at a multiple of `alignment`; the lowest among equals.
-    /// Logarithmic time, with one exception: where only an extent shorter than length + alignment would do, a few are
-    /// tried and then a longer one is taken; all are tried only where there is no longer one.
+    /// Logarithmic time, except that a few extents shorter than length + alignment are tried before a longer one, and
+    /// all of them where there is no longer one.
     [[nodiscard]] std::optional<placement> best_fit(base::pages length, base::pages alignment) const noexcept;
-    /// The best fit among places within a segment of the node. An extent that reaches beyond the segment is taken only
-    /// where no other fits.
+    /// The best fit within a segment of the node. An extent that reaches beyond the segment is taken only where no
+    /// other fits.
     [[nodiscard]] std::optional<placement> best_fit_on(std::uint32_t on, base::pages length,
                                                        base::pages alignment) const noexcept;
 
-    /// The free extent with backed pages that was inserted first.
+    /// The free extent that was inserted first.
     [[nodiscard]] std::optional<run> oldest_backed() const noexcept;
-    /// Calls `each` for all free extents with backed pages, the oldest first. `each` must not change the index.
+    /// The oldest first. `each` must not change the index.
     template <class Each>
     void for_each_backed(Each each) const {
         for (std::uint32_t number = oldest_; number != nobody; number = nodes_[number].younger) {
@@ -114,7 +111,7 @@ private:
     };
     static constexpr std::uint32_t nobody = 0;
     struct node_traits;
-    struct tree;  ///< what Boost.Intrusive does with nodes; its headers would weigh on all who include this one
+    struct tree;  ///< what Boost.Intrusive does, whose headers would weigh on all who include this one
 
     [[nodiscard]] const node* node_at(base::pages page) const noexcept {
         const std::uint32_t number = numbers_[page.value];
@@ -126,7 +123,7 @@ private:
     void unlink(std::uint32_t number) noexcept;
     static constexpr std::uint64_t longest_short = 256;
 
-    // The headers are mutable because the tree algorithms take a pointer to non-const even where they only read.
+    // Mutable, because the tree algorithms take pointers to non-const even where they only read.
     struct trees {
         mutable std::array<node, longest_short + 1> short_headers{};     ///< by length
         mutable node header{};                                           ///< of longer extents
@@ -151,7 +148,7 @@ private:
     [[nodiscard]] static std::optional<placement> fit(const node* candidate, base::pages length,
                                                       base::pages alignment) noexcept;
 
-    base::sparse_table<std::uint32_t> numbers_;  ///< numbers of nodes, at the first and the last page of each extent
+    base::sparse_table<std::uint32_t> numbers_;  ///< of nodes, at the first and the last page of each extent
     base::sparse_table<node> nodes_;             ///< from 1 on
     std::uint32_t nodes_made_ = 0;
     std::uint32_t first_unused_ = nobody;

@@ -54,8 +54,8 @@ bool heap_end::grow_on(std::uint32_t node, pages length, pages alignment) {
     }
 }
 
-/// Lets the map end where the heap ends. The pages behind the `skipped` first ones, up to space_growth::backed_end(),
-/// have just been reserved; the others are holes.
+/// The map ends where the heap ends. Behind the `skipped` pages, those up to space_growth::backed_end() have just been
+/// reserved; the others are holes.
 void heap_end::adopt_grown(pages skipped) noexcept {
     const pages begin = map_.frontier();
     const pages end = growth_.frontier();
@@ -72,7 +72,7 @@ void heap_end::adopt_grown(pages skipped) noexcept {
     map_.append(end, backed_end - from);
 }
 
-/// Clears entries that a heap left which was longer before a power loss.
+/// A heap that was longer before a power loss left entries there.
 void heap_end::clean_entries(pages begin, pages end) const noexcept {
     if (!growth_.gives_back_at_once()) {
         return;

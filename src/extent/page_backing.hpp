@@ -1,8 +1,5 @@
-// What is known about the space on disk of free pages, in DRAM. A free page is backed (it has space), or a hole (it has
-// none), or neither is known, as after open().
-//
-// Invariants: no free page is both backed and a hole; no page of an extent in use is a hole (EXT-8). Whether a page in
-// use was backed when it was last free means nothing.
+// Of each free page it is known, in DRAM, that it is backed (it has space on disk) or that it is a hole, or neither. No
+// page of an extent in use is a hole (EXT-8); that it was backed when it was last free means nothing.
 #pragma once
 
 #include "base/result.hpp"
@@ -11,7 +8,7 @@
 
 namespace holdfast::extent {
 
-/// Nothing is known about any page at first. Thread safety: none; its owner holds a lock.
+/// Nothing is known at first. Its owner holds a lock.
 class page_backing {
 public:
     [[nodiscard]] base::result<void> reset(base::pages pages) {
@@ -27,9 +24,9 @@ public:
         backed_.clear(start, length);
         holes_.set(start, length);
     }
-    /// Of backed pages it becomes unknown whether they have space. Holes stay holes.
+    /// It becomes unknown whether backed pages have space. Holes stay holes.
     void forget_backed(base::pages start, base::pages length) noexcept { backed_.clear(start, length); }
-    /// Of holes it becomes unknown whether they have space. Backed pages stay backed.
+    /// It becomes unknown whether holes have space. Backed pages stay backed.
     void forget_holes(base::pages start, base::pages length) noexcept { holes_.clear(start, length); }
 
     [[nodiscard]] bool all_backed(base::pages start, base::pages length) const noexcept {
@@ -38,15 +35,15 @@ public:
     [[nodiscard]] base::pages holes(base::pages start, base::pages length) const noexcept {
         return holes_.count(start, length);
     }
-    /// How many pages are not known to be holes.
+    /// Pages that are not known to be holes.
     [[nodiscard]] base::pages not_holes(base::pages start, base::pages length) const noexcept {
         return length - holes_.count(start, length);
     }
-    /// The last page up to this one that is not known to be backed; there is one.
+    /// One must exist.
     [[nodiscard]] base::pages last_not_backed(base::pages page) const noexcept {
         return backed_.last_clear_up_to(page);
     }
-    /// The last page up to this one that is not known to be a hole; there is one.
+    /// One must exist.
     [[nodiscard]] base::pages last_not_hole(base::pages page) const noexcept { return holes_.last_clear_up_to(page); }
 
 private:

@@ -1,4 +1,3 @@
-// What is known about the space on disk of free pages.
 #include "extent/page_backing.hpp"
 
 #include <gtest/gtest.h>

@@ -13,8 +13,8 @@
 
 namespace holdfast::extent {
 
-/// All bits are clear at first. Memory is used only where bits were set. Thread safety: one thread at a time, except
-/// that a thread may read a bit while another sets and clears single bits: it sees the bit before or after the change.
+/// All bits are clear at first. Memory is used only where bits were set. One thread at a time; but another may read a
+/// bit while single bits change, and sees it as it was or is.
 class page_bits {
 public:
     [[nodiscard]] base::result<void> reset(base::pages pages, const char* purpose) {
@@ -58,7 +58,6 @@ public:
     [[nodiscard]] bool all(base::pages start, base::pages length) const noexcept {
         return count(start, length) == length;
     }
-    /// The last page up to this one whose bit is set.
     [[nodiscard]] std::optional<base::pages> last_up_to(base::pages page) const noexcept {
         std::uint64_t index = page.value / bits;
         std::uint64_t word = words_[index] & (~std::uint64_t{0} >> (bits - 1 - page.value % bits));
@@ -70,7 +69,7 @@ public:
         }
         return base::pages{index * bits + (bits - 1 - static_cast<std::uint64_t>(std::countl_zero(word)))};
     }
-    /// The last page up to this one whose bit is clear; there is one.
+    /// One must exist.
     [[nodiscard]] base::pages last_clear_up_to(base::pages page) const noexcept {
         std::uint64_t index = page.value / bits;
         std::uint64_t word = ~words_[index] & (~std::uint64_t{0} >> (bits - 1 - page.value % bits));
@@ -83,7 +82,7 @@ public:
 private:
     static constexpr std::uint64_t bits = 64;
 
-    /// There is one writer, so no read-modify-write instruction is needed.
+    /// One writer needs no read-modify-write instruction.
     static void store(std::uint64_t& word, std::uint64_t value) noexcept {
         std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_release);
     }

@@ -1,9 +1,7 @@
-// The page entries of a heap (segment_format.hpp): one word for each page. They are on media, and they are the truth:
-// the entry at the first page of an extent says how long the extent is and what it is for.
+// The page entries of a heap (segment_format.hpp): a word for each page, on media. They are the truth: the entry at the
+// first page of an extent says how long the extent is and what it is for. Invariants: EXT-1 to EXT-6.
 //
-// Invariants of the entries: EXT-1 to EXT-6 (extent_check.hpp). Each change of an entry is one 8-byte store.
-//
-// open() in a clean heap reads every extent (walk). After a crash only the entries of blocks count (walk_blocks): used
+// In a clean heap every extent counts (walk). After a crash only the entries of blocks count (walk_blocks): used
 // extents, slabs and the roots. All space between them is free, whatever its entries say.
 #pragma once
 
@@ -20,19 +18,19 @@ namespace holdfast::extent {
 
 using extent_visitor = base::function_ref<void(const extent&)>;
 
-/// Reads and writes page entries. Thread safety: each entry is read and written as one atomic word.
+/// Thread safety: each entry is read and written as one atomic word.
 class page_entries {
 public:
     explicit page_entries(const segment::space_view& space) noexcept : space_(space) {}
 
     [[nodiscard]] const segment::space_view& space() const noexcept { return space_; }
-    /// Number of pages for which addresses are reserved.
+    /// Pages for which addresses are reserved.
     [[nodiscard]] base::pages reserved() const noexcept { return base::page_of({space_.reservation()}); }
 
     [[nodiscard]] std::uint64_t load(base::pages page) const noexcept {
         return std::atomic_ref<std::uint64_t>(space_.page_entry_word(page)).load(std::memory_order_acquire);
     }
-    /// What the entry of a page says about the extent that starts there. The caller knows that one does.
+    /// The caller knows that an extent starts there.
     [[nodiscard]] extent extent_at(base::pages start) const noexcept {
         const segment::page_entry entry = segment::decode_page_entry(load(start));
         return {start, entry.length, entry.kind, entry.type};
@@ -46,29 +44,27 @@ public:
         return std::atomic_ref<std::uint64_t>(space_.page_entry_word(page))
             .compare_exchange_strong(expected, segment::encode(entry), std::memory_order_acq_rel);
     }
-    /// Whether the entry says that a reserved extent of that length starts there.
     [[nodiscard]] bool is_reserved(base::pages start, base::pages length) const noexcept {
         return load(start) == segment::encode({segment::extent_kind::reserved, length});
     }
 
     /// Fails with corrupt where the frontier is 0 or lies beyond the reservation.
     [[nodiscard]] base::result<void> check_frontier(base::pages frontier) const;
-    /// Calls `each` for every extent below the frontier, in order of address. Fails with corrupt where EXT-1 to EXT-5
-    /// do not hold. Defined in page_entries_walk.hpp.
+    /// Calls `each` for all extents, in order of address. Fails with corrupt where EXT-1 to EXT-5 do not hold. Defined
+    /// in page_entries_walk.hpp.
     template <class Each>
     [[nodiscard]] base::result<void> walk(base::pages frontier, Each each) const;
     /// Calls `block` for every extent that counts after a crash and starts in [begin, end), and `gap` for the space
-    /// before, between and behind these. If `begin` is not 0, it may lie within an extent, and then so does the start
-    /// of the first gap. Defined in page_entries_walk.hpp.
+    /// before, between and behind these. If `begin` lies within an extent, so does the start of the first gap. Defined
+    /// in page_entries_walk.hpp.
     template <class Block, class Gap>
     [[nodiscard]] base::result<void> walk_blocks(base::pages begin, base::pages end, base::pages frontier, Block block,
                                                  Gap gap) const;
-    /// Makes the entries of a gap those of one free extent. Entries that are right already are not written, so that
-    /// their pages stay clean.
+    /// Writes a gap as one free extent. Entries that are right already are not written: their pages stay clean.
     void write_gap(base::pages start, base::pages length) const noexcept;
 
-    /// Calls `each` for the extents that a recovery would believe, in order of address: used extents, slabs, the roots.
-    /// No other thread may write entries meanwhile. Fails as extent_allocator::open() does.
+    /// For a recovery: calls `each` for used extents, slabs and the roots, in order of address. No other thread may
+    /// write entries meanwhile. Fails as extent_allocator::open() does.
     [[nodiscard]] base::result<void> read_blocks(base::pages frontier, extent_visitor each) const;
     /// Does what extent_allocator::recover() does to the page entries.
     [[nodiscard]] base::result<void> rebuild(base::pages frontier) const;

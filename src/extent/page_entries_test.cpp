@@ -16,7 +16,6 @@ using segment::extent_kind;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Page entries of a heap of 512 pages.
 class page_entries_test : public testing::Test {
 protected:
     static constexpr extent roots{{0}, {16}, extent_kind::roots};

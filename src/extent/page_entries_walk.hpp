@@ -1,4 +1,4 @@
-// The walks over all page entries. Only sources include this file.
+// Included by sources alone.
 #pragma once
 
 #include <utility>

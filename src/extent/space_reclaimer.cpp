@@ -14,8 +14,7 @@ void space_reclaimer::set_decay(std::uint64_t total_ns, extent_decay::clock_func
     decay_.start(total_ns, clock);
 }
 
-/// Gives back a reserved extent, which is free afterwards. Meanwhile no other thread has it, and no lock is held while
-/// the file system works.
+/// Frees the extent afterwards. Meanwhile no other thread has it, and no lock is held while the file system works.
 bool space_reclaimer::give_back_reserved(const free_index::run& taken) noexcept {
     free_index::run one = taken;
     const bool settled = disk_.may_go();
@@ -38,8 +37,8 @@ bool space_reclaimer::give_back_reserved(const free_index::run& taken) noexcept 
     return gone;
 }
 
-/// Gives back the oldest backed extent; `decayed_only`: only where more has decayed than was given back. Not too much
-/// at once, so that other threads do not grow the heap because these pages are being given back.
+/// `decayed_only`: only where more has decayed than was given back. Gives back a part at a time, so that other threads
+/// do not grow the heap for want of these pages.
 bool space_reclaimer::give_back_oldest(bool decayed_only) noexcept {
     free_index::run one;
     {

@@ -1,5 +1,5 @@
-// Blocks that groups of `commit` and `collect` are about to free: of several transactions that free one at once, one
-// succeeds, and the others find it freed. In `atomic`, the states of small blocks are such claims.
+// Claims of blocks that groups of `commit` and `collect` free: of several transactions that free one at once, one
+// succeeds. In `atomic`, the states of small blocks are such claims.
 //
 // Invariants:
 //   HEAP-23: a group that frees a block has claimed it, and has found it allocated since.
@@ -19,7 +19,7 @@ namespace holdfast::heap {
 
 class block_claims;
 
-/// A claim, given up when the object ends. It needs no memory but its own, and stays where it is.
+/// Given up when the object ends. It needs no memory but its own, and stays where it is.
 class block_claim {
 public:
     block_claim() = default;

@@ -1,4 +1,4 @@
-// What the calls on blocks do in one durability. An open heap has one block_operations, chosen when it is opened.
+// What the calls on blocks do in one durability.
 //
 // Invariants:
 //   HEAP-4: where direct_operations are chosen, allocate and free may go to the allocator without them
@@ -28,14 +28,14 @@ public:
     [[nodiscard]] virtual bool deallocate_exactly(void* block) noexcept = 0;
     /// Marks a block of block_allocator::hold() allocated: durably, if media must know it before anything points to it.
     virtual void keep(const slab::held_block& held) noexcept = 0;
-    /// For the program's data: flush() starts a write-back, drain() waits for those of this thread.
+    /// See heap_operations.
     virtual void flush(const void* begin, std::uint64_t bytes) noexcept = 0;
     virtual void drain() noexcept = 0;
     /// For a sync, a copy or a clean close: the bitmaps become right. No other thread is in a call.
     virtual void write_back() noexcept = 0;
 };
 
-/// The allocator alone: durability `commit`, and `collect` on the page cache, where a killed process loses no store.
+/// For durability `commit`, and for `collect` on the page cache, where a killed process loses no store.
 class direct_operations final : public block_operations {
 public:
     explicit direct_operations(slab::block_allocator& blocks) noexcept : blocks_(blocks) {}

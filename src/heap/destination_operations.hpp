@@ -1,8 +1,8 @@
-// Blocks with their destinations: the interface that every durability implements (`atomic`: atomic_operations.hpp;
-// `commit` and `collect`: ordered_destinations.hpp).
+// Blocks with their destinations, in every durability (`atomic`: atomic_operations.hpp; `commit` and `collect`:
+// ordered_destinations.hpp).
 //
-// A destination is a `ptr` word in the heap: a root word, or in an allocated block. In every durability, it never
-// points to memory that is free or belongs to another allocation. Other effects of a crash depend on the durability.
+// A destination is a `ptr` word in the heap: a root word, or in an allocated block. It never points to memory that is
+// free or belongs to another allocation. Other effects of a crash depend on the durability.
 //
 // Thread safety: all functions by any number of threads; one operation at a time on one destination.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace holdfast::heap {
 
-/// What to allocate. Bytes > 0; alignment a power of two; type below segment::type_limit.
+/// Bytes > 0; alignment a power of two; type below segment::type_limit.
 struct block_request {
     std::uint64_t bytes = 0;
     std::uint64_t alignment = 16;
@@ -28,7 +28,7 @@ struct block_request {
     std::uint32_t type = 0;  ///< 0: none
 };
 
-/// Up to four words that a group stores, one behind the other.
+/// Up to four successive words that a group stores.
 struct data_piece {
     std::uint64_t offset = 0;  ///< from the heap's base, a multiple of 8
     std::uint64_t words = 0;
@@ -55,8 +55,8 @@ public:
     [[nodiscard]] virtual void* allocate_to(std::uint64_t& destination, const block_request& wanted) noexcept = 0;
     /// Frees the destination's block and nulls the destination. Null already: nothing_to_do.
     [[nodiscard]] virtual operation_result free_from(std::uint64_t& destination) noexcept = 0;
-    /// Copies the destination's block to a new one, durably, points the destination there and frees the old one. Type 0
-    /// keeps the old type. A null destination: allocate_to().
+    /// Copies the destination's block durably to a new one, points the destination there and frees the old one. Type 0
+    /// keeps the type. A null destination: allocate_to().
     [[nodiscard]] virtual void* reallocate_to(std::uint64_t& destination, const block_request& wanted) noexcept = 0;
 
     /// Nothing points to the block; a crash or a close frees it unless it was published.
@@ -70,8 +70,8 @@ public:
                                                      const block_request& wanted) noexcept = 0;
     [[nodiscard]] virtual std::size_t free_batch(std::span<std::uint64_t* const> destinations) noexcept = 0;
 
-    /// Chooses a block for a group: the caller remembers it in a list of the heap (new_list()) until a group has made
-    /// it, or release(). A crash or a close frees it.
+    /// Chooses a block for a group. A list of the heap (new_list()) remembers it until a group has made it, or
+    /// release(). A crash or a close frees it.
     [[nodiscard]] virtual bool hold(const block_request& wanted, slab::held_block& held) noexcept = 0;
     /// Does nothing in a child of fork, and after a failed sync.
     virtual void release(const slab::held_block& held) noexcept = 0;
@@ -79,11 +79,10 @@ public:
     [[nodiscard]] std::shared_ptr<held_blocks> new_list() { return held_lists_.make(); }
     /// Carries out all of it or nothing.
     [[nodiscard]] virtual bool commit_group(const group_request& changes) noexcept = 0;
-    /// How many records a group may have: one for each two blocks, of which one is made and one freed, and one for each
-    /// piece of data.
+    /// A group has a record for each two blocks, of which one is made and one freed, and one for each piece of data.
     [[nodiscard]] virtual std::uint64_t largest_group() const noexcept = 0;
 
-    /// Offsets of small blocks that are reserved or held. May throw std::bad_alloc.
+    /// Small blocks that are reserved or held. May throw std::bad_alloc.
     [[nodiscard]] virtual std::vector<std::uint64_t> reserved() = 0;
     /// Before the heap is closed, while no thread is in a call.
     virtual void cancel_all() noexcept = 0;
@@ -94,7 +93,7 @@ protected:
     held_block_lists held_lists_;  // NOLINT(misc-non-private-member-variables-in-classes): of all implementations
 };
 
-/// Failures of these calls. If memory is short they hold the code alone.
+/// If memory is short, these failures hold the code alone.
 [[nodiscard]] base::failure refused_destination(const std::uint64_t& word, std::uint64_t offset,
                                                 std::uint64_t end) noexcept;
 [[nodiscard]] base::failure refused_reservation(const void* address) noexcept;

@@ -1,6 +1,4 @@
-// One open heap: files, extents, slabs, objects and roots. The interface of this layer to api/.
-//
-// An engine is put together from pieces, each with a header of its own:
+// One open heap: files, extents, slabs, objects and roots. The interface of this layer to api/. Its pieces:
 //   heap_parts.hpp       files, extents, blocks, objects, types
 //   heap_operations.hpp  allocate, free and destinations, in the durability of the heap
 //   heap_opening.hpp     create and open; heap_recovery.hpp what comes first after a crash
@@ -9,8 +7,8 @@
 //   heap_inspection.hpp  statistics and checks
 //
 // Thread safety: any number of threads may allocate, free, ask for sizes and types, and use destinations(). objects()
-// needs object_mutex(). commit, close, check and statistics run alone; a commit keeps calls that run nevertheless away
-// from what it writes (slab/calls/commit_gate.hpp).
+// needs object_mutex(). commit, close, check and statistics run alone; a commit keeps other calls away from what it
+// writes (slab/calls/commit_gate.hpp).
 #pragma once
 
 #include <cstdint>
@@ -37,7 +35,7 @@ struct engine_options {
     durability_kind durability = durability_kind::commit;
     segment::creation_options files;  ///< open() uses `mapping` alone
     std::uint64_t initial_bytes = 0;  ///< create(): user space reserved at once
-    /// Durability `atomic` and `collect`: the domain to work in, instead of the one that is found.
+    /// Durability `atomic` and `collect`: to work in, instead of the one that is found.
     std::optional<persist::domain_kind> domain;
     /// Durability `atomic` and `collect` on the page cache: the caller accepts that a power loss is not covered.
     bool accept_process_crash_only = false;
@@ -49,7 +47,7 @@ struct engine_options {
     bool hardened = false;  ///< open for writing: as open_options::hardened
     /// The longest time that free memory keeps its space on disk (extent::decay_curve).
     std::uint64_t decay_ns = 10'000'000'000;
-    /// Replaced by crash tests. Copies and snapshots always use the kernel's file system.
+    /// For crash tests. Copies and snapshots always use the kernel's file system.
     persist::storage* storage = &persist::posix_storage();
 };
 
@@ -61,12 +59,11 @@ public:
     static base::result<std::unique_ptr<engine>> open(const std::string& path, persist::access_mode mode,
                                                       const engine_options& options,
                                                       const std::shared_ptr<segment::heap_hold>& hold = nullptr);
-    /// Of several processes that call this at once, one creates the heap; the others fail with `locked` while it is
-    /// open.
+    /// If several processes call this at once, one creates the heap; the others fail with `locked` while it is open.
     static base::result<std::unique_ptr<engine>> open_or_create(const std::string& path,
                                                                 const engine_options& opened_with,
                                                                 const engine_options& created_with);
-    /// A heap without files, in the memory of this process: allocation alone. find_engine() does not find it.
+    /// A heap without files: allocation alone. find_engine() does not find it.
     static base::result<std::unique_ptr<engine>> create_scratch(const engine_options& options);
     engine(const engine&) = delete;
     engine& operator=(const engine&) = delete;
@@ -74,8 +71,8 @@ public:
 
     base::result<segment::commit_statistics> commit();
     /// Gives space back (empty slabs, free extents, segments at the end) until the file system charges at most `target`
-    /// bytes or nothing is left. In durability `atomic` and `collect` other threads may go on; `commit` commits, under
-    /// commit()'s rules. `progress` is called from time to time. A crash leaves a sound heap.
+    /// bytes or nothing is left. Durability `commit` commits, under commit()'s rules; in the others threads may go on.
+    /// `progress` is called from time to time. A crash leaves a sound heap.
     base::result<shrink_report> shrink(std::uint64_t target, heap_space::shrink_progress progress) {
         return space_.shrink(target, progress);
     }
@@ -85,13 +82,13 @@ public:
     base::result<void> snapshot(const std::string& destination);
     [[nodiscard]] heap_forks& forks() noexcept { return forks_; }
 
-    /// The trace of this open's recovery; empty unless the heap had crashed in durability `collect`.
+    /// Empty unless the heap had crashed in durability `collect`.
     [[nodiscard]] const std::optional<trace_report>& traced() const noexcept { return recovered_.traced; }
-    /// The replay of this open's recovery; all zero if there was none.
+    /// All zero if this open replayed nothing.
     [[nodiscard]] const lane::replay_report& replayed() const noexcept { return recovered_.replayed; }
 
     base::result<engine_statistics> statistics() { return inspection_.statistics(); }
-    /// heap_inspection::for_each_extent(), check() and last_comparison().
+    /// See heap_inspection.
     base::result<void> for_each_extent(base::function_ref<void(const extent_state&)> each) {
         return inspection_.for_each_extent(each);
     }

@@ -17,16 +17,16 @@ class heap_forks {
 public:
     explicit heap_forks(heap_operations& heap) noexcept : heap_(heap) {}
 
-    /// Children shall continue a copy of this heap (a scratch heap, or one of durability `collect`): abandon_in_child()
-    /// does nothing.
+    /// Children continue a copy of this heap (a scratch heap, or one of durability `collect`): abandon_in_child() does
+    /// nothing.
     void keep_in_children() noexcept { keeps_children_ = true; }
-    /// Before fork(): makes the pages the child's, too.
+    /// Before fork(): the pages become the child's, too.
     base::result<void> prepare() { return heap_.files().show_to_child(true); }
     /// In the parent, after the child has its copy.
     void resume() noexcept;
     /// In the child. After a failure it must not touch the heap.
     base::result<void> continue_in_child();
-    /// For a child without the heap's memory: every later call fails. Durability `atomic` and `collect`.
+    /// For a child without the heap's memory, in durability `atomic` and `collect`: every later call fails.
     void abandon_in_child() noexcept;
 
 private:

@@ -1,4 +1,4 @@
-// Looks at an open heap: numbers, extents, and which invariants are broken.
+// Numbers and extents of an open heap, and its broken invariants.
 //
 // Invariants:
 //   HEAP-14: an inspection changes nothing but caches: blocks, pointers and objects are as before.
@@ -44,7 +44,7 @@ public:
     explicit heap_inspection(heap_operations& heap) noexcept : heap_(heap) {}
 
     base::result<engine_statistics> statistics();
-    /// Visits all extents in order of address. `each` may allocate and free; it may or may not see such changes.
+    /// In order of address. `each` may allocate and free, and may or may not see such changes.
     base::result<void> for_each_extent(base::function_ref<void(const extent_state&)> each);
     /// A line for each broken invariant. `pages`: also SEG-2, the checksums of all pages.
     std::vector<std::string> check(bool pages);

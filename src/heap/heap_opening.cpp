@@ -19,13 +19,13 @@ using base::failure;
 using base::failure_code;
 using persist::access_mode;
 
-/// Whether stores go to the files at once. In durability `commit` pages are private.
+/// In durability `commit` pages are private.
 bool is_shared(access_mode mode, durability_kind durability) {
     return mode == access_mode::read_write && durability != durability_kind::commit;
 }
 
-/// No free takes an object's block from here on. If the directory cannot be read, nothing is pinned, and every request
-/// for an object fails.
+/// No free takes an object's block any more. If the directory cannot be read, nothing is pinned, and every request for
+/// an object fails.
 base::result<void> pin_objects(heap_parts& heap) {
     try {
         std::vector<std::uint64_t> offsets;
@@ -60,7 +60,7 @@ base::result<void> heap_opening::check_durability() const {
                    0};
 }
 
-/// Whether the media keep the promise, or the caller accepted that they do not.
+/// The media keep the promise, or the caller accepted that they do not.
 base::result<void> heap_opening::check_promise(const segment::heap_files& files) const {
     const bool is_disk = files.domain() == persist::domain_kind::disk;
     if (is_disk && files.shared() && options_.durability == durability_kind::collect) {
@@ -87,8 +87,7 @@ base::result<void> heap_opening::check_promise(const segment::heap_files& files)
                    0};
 }
 
-/// Whether the stores of a crashed session that had promised nothing for a loss of power are all there: they are as
-/// long as the machine has not stopped.
+/// A crashed session that had promised nothing for a loss of power has lost no store if the machine has not stopped.
 base::result<void> heap_opening::check_boot(const segment::heap_files& files) const {
     const std::uint64_t boot = files.superblock().boot;
     const bool is_pending = files.has_pending_lanes() || files.has_pending_tracing();
@@ -119,8 +118,8 @@ base::result<std::unique_ptr<engine>> heap_opening::create() {
         return what;
     }
     if (options_.durability != durability_kind::commit) {
-        // The heap is complete and is now opened as any other. It stays locked, so that no other process opens it and
-        // loses it if this open fails.
+        // The heap is complete, and opened as any other. It stays locked, so that no other process opens it and loses
+        // it if this open fails.
         HF_TRY(made->close(false));
         const auto hold = made->files().hold();
         made.reset();
@@ -196,7 +195,6 @@ base::result<std::unique_ptr<engine>> heap_opening::open(access_mode mode,
     return opened;
 }
 
-/// The heap is recovered.
 base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) const {
     const bool shared = is_shared(mode, options_.durability);
     if (shared) {
@@ -257,14 +255,14 @@ base::result<std::unique_ptr<engine>> heap_opening::open_or_create(const engine_
         if (created || created.error().code != failure_code::already_exists) {
             return created;
         }
-        // Another process created a heap meanwhile, or other files are there: then open()'s failure says more.
+        // Another process created a heap meanwhile, or other files are there: open()'s failure says more.
         if (attempt == attempts) {
             return opened;
         }
     }
 }
 
-/// Recovers the heap in the durability that crashed and closes it first.
+/// Recovers the heap in the durability that crashed, and closes it first.
 base::result<std::unique_ptr<engine>> heap_opening::open_recovered(
     durability_kind crashed_in, const std::shared_ptr<segment::heap_hold>& hold) const {
     engine_options recovery = options_;

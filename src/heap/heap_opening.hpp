@@ -1,4 +1,4 @@
-// Creates and opens heaps: the steps between the files of a heap and an engine that threads may use.
+// The steps between the files of a heap and an engine that threads may use.
 //
 // Invariants:
 //   HEAP-15: a failed creation leaves no heap behind; a failed open changes nothing on media, except that a crashed
@@ -18,10 +18,9 @@ namespace holdfast::heap {
 
 class heap_opening {
 public:
-    /// Of the heap at `path`, which a heap without files does not have.
+    /// A heap without files has no path.
     heap_opening(std::string path, const engine_options& options) : path_(std::move(path)), options_(options) {}
 
-    /// See engine.
     base::result<std::unique_ptr<engine>> create();
     base::result<std::unique_ptr<engine>> open(persist::access_mode mode,
                                                const std::shared_ptr<segment::heap_hold>& hold);

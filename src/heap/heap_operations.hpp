@@ -41,22 +41,21 @@ public:
         return type == 0 ? blocks().allocate(bytes, alignment) : blocks().allocate_typed(bytes, alignment, type);
     }
     [[nodiscard]] static const base::failure& last_failure() noexcept { return slab::block_allocator::last_failure(); }
-    /// For callers that cannot afford a result. False: `address` is not the start of an allocated block, and nothing
-    /// changed.
+    /// False, and nothing changed, where the block is not allocated.
     [[nodiscard]] bool try_deallocate(void* address) noexcept {
         if (keep_back_) [[unlikely]] {
             return free_filtered(address);
         }
         return free_at_once(address);
     }
-    /// As try_deallocate(), past the filter of set_free_filter().
+    /// Frees past the filter of set_free_filter().
     [[nodiscard]] bool free_at_once(void* address) noexcept {
         return is_direct_ ? blocks().try_free(address) : operations_->deallocate(address);
     }
-    /// Fails with bad_address and changes nothing where the address is not the start of an allocated block.
+    /// Fails with bad_address, and changes nothing, where no allocated block begins at the address.
     base::result<void> deallocate(void* address);
     /// The filter sees every free of an allocated block, in the freeing thread. True: it keeps the block, and calls
-    /// free_at_once() later. It must not throw. Empty: no filter. Set it while no other thread uses the heap.
+    /// free_at_once() later. It must not throw. Empty: no filter. Comes while no other thread uses the heap.
     using free_filter = std::function<bool(void*)>;
     void set_free_filter(free_filter filter) noexcept {
         keep_back_ = std::move(filter);
@@ -67,12 +66,11 @@ public:
     [[nodiscard]] bool all_free() { return blocks().inspect().all_free(); }
     bool follow_this_thread() noexcept { return !read_only() && blocks().threads().follow_this_thread(); }
 
-    /// In the heap's durability; null if the heap is open read-only.
+    /// Null if the heap is open read-only.
     [[nodiscard]] destination_operations* destinations() noexcept { return destinations_; }
     /// Null in other durabilities.
     [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_; }
-    /// The inlined path for small blocks of this heap; the path of no heap, which serves no call, where HEAP-8 forbids
-    /// it. Never null.
+    /// Inlined, for small blocks. Where HEAP-8 forbids it, the path of no heap, which serves no call. Never null.
     [[nodiscard]] const slab::fast_path* fast_path() const noexcept { return fast_path_; }
     /// block_operations::keep().
     void keep(const slab::held_block& held) noexcept {
@@ -82,18 +80,17 @@ public:
             operations_->keep(held);
         }
     }
-    /// Whether block_allocator::resize_pages() may be called: no record and no flush has to say that a block of whole
-    /// pages has another length.
+    /// Whether block_allocator::resize_pages() may be called: no record and no flush has to say the new length.
     [[nodiscard]] bool can_resize_in_place() const noexcept { return is_direct_; }
     /// Fails with poisoned once a sync has failed that a call of durability `atomic` waited for.
     [[nodiscard]] base::result<void> check_health() const {
         return atomic_ == nullptr ? base::result<void>() : atomic_->lanes().check_health();
     }
-    /// Before freed extents are cut off: see lane_pool::settle().
+    /// See lane_pool::settle().
     [[nodiscard]] bool settle() noexcept { return atomic_ == nullptr || atomic_->settle(); }
 
-    /// For the program's data: flush() starts a write-back, drain() waits for this thread's, persist() does both. They
-    /// do nothing where the domain needs none.
+    /// For the program's data, where the domain needs it: flush() starts a write-back, drain() waits for this thread's,
+    /// persist() does both.
     void flush(const void* begin, std::uint64_t bytes) noexcept {
         if (!is_direct_) {
             operations_->flush(begin, bytes);
@@ -121,7 +118,7 @@ private:
     friend class heap_forks;
     friend class heap_opening;
 
-    // Opening, in this order. The heap is recovered and mapped as its durability needs it.
+    // Opening, in this order, after recovery.
     base::result<void> start_atomic(std::uint64_t lane_slots);
     base::result<void> start_collect();
     /// Before any thread allocates; again in a child of fork.
@@ -131,9 +128,9 @@ private:
     void start_destinations();
     void find_fast_path() noexcept;
 
-    /// In a child of fork that has no copy of the heap: every later call fails.
+    /// For a child of fork that has no copy of the heap: every later call fails.
     void abandon() noexcept;
-    /// In a child of fork that has one: it goes on in durability `commit`.
+    /// For a child of fork that has one: durability `commit`.
     void continue_directly();
 
     [[nodiscard]] bool free_filtered(void* address) noexcept;

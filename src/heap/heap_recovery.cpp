@@ -49,9 +49,9 @@ bool heap_recovery::flushes() const noexcept {
     return heap_.files().shared() && heap_.files().domain() != persist::domain_kind::page_cache;
 }
 
-/// Whether the crashed session made less durable than this one promises: its stores are seen here, and a loss of power
-/// may still undo them (HEAP-22). Where both were in `atomic` and in one domain, its records say what is not durable. A
-/// trace sees every store (TRACE-8). In `commit` the open has synced every file, when it voided the checksums.
+/// Whether this session promises more than the crashed one made durable: a loss of power may undo stores that are seen
+/// here (HEAP-22). Where both are in `atomic` and in one domain, its records say what is not durable. A trace sees
+/// every store (TRACE-8). In `commit` the open has synced every file, when it voided the checksums.
 bool heap_recovery::promises_more() const noexcept {
     const segment::heap_files& files = heap_.files();
     if (!flushes() || !is_pending()) {
@@ -78,7 +78,7 @@ base::result<recovered_heap> heap_recovery::run(const std::string& path, trace_m
     return std::move(done_);
 }
 
-/// Brings the lanes' records into the metadata: durably if mapped shared, else in this process alone.
+/// Durably if mapped shared, else in this process alone.
 base::result<void> heap_recovery::replay_lanes() {
     const auto start = std::chrono::steady_clock::now();
     segment::heap_files& files = heap_.files();
@@ -108,8 +108,8 @@ base::result<void> heap_recovery::replay_lanes() {
     return check_synced();
 }
 
-/// In the domain of the session. A log is replayed as on a disk in every case: a loss of power in the middle must find
-/// its records as long as it finds a word that was stored because of them.
+/// In the domain of the session. A log is replayed as on a disk in every case: after a loss of power in the middle its
+/// records must be there, as long as a word is that was stored because of them.
 void heap_recovery::apply(const lane::replay_plan& plan, const lane::replay_source& source) {
     const auto apply_in = [&](auto domain) { lane::apply(plan, source, domain); };
     segment::heap_files& files = heap_.files();
@@ -126,7 +126,6 @@ void heap_recovery::apply(const lane::replay_plan& plan, const lane::replay_sour
     }
 }
 
-/// Whether everything that recovery made durable by syncs is so.
 base::result<void> heap_recovery::check_synced() const {
     if (heap_.files().session().memory().has_failed()) {
         return heap_.files().session().memory().failure();
@@ -134,8 +133,7 @@ base::result<void> heap_recovery::check_synced() const {
     return {};
 }
 
-/// The blocks that roots and objects reach become the allocated ones: durably if the heap is mapped shared, else in
-/// this process alone.
+/// Durably if the heap is mapped shared, else in this process alone.
 base::result<void> heap_recovery::trace_after_crash(trace_mode mode, const before_trace_call& before) {
     segment::heap_files& files = heap_.files();
     std::vector<std::uint64_t> more_roots;
@@ -179,7 +177,7 @@ base::result<void> heap_recovery::rebuild(const std::string& path) {
     return rebuilt;
 }
 
-/// Keeps an object iff its block is allocated, or before blocks are known, iff its record is complete.
+/// Keeps an object whose block is allocated or, before blocks are known, whose record is complete.
 base::result<void> heap_recovery::repair_objects(bool blocks_are_known) {
     if (flushes()) {  // cells must become free in clear_cells()'s order, on media too
         heap_.objects().persist_with(

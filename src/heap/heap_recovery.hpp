@@ -20,21 +20,20 @@
 
 namespace holdfast::heap {
 
-/// What the recovery of an open did.
 struct recovered_heap {
     lane::replay_report replayed;        ///< all zero if there was no replay
     std::optional<trace_report> traced;  ///< empty unless the heap had crashed in durability `collect`
 };
 
-/// Comes before the trace. Adds offsets, below the frontier, of blocks that the trace begins at, too. What it throws
-/// ends the open.
+/// Comes before the trace, and adds offsets below the frontier where the trace begins, too. What it throws ends the
+/// open.
 using before_trace_call = std::function<void(heap_parts& heap, std::vector<std::uint64_t>& roots)>;
 
 class heap_recovery {
 public:
     explicit heap_recovery(heap_parts& heap) noexcept : heap_(heap) {}
 
-    /// Replays the lanes or traces, if a crash left either pending, then opens the blocks and repairs the directory of
+    /// Replays the lanes or traces, if a crash left that pending, then opens the blocks and repairs the directory of
     /// objects. `mode`, `before`: of the trace.
     base::result<recovered_heap> run(const std::string& path, trace_mode mode, const before_trace_call& before);
 

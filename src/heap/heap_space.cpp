@@ -62,7 +62,7 @@ base::result<void> heap_space::reserve_copied() {
     return heap_.files().copies().reserve(used, slabs);
 }
 
-/// For a page of metadata that a commit will write: fails if the heap could not be opened again with it.
+/// Fails if the heap could not be opened again with this page of metadata.
 base::result<void> heap_space::check_metadata(std::uint64_t segment, std::uint64_t at) {
     const segment::geometry& shape = heap_.files().view().shape();
     const base::granule first_granule{segment * shape.granules()};

@@ -1,4 +1,4 @@
-// The space that an open heap takes in its file system: what a commit writes and gives back, and shrink().
+// What a commit writes and gives back, and shrink().
 //
 // Invariants:
 //   HEAP-12: a commit gives space back only after the state that does not use it is durable; a failed one leaves the
@@ -19,7 +19,7 @@
 
 namespace holdfast::heap {
 
-/// Bytes. `charged`: by the file system, for all files of the heap.
+/// `charged`: bytes, by the file system, for all files of the heap.
 struct shrink_report {
     std::uint64_t charged_before = 0;
     std::uint64_t charged_after = 0;
@@ -29,8 +29,8 @@ struct shrink_report {
     std::uint64_t shortened = 0;   ///< addresses cut off the end
 };
 
-/// Free pages that stay at the end of the heap in a commit or close, so that a heap of varying size does not ask the
-/// file system each time.
+/// Free pages that a commit or close leaves at the end, so that a heap of varying size does not ask the file system
+/// each time.
 [[nodiscard]] constexpr base::pages kept_at_the_end(base::pages frontier) noexcept {
     constexpr std::uint64_t least = 64 * base::mebibyte / base::page_size;
     return {std::max(least, frontier.value / 8)};
@@ -42,14 +42,14 @@ public:
 
     /// Free space keeps its place on disk that long (extent::decay_curve); decay_curve::never: commits keep it.
     void start_decay(std::uint64_t total_ns);
-    /// Reserves the space of a heap that is a copy. Comes before any store to the heap: a store to a copied page
-    /// without space on disk ends in SIGBUS.
+    /// Reserves the space of a heap that is a copy. Comes before any store: a store to a copied page without space on
+    /// disk ends in SIGBUS.
     base::result<void> reserve_copied();
-    /// Durability `commit`: commits and gives back free space, what has decayed, or all. Free pages of slabs that no
-    /// thread allocates from go too. kept_at_the_end() stays, or nothing.
+    /// Durability `commit`: gives back free space, what has decayed or all, and free pages of slabs that no thread
+    /// allocates from. kept_at_the_end() stays, or nothing.
     base::result<segment::commit_statistics> commit(bool give_all_back);
-    /// Durability `atomic` and `collect`: ends the heap `keep` pages behind its last used page. Returns the pages that
-    /// were cut off.
+    /// Durability `atomic` and `collect`: ends the heap `keep` pages behind its last used page. Returns the pages cut
+    /// off.
     base::result<base::pages> shorten(base::pages keep);
     /// See engine::shrink().
     using shrink_progress = base::function_ref<void(const shrink_report&)>;

@@ -54,7 +54,7 @@ protected:
     segment::test_directory directory_;
 };
 
-// --- commits that are refused ---------------------------------------------------------------------------------------
+// --- commits that are refused ---
 
 /// A commit with damaged metadata would make the heap unreadable, so it must be refused.
 class damaged_tables : public heap_test {
@@ -159,7 +159,7 @@ TEST_F(damaged_tables, whose_directory_has_a_changed_name_are_not_committed) {
         "checksum", "0x", [&] { letter ^= std::byte{1}; }, "objects");
 }
 
-// --- registry -------------------------------------------------------------------------------------------------------
+// --- registry ---
 
 TEST_F(heap_test, is_found_by_its_key_while_it_is_open) {
     auto heap = create();
@@ -223,7 +223,7 @@ TEST_F(heap_test, is_found_by_all_threads_while_others_come_and_go) {
     EXPECT_EQ(wrong, 0U);
 }
 
-// --- check ----------------------------------------------------------------------------------------------------------
+// --- check ---
 
 TEST_F(heap_test, that_is_sound_has_no_problems) {
     auto heap = create();
@@ -309,7 +309,7 @@ TEST_F(heap_test, finds_a_damaged_page_and_a_damaged_superblock_copy) {
     EXPECT_THAT(deep, Contains(testing::AllOf(HasSubstr("SEG-2"), HasSubstr("segment.000000"))));
 }
 
-// --- life -----------------------------------------------------------------------------------------------------------
+// --- life ---
 
 TEST_F(heap_test, that_cannot_be_created_leaves_nothing_behind) {
     engine_options options = small_heap();

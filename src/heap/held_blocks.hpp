@@ -1,8 +1,5 @@
-// Blocks that a transaction has reserved, from the allocator to the group that makes them allocated. In DRAM alone: a
-// crash forgets them.
-//
-// A transaction adds a block without lock or look-up; the heap sees all lists when it is checked or closed, which run
-// alone.
+// Blocks that a transaction has reserved, until a group makes them allocated: in DRAM alone, so a crash forgets them. A
+// transaction adds a block without lock or look-up; a check and a close, which run alone, see the lists of all.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +24,7 @@ public:
     }
     void add(const slab::held_block& held) noexcept { blocks_.push_back(held); }
     void remove_last() noexcept { blocks_.pop_back(); }
-    /// The block of this offset, which is in the list.
+    /// The list must hold a block of this offset.
     slab::held_block remove(std::uint64_t offset) noexcept {
         const auto found = std::find_if(blocks_.begin(), blocks_.end(),
                                         [offset](const slab::held_block& each) { return each.offset == offset; });
@@ -43,10 +40,10 @@ private:
     std::vector<slab::held_block> blocks_;
 };
 
-/// The lists of all transactions of a heap. Thread-safe.
+/// Thread-safe.
 class held_block_lists {
 public:
-    /// A new list, which the heap looks at as long as somebody has it. May throw std::bad_alloc.
+    /// The heap looks at the list as long as somebody has it. May throw std::bad_alloc.
     [[nodiscard]] std::shared_ptr<held_blocks> make() {
         auto made = std::make_shared<held_blocks>();
         const base::scoped_lock lock(mutex_);
@@ -54,7 +51,7 @@ public:
         lists_.push_back(made);
         return made;
     }
-    /// Appends the offsets of small blocks. May throw std::bad_alloc. No transaction changes its list meanwhile.
+    /// No transaction changes its list meanwhile. May throw std::bad_alloc.
     void list_small(std::vector<std::uint64_t>& offsets) {
         const base::scoped_lock lock(mutex_);
         for (const auto& list : lists_) {
@@ -65,7 +62,7 @@ public:
             }
         }
     }
-    /// Calls `release` with each block; then the lists are empty. No transaction changes its list meanwhile.
+    /// Empties the lists. No transaction changes its list meanwhile.
     template <class Release>
     void release_all(Release&& release) noexcept {
         const base::scoped_lock lock(mutex_);

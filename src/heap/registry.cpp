@@ -22,7 +22,7 @@ struct registry {
 
 registry& the_registry();
 
-/// A bit for each open heap, by its key, so that most words need no lock to be told from keys.
+/// A bit for each open heap, by its key, so that most words are told from keys without a lock.
 constinit std::atomic<std::uint64_t> keys_filter{0};
 
 std::uint64_t filter_bit(std::uint64_t key) noexcept {

@@ -1,7 +1,6 @@
-// The heaps that this process has open, by key: an allocator inside a heap knows only the key. Heaps open read-only
-// share their key with the writer; allocators in them are refused.
-//
-// A thread remembers its last lookup until a heap is opened or closed, so it never uses a closed heap. Thread-safe.
+// The heaps that this process has open, by key: all that an allocator inside a heap knows. Heaps open read-only share
+// their key with the writer; allocators in them are refused. A thread remembers its last lookup until a heap is opened
+// or closed. Thread-safe.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,3 @@
-// The C interface: ordered and hash indexes of words of 8 bytes, and of bytes of any length.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -74,7 +73,7 @@ hf_code destroy_index(hf_heap* heap, const char* name) noexcept {
     const hf_code code = guarded([&] { done = Index::destroy(heap_of(heap), &required(name, "name")); });
     return code != HF_OK || done ? code : holdfast::c_api::remember(HF_NOT_FOUND, "not_found: no index of that name");
 }
-/// Calls `change`, which returns whether it has changed something; if not, `otherwise` is the code.
+/// `change` returns whether it has changed something; if not, `otherwise` is the code.
 template <class Change>
 hf_code changed_or(hf_code otherwise, Change&& change) noexcept {
     bool done = false;
@@ -125,7 +124,6 @@ hf_code find_text(const Handle* index, hf_bytes key, void* buffer, std::size_t r
         return found.has_value();
     });
 }
-/// What a scan calls for a visitor.
 auto calls(hf_index_visitor visitor, void* context) {
     return
         [=](std::uint64_t key, std::uint64_t value) { return required(visitor, "visitor")(key, value, context) == 0; };

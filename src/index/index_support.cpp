@@ -94,7 +94,7 @@ index_claim::~index_claim() { release_object(head_, heap_); }
 
 namespace {
 
-/// The half of the word that changes with each lock and unlock, which is the lower one: first in little endian.
+/// The half that changes with each lock and unlock: first in little endian.
 void* lower_half_of(const std::atomic<std::uint64_t>& word) noexcept {
     static_assert(std::endian::native == std::endian::little);
     return const_cast<std::atomic<std::uint64_t>*>(&word);
@@ -103,7 +103,7 @@ void* lower_half_of(const std::atomic<std::uint64_t>& word) noexcept {
 }  // namespace
 
 void sleep_on_lock(const std::atomic<std::uint64_t>& word, std::uint32_t lower_half) noexcept {
-    // The half is the same again after 65,536 changes: a thread that slept through them all must not sleep for ever.
+    // The half is the same again after 65,536 changes: a thread that slept through them must not sleep for ever.
     const timespec longest{0, 100'000'000};
     ::syscall(SYS_futex, lower_half_of(word), FUTEX_WAIT_PRIVATE, lower_half, &longest, nullptr, 0);
 }
@@ -141,7 +141,7 @@ void grace_periods::retire(std::unique_ptr<const std::string> text) noexcept {
 }
 
 /// The phase changes only when no call of the phase before is left. A call may have read the phase and not counted
-/// itself yet, so two changes must follow each other before what was retired before the first is freed.
+/// itself yet, so what was retired is freed after two changes.
 void grace_periods::free_what_can_be() noexcept {
     constexpr std::size_t at_a_time = 64;
     if (waiting_.empty()) {

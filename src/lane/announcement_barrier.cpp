@@ -16,8 +16,8 @@ bool registered() noexcept {
     return answer;
 }
 
-/// When the library is loaded, which is mostly before a second thread starts: with several threads the kernel lets a
-/// registration wait until all processors have been idle or switched, some 20 ms, which the first open would take.
+/// When the library is loaded, mostly before a second thread starts. With several threads the kernel lets a
+/// registration wait some 20 ms, until all processors have been idle or switched.
 [[gnu::constructor]] void register_early() noexcept { static_cast<void>(registered()); }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Announcements of calls in flight, which a checkpoint must see. A store may wait in its core's store buffer while the
+// A checkpoint must see the announcements of calls in flight, but a store may wait in its core's store buffer while the
 // core already reads the clock. So either each call executes a full fence, or the rare checkpoint makes all other cores
-// execute one by membarrier(2), which takes about a quarter of a microsecond.
+// execute one by membarrier(2), within about a quarter of a microsecond.
 #pragma once
 
 #include <atomic>
@@ -12,10 +12,10 @@ namespace holdfast::lane {
 class announcement_barrier {
 public:
     announcement_barrier() noexcept;
-    /// `by_kernel` false: every announcement is a full fence, as where the kernel has no membarrier().
+    /// `by_kernel` false: each announcement is a full fence, as where the kernel has no membarrier(2).
     explicit announcement_barrier(bool by_kernel) noexcept : by_kernel_(by_kernel) {}
 
-    /// The value is visible to a thread that calls see_announcements() after this thread's next reading of the clock.
+    /// A thread that calls see_announcements() after this thread's next reading of the clock sees the value.
     void announce(std::atomic<std::uint64_t>& place, std::uint64_t value) const noexcept {
         if (by_kernel_) [[likely]] {
             place.store(value, std::memory_order_relaxed);

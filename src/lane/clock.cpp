@@ -23,7 +23,7 @@ bool has_invariant_counter() noexcept {
         __get_cpuid(power_leaf, &a, &b, &c, &d) == 0 || (d & invariant_bit) == 0) {
         return false;
     }
-    // A kernel that has seen the counters of two cores differ, or cannot tell, uses another clock source.
+    // A kernel that saw the counters of two cores differ, or cannot tell, uses another clock source.
     try {
         std::string used;
         std::ifstream("/sys/devices/system/clocksource/clocksource0/current_clocksource") >> used;

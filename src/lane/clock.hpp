@@ -1,10 +1,8 @@
 // The heap's clock, which orders the records of all lanes.
 //
 // A reading that happens after another one, by program order or through memory that two threads share, is larger
-// (LANE-1). The processor's time stamp counter gives this, read by an instruction that waits for all earlier loads,
-// where the processor and the kernel report it as invariant. Elsewhere a counter in memory gives it.
-//
-// The clock continues above the largest time that the heap has recorded, so a reboot needs no reset.
+// (LANE-1). An invariant time stamp counter gives this, read by an instruction that waits for all earlier loads;
+// elsewhere a counter in memory. The clock continues above the largest recorded time, so a reboot needs no reset.
 #pragma once
 
 #include <atomic>
@@ -15,7 +13,7 @@
 
 namespace holdfast::lane {
 
-/// Whether the processor's time stamp counter always runs at one rate and in step on all cores.
+/// The processor and the kernel say that the time stamp counter runs at one rate and in step on all cores.
 [[nodiscard]] bool has_invariant_counter() noexcept;
 
 /// Thread-safe, except start().
@@ -44,7 +42,7 @@ public:
     [[nodiscard]] source used() const noexcept { return source_; }
 
 private:
-    /// Reads the counter after all earlier loads of this thread have their values.
+    /// Reads after all earlier loads of this thread have their values.
     [[nodiscard]] static std::uint64_t processor_count() noexcept {
 #if defined(__x86_64__)
         unsigned processor = 0;
@@ -59,8 +57,8 @@ private:
     alignas(base::cache_line_size) std::atomic<std::uint64_t> count_{0};
 };
 
-/// Measures spans by the processor's counter, which is read in a third of the time of a clock in nanoseconds; where
-/// that counter is not used, by such a clock. Thread-safe.
+/// By the processor's counter, whose reading costs a third of that of a clock in nanoseconds; elsewhere by such a
+/// clock. Thread-safe.
 class span_counter {
 public:
     explicit span_counter(record_clock::source from) noexcept : source_(from) {}
@@ -73,7 +71,7 @@ public:
 #endif
         return steady_nanoseconds();
     }
-    /// Of a difference of two readings. The rate of the counter is that since this object was made.
+    /// The counter's rate is that since this object was made.
     [[nodiscard]] std::uint64_t nanoseconds(std::uint64_t ticks) const noexcept {
         const std::uint64_t passed = now() - first_;
         if (source_ != record_clock::source::processor || passed == 0) {

@@ -1,5 +1,5 @@
-// What a record changes in the heap's metadata. Media say in one place whether a block is allocated: for a small block
-// in a bit of its slab's live bitmap, for a block of whole pages and for a slab in the page entry of its first page.
+// What a record changes in metadata. Media say in one place whether a block is allocated: for a small block in the live
+// bitmap, for a block of whole pages and for a slab in the page entry of its first page.
 #pragma once
 
 #include <array>
@@ -11,14 +11,12 @@
 
 namespace holdfast::lane {
 
-/// The bits of one word on media that say whether a block is allocated.
 struct block_place {
     std::uint64_t* word = nullptr;
-    std::uint64_t mask = 0;  ///< these bits
-    std::uint64_t set = 0;   ///< their value where the block is allocated; 0 where it is free
+    std::uint64_t mask = 0;
+    std::uint64_t set = 0;  ///< those of an allocated block; a free one has 0
 };
 
-/// The place of a block that lies in the heap.
 [[nodiscard]] inline block_place place_of(const segment::space_view& space, std::uint64_t offset,
                                           block_word block) noexcept {
     if (block.kind == block_kind::small) {
@@ -35,7 +33,7 @@ struct block_place {
             segment::encode(entry)};
 }
 
-/// Bytes of user space that the block takes.
+/// What the block takes of user space.
 [[nodiscard]] constexpr std::uint64_t bytes_of(block_word block) noexcept {
     switch (block.kind) {
         case block_kind::small: return block.length;
@@ -45,7 +43,7 @@ struct block_place {
     }
 }
 
-/// The header of a slab of such blocks; `old`: the slab that was morphed into it, if it is a slab.
+/// `old`: the slab that was morphed into it, or nothing.
 [[nodiscard]] constexpr segment::slab_header_on_media slab_header_for(block_word slab, block_word old = {}) noexcept {
     const auto block_size = static_cast<std::uint32_t>(slab.length);
     const bool morphed = old.kind == block_kind::slab;
@@ -56,13 +54,13 @@ struct block_place {
             {}};
 }
 
-/// The slab that the record frees at the place of the slab that it allocates (a morph), or nothing.
+/// The slab that the record morphs, or nothing.
 [[nodiscard]] constexpr block_word morphed_from(const record_on_media& record) noexcept {
     const block_word old = decode_block(record.freed_block);
     return record.freed == record.allocated && old.kind == block_kind::slab ? old : block_word{};
 }
 
-/// Stores the header of the slab at that offset: calls `store` with each word and its new value.
+/// Calls `store` with each word and its new value.
 template <class Store>
 void store_slab_header(const segment::space_view& space, std::uint64_t offset, block_word slab, block_word old,
                        Store&& store) {
@@ -75,8 +73,8 @@ void store_slab_header(const segment::space_view& space, std::uint64_t offset, b
     }
 }
 
-/// Changes the header of the slab at that offset from `old` to `slab`. The flags come first: with them alone the header
-/// still means what it did before (SLAB-3). One store of another word in the same line changes the rest.
+/// The flags come first: alone, they leave the meaning of the header as it was (SLAB-3). One store of another word in
+/// the same line changes the rest.
 template <class Store>
 void switch_slab_header(const segment::space_view& space, std::uint64_t offset, block_word slab, block_word old,
                         Store&& store) {
@@ -87,9 +85,9 @@ void switch_slab_header(const segment::space_view& space, std::uint64_t offset, 
     store(header[0], std::bit_cast<std::array<std::uint64_t, sizeof wanted / 8>>(wanted)[0]);
 }
 
-// LANE-22: a record allocates and frees only blocks that can exist: below the frontier, of a known kind, at a multiple
-// of their size within their granule or, for whole pages, at a page. If a slab uses the upper half of its bitmap, that
-// half has a bit for each of its blocks.
+// LANE-22: a record names only blocks that can exist: below the frontier, of a known kind, at a multiple of their size
+// within their granule or, for whole pages, at a page. If a slab uses the upper half of its bitmap, that half has a bit
+// for each of its blocks.
 [[nodiscard]] constexpr bool is_possible_block(std::uint64_t offset, block_word block,
                                                std::uint64_t frontier) noexcept {
     const std::uint64_t bytes = bytes_of(block);

@@ -41,7 +41,7 @@ base::result<std::uint64_t> in_force(std::span<const sealed_number_on_media, sea
 }  // namespace
 
 sealed_number_on_media sealed(std::uint64_t number, sealed_kind kind, std::uint64_t heap_key) noexcept {
-    // Different seeds, so that a copy of one number never counts as the other.
+    // A copy of one number must not count as the other.
     const std::uint64_t seed = kind == sealed_kind::checkpoint_time ? heap_key : ~heap_key;
     return {number, XXH3_64bits_withSeed(&number, sizeof number, seed)};
 }

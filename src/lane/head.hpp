@@ -1,9 +1,8 @@
 // The head of the file `lanes`: the time of the last checkpoint and the number of lanes. Both only grow, and each has
-// two sealed copies.
+// two sealed copies. A crashed heap without both numbers in force (LANE-26, docs/atomic-protocol.md), or whose file is
+// too short for them (LANE-25), has lost records and is refused.
 //
 //   LANE-19: a copy counts only if its seal fits; of two that count, the larger number is in force.
-// A crashed heap without both numbers in force (LANE-26), or whose file is too short (LANE-25), has lost records and is
-// refused. Both invariants: docs/atomic-protocol.md.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +17,6 @@
 
 namespace holdfast::lane {
 
-/// A failure `corrupt` of the file `lanes`: the field, what it holds, what it may hold.
 [[nodiscard]] base::failure corrupt(std::string field, std::string found, std::string expected);
 
 enum class sealed_kind : std::uint8_t { checkpoint_time, lane_count };
@@ -26,25 +24,23 @@ enum class sealed_kind : std::uint8_t { checkpoint_time, lane_count };
 [[nodiscard]] sealed_number_on_media sealed(std::uint64_t number, sealed_kind kind, std::uint64_t heap_key) noexcept;
 [[nodiscard]] bool is_sealed(const sealed_number_on_media& copy, sealed_kind kind, std::uint64_t heap_key) noexcept;
 
-/// A head with one sealed copy of each number.
 [[nodiscard]] lanes_head_on_media new_head(std::uint64_t checkpoint_time, std::uint64_t lane_count,
                                            std::uint64_t heap_key) noexcept;
 
-/// The index of the copy that is in force; sealed_copies where none is.
+/// sealed_copies where none counts.
 [[nodiscard]] std::size_t copy_in_force(std::span<const sealed_number_on_media, sealed_copies> copies, sealed_kind kind,
                                         std::uint64_t heap_key) noexcept;
 
-/// `lanes`: the file, or its first page. Fails with corrupt where no copy counts, or the time breaks LANE-27.
+/// `lanes`: at least the file's first page. Fails with corrupt where no copy counts, or the time breaks LANE-27.
 [[nodiscard]] base::result<std::uint64_t> read_checkpoint_time(std::span<const std::byte> lanes,
                                                                std::uint64_t heap_key);
 
-/// `lanes`: the file, or its first page. Fails with corrupt where no copy counts, or `file_size` is too small for so
-/// many lanes (LANE-25).
+/// `lanes`: at least the file's first page. Fails with corrupt where no copy counts, or `file_size` is too small
+/// (LANE-25).
 [[nodiscard]] base::result<std::uint64_t> read_lane_count(std::span<const std::byte> lanes, std::uint64_t file_size,
                                                           std::uint64_t slots, std::uint64_t heap_key);
 
-/// Puts a larger number in force, durably. Writes the copy that is not in force, so that a crash leaves the old or the
-/// new number.
+/// Durably puts a larger number in force. A crash leaves the old number or the new one.
 template <persist::persistence_domain Domain>
 void write_in_turn(std::span<sealed_number_on_media, sealed_copies> copies, sealed_kind kind, std::uint64_t number,
                    std::uint64_t heap_key, Domain& domain, persist::site write_site,

@@ -34,7 +34,7 @@ protected:
     static std::uint64_t flags_of(const record_on_media& record) {
         return group_flag | (record.destination == nowhere ? 0 : data_flag);
     }
-    /// The records of one group, the last one with their number: durable, and its call in flight.
+    /// Durable records of one group, whose call is in flight.
     void append_group(lane& own, std::vector<record_on_media> records) {
         set_.prepare(own, records.size());
         set_.announce(own);

@@ -1,4 +1,3 @@
-// The layout of lanes on media, the clock of records, and the set of lines of a checkpoint.
 #include <cstring>
 #include <vector>
 
@@ -11,7 +10,7 @@
 namespace holdfast::lane {
 namespace {
 
-// The layout of docs/format.md, "Lanes", byte by byte. A change that fails here changes the format.
+// Byte by byte. A change that fails here changes the format (docs/format.md, "Lanes").
 TEST(lane_layout, is_what_the_format_says) {
     record_on_media record{0,
                            0x0102030405060708,
@@ -30,12 +29,11 @@ TEST(lane_layout, is_what_the_format_says) {
     EXPECT_EQ(lanes_at, 4096U);
     EXPECT_EQ(lane_size(8192), 4096U + 8192U * 64U);
     EXPECT_EQ(lanes_file_size(2, 64), 4096U + 2U * (4096U + 64U * 64U));
-    // The seed and the checksum, computed by XXH3-64 as the format defines them.
     const std::array<std::uint64_t, 3> seed_parts{1, 2, 3};
     const std::uint64_t seed = XXH3_64bits(seed_parts.data(), sizeof seed_parts);
     EXPECT_EQ(seed_of(1, 2, 3), seed);
     EXPECT_EQ(checksum_of(record, seed), XXH3_64bits_withSeed(words.data() + 1, 56, seed));
-    // The head: two copies of the checkpoint time, then two of the number of lanes, each with its seal.
+    // Two copies of the checkpoint time, then two of the number of lanes, each with its seal.
     const std::uint64_t time = 77;
     const std::uint64_t count = 3;
     const lanes_head_on_media head = new_head(time, count, 9);

@@ -7,7 +7,7 @@
 namespace holdfast::lane {
 namespace {
 
-/// The domain `disk` in memory: what is stored is durable, and records go to a log.
+/// What is stored is durable, and records go to a log.
 class disk_in_memory : public domain {
 public:
     static constexpr bool models_disks = true;
@@ -28,7 +28,7 @@ protected:
     }
 };
 
-/// Was: it stayed with the lane, for its next calls alone. Four lanes had all there is, and a fifth waited for ever.
+/// A lane that kept the room for its next calls let a fifth lane wait for ever.
 TEST_F(lane_log_test, the_room_of_a_refused_group_stayed_with_its_lane) {
     constexpr std::uint64_t large = 31;
     lane_set<disk_in_memory> set({}, space_, *this, log_options());

@@ -13,7 +13,6 @@
 namespace holdfast::lane {
 namespace {
 
-/// Lanes without a heap, in memory that has room for `room` of them.
 class lane_nodes_test : public testing::Test, public segment::lane_area {
 protected:
     using emulated = persist::flushing_domain<persist::domain_kind::emulated>;

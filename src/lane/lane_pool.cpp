@@ -40,7 +40,6 @@ base::result<void> lane_pool::open() {
     return {};
 }
 
-/// The slots of the first lanes become the log.
 base::result<void> lane_pool::open_log() {
     HF_TRY_ASSIGN(auto media, area_.open_log());
     log_shape shape;
@@ -62,7 +61,7 @@ base::result<void> lane_pool::check_health() const {
     return what;
 }
 
-/// Makes the next lane, whose place on media exists. Null where there is no lane or no memory left.
+/// Null where there is no lane or no memory left. The lane's place on media exists.
 lane* lane_pool::make_lane() noexcept {
     const std::uint64_t index = lane_count_.load(std::memory_order_relaxed);
     if (index == maximum_lanes) {
@@ -122,7 +121,7 @@ lane* lane_pool::acquire(unsigned machine_node) noexcept {
     if (lane* const found = find_or_make(own)) {
         return found;
     }
-    // There are as many lanes as may be, or no space for one: a lane of another node serves as well, only slower.
+    // All lanes are made, or there is no space for one: a lane of another node serves too, but slower.
     for (unsigned group = 0; group < segment::maximum_nodes; ++group) {
         if (lane* const found = take_free(group)) {
             return found;
@@ -142,21 +141,19 @@ lane* lane_pool::move(lane& given, unsigned machine_node) noexcept {
     return found;
 }
 
-/// A lane of the group: one that nobody uses, else a new one. A thread uses its lane for long, so one of its own node
-/// is worth more than few lanes.
+/// A thread keeps its lane for long, so memory of its own node matters more than few lanes.
 lane* lane_pool::find_or_make(unsigned group) noexcept {
     if (lane* const found = take_free(group)) {
         return found;
     }
     std::uint64_t index = lane_count_.load(std::memory_order_relaxed);
     while (group_of(index) != group) {
-        ++index;  // lanes of other nodes, which later threads use
+        ++index;  // lanes of other nodes, for later threads
     }
     return make_lanes(index + 1);
 }
 
-/// Makes lanes until there are `count`, and keeps all but the last for later threads. Null where there is no such
-/// number of lanes, or no space or memory.
+/// Makes lanes until there are `count`; later threads get all but the last. Null where not all can be made.
 lane* lane_pool::make_lanes(std::uint64_t count) noexcept {
     if (!extend(count)) {
         return nullptr;
@@ -184,8 +181,7 @@ void lane_pool::keep(lane& unused) noexcept {
     first = &unused;
 }
 
-/// Makes places on media for so many lanes. LANE-25: first the files grow, then the number is in force, then records
-/// come.
+/// First the files grow, then the number is in force, then records come (LANE-25).
 bool lane_pool::extend(std::uint64_t wanted) noexcept {
     const auto seal = [this, wanted]() HF_REQUIRES(lanes_mutex_) {
         if (wanted > sealed_lanes_) {
@@ -254,7 +250,7 @@ void lane_pool::put_back(lane& given) noexcept {
 
 namespace {
 
-/// For counters that other threads read at any time.
+/// Other threads read the counter at any time.
 void add(std::uint64_t& counter, std::uint64_t value) noexcept {
     std::atomic_ref<std::uint64_t> all(counter);
     all.store(all.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);

@@ -1,17 +1,16 @@
-// The interface of the layer lane: durable records, with one fence for a call, and the checkpoints that make them void.
+// Durable records, with one fence for a call, and the checkpoints that make them void. A call chooses its blocks, then:
 //
-//     prepare(lane, n)                room for n records; takes a checkpoint where the ring is half full
-//     announce(lane)                  the call is in flight and has its time: all that it depends on was read before
-//     append(lane, record, lines)     n times: writes a record by non-temporal stores
+//     prepare(lane, n)                room for n records
+//     announce(lane)                  all that the call depends on was read before; from here on it takes no lock
+//     append(lane, record, lines)     n times
 //     fence(lane)                     the operations are durable
 //     ... plain stores to destinations and bits ...
 //     complete(lane)
 //
-// The blocks are chosen before announce(), and no lock is taken between announce() and complete().
-// docs/atomic-protocol.md has the protocol, its invariants and the argument for each.
+// The protocol, its invariants and the argument for each: docs/atomic-protocol.md.
 //
-// In record_order::in_flight only a process can crash. The same steps run without flush and fence. Only records beyond
-// `completed` in the lane's header count, so there are no checkpoints, and a few slots suffice.
+// In record_order::in_flight only a process can crash: the steps run without flush, fence and checkpoint, and only
+// records beyond `completed` in the lane's header count.
 //
 // Thread safety: only its owner uses a lane; all threads may call everything else.
 #pragma once
@@ -52,30 +51,29 @@ struct lane_options {
     record_order order = record_order::clock;
     std::uint64_t checkpoint_time = 0;  ///< in force on media; no record on media is newer
     std::uint64_t lane_count = 0;       ///< in force on media; 0: no record counts, and open() writes a new head
-    block_states* states = nullptr;     ///< null: none; in order `clock`, checkpoints store the bitmaps from them
+    block_states* states = nullptr;     ///< or null; in order `clock`, checkpoints store the bitmaps from them
     record_clock::source clock =
         has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
-    std::uint64_t log_lanes = holdfast::lane::log_lanes;  ///< order `logged`: whose slots are the log
+    std::uint64_t log_lanes = holdfast::lane::log_lanes;  ///< order `logged`: lanes whose slots are the log
     std::uint64_t log_block_records = records_per_block;  ///< of one block of the log
     unsigned files = 1;          ///< lane k lies in file k mod files; at most segment::maximum_nodes
     unsigned machine_nodes = 1;  ///< the memory of file f belongs to node f mod machine_nodes
 };
 
-/// A checkpoint between the reading of T' and its store: how far the lines of the records up to T' are written back.
-/// Its owner's calls share the work, so that none of them takes long. Only the owner's thread goes on with it, for a
-/// fence waits for the lines of its own thread alone. Whoever cannot wait drops it and begins anew.
+/// A checkpoint between the reading of T' and its store. The calls of its owner share the work. Other threads cannot go
+/// on with it, for a fence waits only for the lines of its own thread: they begin anew.
 struct running_checkpoint {
     const lane* owner = nullptr;  ///< null: none runs
     std::uint64_t time = 0;       ///< T'
-    std::uint64_t lanes = 0;      ///< those that have records up to T'
-    std::uint64_t at = 0;         ///< a lane: the lines of earlier lanes are written back
-    std::uint64_t next = 0;       ///< the number of records of the lane `at` of which they are
+    std::uint64_t lanes = 0;      ///< that have records up to T'
+    std::uint64_t at = 0;         ///< lanes before this one are written back
+    std::uint64_t next = 0;       ///< records of lane `at` that are written back
     std::uint64_t passed = 0;
     std::uint64_t pending = 0;  ///< records at its beginning
     std::uint64_t step = 0;     ///< records for each call
 };
 
-/// The lanes of one open heap: the part that does not depend on the domain.
+/// The part of an open heap's lanes that does not depend on the domain.
 class lane_pool {
 public:
     lane_pool(segment::space_view space, segment::lane_area& area, const lane_options& options);
@@ -83,42 +81,36 @@ public:
     lane_pool& operator=(const lane_pool&) = delete;
     virtual ~lane_pool() = default;
 
-    /// Makes lane 0 and seals the head of the file, durably (LANE-26). Must come before the superblock says that
-    /// records may count. Fails as lane_area::grow_lanes() does.
+    /// Makes lane 0 and durably seals the head of the file (LANE-26), before the superblock says that records may
+    /// count. Fails as lane_area::grow_lanes() does.
     base::result<void> open();
 
-    /// A lane for this thread alone, if possible in memory of the node that it runs on; null where none is left or
-    /// memory is short: use shared() then.
+    /// A lane for this thread alone, in memory of its node if possible; null where no lane or no memory is left.
     [[nodiscard]] lane* acquire(unsigned machine_node = 0) noexcept;
-    /// A lane of the node to which the owner of this lane has moved, or this lane where there is none. Takes the place
-    /// of release() and acquire(); the owner is not within a call.
+    /// Exchanges a lane for one of this node, outside of a call. Returns `given` where the node has none.
     [[nodiscard]] lane* move(lane& given, unsigned machine_node) noexcept;
-    /// Gives a lane back. If its thread ended within a call, that call is first finished (where its record was
-    /// appended) or undone.
+    /// A call that its thread left in flight is finished where its record was appended, else undone.
     virtual void release(lane& given) noexcept = 0;
 
-    /// The lane of threads that have no lane of their own, and its lock.
     [[nodiscard]] lane& shared() noexcept { return *lanes_[0]; }
     [[nodiscard]] base::mutex& shared_mutex() noexcept { return shared_mutex_; }
 
-    /// Makes completed records void. False where it made none void: there was none, or a call in flight held it up.
+    /// False where no record became void.
     virtual bool checkpoint() noexcept = 0;
 
     /// Takes checkpoints until every record appended before this call is void. False where a call stayed in flight for
-    /// too long. This thread has no call in flight, and holds no lock that calls in flight need.
+    /// too long. This thread has no call in flight, and holds no lock that such calls need.
     [[nodiscard]] bool settle() noexcept;
 
-    /// Fails with poisoned once a sync has failed: no call that needs one was acknowledged since, or will be.
+    /// Fails with poisoned once a sync has failed: no call that needs one is acknowledged any more.
     [[nodiscard]] base::result<void> check_health() const;
     [[nodiscard]] lane_statistics statistics() const noexcept;
     [[nodiscard]] std::uint64_t checkpoint_time() const noexcept { return time_.load(std::memory_order_acquire); }
     [[nodiscard]] const segment::space_view& space() const noexcept { return space_; }
-    /// The most records that one prepare() may ask for.
     [[nodiscard]] std::uint64_t largest_batch() const noexcept { return ring_slots_ / 2; }
 
 protected:
     [[nodiscard]] lane* make_lane() noexcept HF_REQUIRES(lanes_mutex_);
-    /// Lanes of one group are in memory of one node.
     [[nodiscard]] unsigned group_of(std::uint64_t index) const noexcept {
         return static_cast<unsigned>(index % options_.files) % options_.machine_nodes;
     }
@@ -130,7 +122,7 @@ protected:
     [[nodiscard]] lane* make_lanes(std::uint64_t count) noexcept HF_REQUIRES(lanes_mutex_);
     void keep(lane& unused) noexcept HF_REQUIRES(lanes_mutex_);
     void put_back(lane& given) noexcept;
-    /// Counts what a call spent on a checkpoint, in ticks of spans_.
+    /// Counts ticks of spans_.
     void note_checkpoint_time(std::uint64_t ticks) noexcept HF_REQUIRES(checkpoint_mutex_);
     void note_checkpoint(unsigned fences) noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
@@ -139,12 +131,11 @@ protected:
     base::result<void> open_log() HF_REQUIRES(lanes_mutex_);
     [[nodiscard]] std::uint64_t first_sequence_of(const lane& made) const noexcept;
     bool extend(std::uint64_t wanted) noexcept HF_REQUIRES(lanes_mutex_);
-    /// Writes the counters to page 0, for other processes.
     void publish_counters() noexcept HF_REQUIRES(checkpoint_mutex_) {
         auto& to = *reinterpret_cast<writer_counters_on_media*>(area_.lanes() + writer_counters_at);
         store_writer_counters(to, options_.heap_key, options_.incarnation, statistics());
     }
-    /// Durable when they return.
+    /// Both are durable on return.
     virtual void write_head(const lanes_head_on_media& made) noexcept = 0;
     virtual void seal_lane_count(std::uint64_t count) noexcept = 0;
 
@@ -155,7 +146,7 @@ protected:
     record_clock clock_;
     span_counter spans_;
     announcement_barrier barrier_;
-    std::atomic<std::uint64_t> time_{0};  ///< of the last checkpoint
+    std::atomic<std::uint64_t> time_{0};
 
     base::mutex lanes_mutex_;
     std::array<std::unique_ptr<lane>, maximum_lanes> lanes_;
@@ -172,12 +163,11 @@ protected:
     running_checkpoint running_ HF_GUARDED_BY(checkpoint_mutex_);
     std::uint64_t completed_before_ HF_GUARDED_BY(checkpoint_mutex_) = 0;
     // Written under checkpoint_mutex_, by relaxed atomic stores.
-    lane_statistics checkpointed_;  ///< without times
+    lane_statistics checkpointed_;
     std::uint64_t checkpoint_ticks_ = 0;
     std::uint64_t longest_checkpoint_ticks_ = 0;
 };
 
-/// Domains whose records may go to a log: the disk, and the model of it in the crash simulator.
 template <class Domain>
 inline constexpr bool may_log = Domain::kind == persist::domain_kind::disk || requires { Domain::models_disks; };
 
@@ -188,10 +178,10 @@ public:
         : lane_pool(space, area, options), domain_(std::move(domain)) {}
 
     [[nodiscard]] Domain& domain() noexcept { return domain_; }
-    /// Whether a checkpoint makes records void, and not their completion.
+    /// Whether records become void by a checkpoint, not by their completion.
     [[nodiscard]] bool by_clock() const noexcept { return !process_crashes_only && is_by_clock(options_.order); }
 
-    /// Room for `count` records, at most largest_batch().
+    /// `count`: at most largest_batch().
     HF_HOT void prepare(lane& own, std::uint64_t count) noexcept {
         if (own.sequence.load(std::memory_order_relaxed) + count > own.free_until) [[unlikely]] {
             make_room(own, count);
@@ -201,7 +191,7 @@ public:
         }
     }
 
-    // LANE-5. Announces the last time of the lane: a lower bound of the next one that costs nothing.
+    // LANE-5. The last time of the lane is a lower bound of the next one, and costs no reading of the clock.
     HF_HOT void announce(lane& own) noexcept {
         if constexpr (!process_crashes_only) {
             const std::uint64_t before = own.last_time;
@@ -217,9 +207,8 @@ public:
         }
     }
 
-    /// Fills in the checksum, the sequence and the time of `record`. All records of a call have one time (LANE-15): a
-    /// batch may free a block and, by a destination in it, another block, and neither order of the two would be right.
-    /// `flags`: of a group (lane_format.hpp).
+    /// Completes `record`. All records of a call have one time (LANE-15): a batch may free a block and, by a
+    /// destination in it, another block, and neither order of the two would be right.
     HF_HOT void append(lane& own, record_on_media& record, const touched_lines& lines,
                        std::uint64_t flags = 0) noexcept {
         const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed) + 1;
@@ -232,14 +221,14 @@ public:
         persist::line_words words;
         std::memcpy(words, &record, sizeof words);
         put(own.slots[sequence & own.slot_mask], words, "lane.record.write");
-        // A thread that dies before this store has appended nothing; see release().
+        // Without this store the record was not appended; see release().
         if (!HF_MUTANT("lane.append.sequence")) {
             own.sequence.store(sequence, std::memory_order_release);
         }
     }
 
-    /// The records that the lane has appended are durable. False, on a disk alone: they are not, and the call must end
-    /// without a store to the heap's memory and without complete().
+    /// The lane's records are durable. False, on a disk alone: they are not, and the call must end without complete()
+    /// and without a store to the heap's memory.
     [[nodiscard]] HF_HOT bool fence(lane& own) noexcept {
         if constexpr (may_log<Domain>) {
             if (log_ != nullptr) {
@@ -256,7 +245,6 @@ public:
         }
         return true;
     }
-    /// What the call has written back is durable, too.
     void fence_data(lane& own, persist::site where) noexcept {
         domain_.fence(where);
         if constexpr (!process_crashes_only) {
@@ -274,8 +262,8 @@ public:
         own.announced.store(0, std::memory_order_release);
     }
 
-    /// complete() for a call that was prepared and has appended nothing: room in the log that it does not need goes
-    /// back. A lane that kept it, of half a ring at most, would keep it from all others until its next calls.
+    /// In place of complete() for a call that has appended nothing: gives back its room in the log, which other lanes
+    /// may need before this lane's next call.
     void cancel(lane& own) noexcept {
         if constexpr (may_log<Domain>) {
             give_back_room(own);
@@ -283,10 +271,10 @@ public:
         complete(own);
     }
 
-    /// Whether all syncs have succeeded so far. Once one has failed, no record becomes durable any more either.
+    /// False once a sync has failed; from then on no record becomes durable.
     [[nodiscard]] bool is_healthy() noexcept;
 
-    /// Starts to write back a line without a checkpoint; the fence of this call's record waits for it.
+    /// Starts to write back a line. The fence of this call's record waits for it.
     void start_write_back(lane& own, const void* address, persist::site where) noexcept {
         domain_.flush(address, sizeof(std::uint64_t), where);
         count(own.flushed_lines);
@@ -315,7 +303,7 @@ public:
         put_back(given);
     }
 
-    /// Makes the changes of a record for a thread that has ended. The stamp tells whether the destination was written.
+    /// The stamp tells whether the destination was written before.
     void carry_out(const record_on_media& record) noexcept {
         if (has_flag(record, data_flag)) {
             store_data(record);
@@ -340,8 +328,8 @@ public:
         }
     }
 
-    /// Stores the words of a data record in their places. Where they are in a payload, it carries out that, and starts
-    /// to write back what it stores, because no descriptor has these lines: a fence must come before complete().
+    /// Carries out the payload, if there is one, and writes it back, because no descriptor has its lines: a fence must
+    /// come before complete().
     void store_data(const record_on_media& record) noexcept {
         const data_place place = decode_data(record.destination);
         if (place.words == payload_marker) {
@@ -365,8 +353,7 @@ public:
     }
 
 private:
-    /// The domain excludes that a store is lost: calls are not announced and have no time, and descriptors are not
-    /// written.
+    /// The domain loses no store: calls are not announced and have no time, and descriptors are not written.
     static constexpr bool process_crashes_only = Domain::kind == persist::domain_kind::page_cache;
 
     static void count(std::atomic<std::uint64_t>& counter) noexcept {
@@ -405,10 +392,9 @@ private:
         }
     }
 
-    /// Finishes the call in which the thread of this lane ended.
     void finish_for(lane& given) noexcept {
         const std::uint64_t sequence = given.sequence.load(std::memory_order_relaxed);
-        // A record that was written in part, or written and not counted, must not count after a crash.
+        // A record that is not counted yet must not count after a crash.
         const persist::line_words nothing{};
         put(given.slots[(sequence + 1) & given.slot_mask], nothing, "lane.finish.wipe");
         if (!fence(given)) {
@@ -439,12 +425,12 @@ private:
             return;
         }
         const std::uint64_t half = ring_slots_ / 2;
-        const std::uint64_t last = ring_slots_ - 1;  // one slot always stays free, so that finish_for() can wipe it
+        const std::uint64_t last = ring_slots_ - 1;  // one slot stays free for the wipe in finish_for()
         for (unsigned tries = 0;; ++tries) {
             std::uint64_t voided = own.voided.load(std::memory_order_acquire);
             bool goes_on = false;
             if (log_ != nullptr && log_->has_failed()) {
-                own.free_until = end;  // no record will ever be durable, and nothing is void any more
+                own.free_until = end;  // no record will be durable or void any more
                 return;
             }
             if (end > voided + last) {
@@ -458,8 +444,8 @@ private:
                 return;
             }
             if (end <= voided + last) {
-                // Use the other half of the ring, and go on with the checkpoint soon. Where it is another lane's, or a
-                // call in flight holds it up, look again later.
+                // Use the other half of the ring, and look again soon: to go on with this checkpoint, or because
+                // another lane owns one or a call in flight holds it up.
                 const std::uint64_t later = std::max<std::uint64_t>(ring_slots_ / 64, 1);
                 own.free_until = std::min(voided + last, end + (goes_on ? calls_between_steps() : later) - 1);
                 return;
@@ -478,7 +464,7 @@ private:
             const std::uint64_t least = sequence + wanted - own.log_claimed;
             const std::uint64_t more = tries == 0 ? std::max(least, log_->portion()) : least;
             if (log_->has_failed()) {
-                return;  // the fence of the call says so
+                return;  // the call's fence fails
             }
             if (log_->claim(more)) {
                 own.log_claimed += more;
@@ -490,7 +476,6 @@ private:
         own.free_until = std::min(own.free_until, own.log_claimed);
     }
 
-    /// All but what a lane claims at once.
     void give_back_room(lane& own) noexcept {
         const std::uint64_t kept = log_ == nullptr ? 0 : own.sequence.load(std::memory_order_relaxed) + log_->portion();
         if (log_ != nullptr && own.log_claimed > kept) {
@@ -506,10 +491,9 @@ private:
     [[nodiscard]] std::uint64_t calls_between_steps() const noexcept {
         return std::max<std::uint64_t>(ring_slots_ / 1024, 1);
     }
-    /// Takes a step of the checkpoint that this lane owns, or begins one where no other lane's runs. `room`: records
-    /// until this lane's ring is full; where they are few, it takes the place of another lane's. `of_call`: records of
-    /// this call, and probably of the next ones. The shared lane takes a whole checkpoint, because its calls are of
-    /// several threads. Returns whether this lane has more steps to take.
+    /// Takes a step of this lane's checkpoint, or begins one where no other lane's runs, or `room`, in records of the
+    /// ring, is small. `of_call`: records of this call, and probably of the next ones. The shared lane takes a whole
+    /// checkpoint, because several threads call through it. Returns whether steps remain.
     [[nodiscard]] bool work_on_checkpoint(lane& own, std::uint64_t room, std::uint64_t of_call) noexcept {
         if (!checkpoint_mutex_.try_lock()) {
             return false;
@@ -527,14 +511,13 @@ private:
         checkpoint_mutex_.unlock();
         return goes_on;
     }
-    /// The thread of the lane makes no more calls with it.
     void drop_checkpoint_of(const lane& given) noexcept {
         const base::scoped_lock lock(checkpoint_mutex_);
         if (running_.owner == &given) {
             running_.owner = nullptr;
         }
     }
-    /// Publishes the counters where there are no checkpoints: at every turn of the ring at first, then at one of 1,024.
+    /// Replaces checkpoints: publishes at every turn of the ring at first, then at one of 1,024.
     void publish_now_and_then(const lane& own) noexcept {
         constexpr std::uint64_t first_turns = 64;
         constexpr std::uint64_t turns = 1024;

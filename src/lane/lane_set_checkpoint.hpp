@@ -1,4 +1,4 @@
-// The checkpoint of lane_set. Included by lane_set.hpp alone.
+// Included by lane_set.hpp alone.
 #pragma once
 
 #include <thread>
@@ -15,19 +15,19 @@ void lane_set<Domain>::wait(unsigned tries) noexcept {
     } else if (tries < patience) {
         std::this_thread::yield();
     } else {
-        std::this_thread::sleep_for(std::chrono::microseconds(20));  // the other thread sleeps, or ended in its call
+        std::this_thread::sleep_for(std::chrono::microseconds(20));  // the other thread sleeps, or has ended
     }
     auto& waits = checkpointed_.waits;
     std::atomic_ref<std::uint64_t>(waits).fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Returns T' of docs/atomic-protocol.md, and sets `reached_` to the number of completed records of each lane.
+/// Returns T' (docs/atomic-protocol.md), and sets `reached_` to the completed records of each lane.
 template <persist::persistence_domain Domain>
 std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t lanes) noexcept {
-    // A call whose record has a time up to this one has announced itself before it took that time.
+    // A call announces itself before it takes its time, so each call with a time up to this one is announced.
     std::uint64_t time = clock_.now();
     barrier_.see_announcements();
-    // Announcements are read before completions, so that a call that completes in between is seen as one of both. Both
+    // Announcements are read before completions, so that a call that completes in between counts as one of both. Both
     // are read before the first line is written back, because a line that several lanes touched is written back once.
     for (std::uint64_t i = 0; i < lanes; ++i) {
         const std::uint64_t announced = lanes_[i]->announced.load(std::memory_order_acquire);
@@ -43,8 +43,8 @@ std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t lanes) noexcept
     return HF_MUTANT("lane.checkpoint.late_clock") ? std::max(time, clock_.now()) : time;
 }
 
-/// Writes back the lines of at most so many records of the lane that the running checkpoint has come to. Returns their
-/// number; fewer where the lane has no more up to its time.
+/// Writes back the lines of at most so many records of the lane, as far as the checkpoint passes them. Returns their
+/// number.
 template <persist::persistence_domain Domain>
 std::uint64_t lane_set<Domain>::write_back(const lane& of, std::uint64_t records) noexcept {
     touched_lines before{};  // neighbouring records often touch the same lines
@@ -68,8 +68,7 @@ std::uint64_t lane_set<Domain>::write_back(const lane& of, std::uint64_t records
     return done;
 }
 
-/// Fixes T' and the records that the checkpoint can pass, in the place of one that runs. False where there is none.
-/// `owner`: null for a call that goes on to the end at once.
+/// Fixes T' and the records to pass. False where T' is not newer than the last one. `owner` may be null.
 template <persist::persistence_domain Domain>
 bool lane_set<Domain>::begin_checkpoint(const lane* owner) noexcept {
     running_.owner = nullptr;
@@ -88,7 +87,7 @@ bool lane_set<Domain>::begin_checkpoint(const lane* owner) noexcept {
         pending += reached_[i] - lanes_[i]->voided.load(std::memory_order_relaxed);
     }
     if (completed >= completed_before_ + last_lines_.size()) {
-        last_lines_ = {};  // at least so many lines of records were written since
+        last_lines_ = {};  // since the last checkpoint, records alone took so many lines
     }
     completed_before_ = completed;
     lines_.clear();
@@ -99,8 +98,7 @@ bool lane_set<Domain>::begin_checkpoint(const lane* owner) noexcept {
     return true;
 }
 
-/// Goes on with the running checkpoint for so many records; the call that reaches its end ends it. Returns whether it
-/// ended and made records void.
+/// Returns whether the checkpoint ended and made records void.
 template <persist::persistence_domain Domain>
 bool lane_set<Domain>::advance_checkpoint(std::uint64_t records) noexcept {
     const std::uint64_t begin = spans_.now();
@@ -156,7 +154,7 @@ void lane_set<Domain>::end_checkpoint() noexcept {
     }
     domain_.fence("lane.checkpoint.fence");
     if (!is_healthy()) {
-        return;  // the lines of these records may be lost, so the records stay
+        return;  // these lines may be lost, so their records stay
     }
     write_time(running_.time);
     if (!is_healthy()) {
@@ -171,8 +169,7 @@ void lane_set<Domain>::end_checkpoint() noexcept {
     note_checkpoint(process_crashes_only ? 0 : 2);
 }
 
-/// Stores the words of a bitmap line from the block states. Only checkpoints write these words, one checkpoint at a
-/// time.
+/// Only checkpoints store to these words, one at a time.
 template <persist::persistence_domain Domain>
 void lane_set<Domain>::follow_states(const void* address) noexcept {
     auto* const line = reinterpret_cast<std::uint64_t*>(
@@ -200,7 +197,7 @@ void lane_set<Domain>::flush_line(const void* address) noexcept {
     flushed.store(before + 1, std::memory_order_relaxed);
 }
 
-/// All lines that records up to this time touched must be durable (LANE-6).
+/// All lines that records up to this time touched are durable (LANE-6).
 template <persist::persistence_domain Domain>
 void lane_set<Domain>::write_time(std::uint64_t time) noexcept {
     write_in_turn(head().checkpoint_times, sealed_kind::checkpoint_time, time, options_.heap_key, domain_,

@@ -1,5 +1,4 @@
-// Lanes without a heap: rings, checkpoints, threads that end within a call, and replay of arbitrary media. Crashes are
-// tested by the simulator (tests/simulator).
+// Lanes without a heap. The simulator (tests/simulator) tests crashes.
 #include <unistd.h>
 
 #include <array>

@@ -1,4 +1,3 @@
-// Lanes and a heap of one segment in memory, for tests of this layer.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// A log of lanes in memory, for tests and fuzzers: what is written is durable.
+// For tests and fuzzers: what is written is durable.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace holdfast::lane {
 
 class log_in_memory final : public segment::log_writer {
 public:
-    /// `file`: where the file of the lanes begins in memory.
+    /// `file`: the file of the lanes, in memory.
     explicit log_in_memory(std::byte* file) noexcept : file_(file) {}
     base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
                              persist::site /*where*/) noexcept override {

@@ -1,4 +1,3 @@
-// The checksum of a record, and the test whether a record counts.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +9,20 @@
 
 namespace holdfast::lane {
 
-/// The seed of the checksums of one heap, one incarnation (opening for writing) and one lane. So records that are left
-/// from others, in a slot or in a copy of the file, do not count.
+/// Records left by another heap, incarnation or lane have another seed, and do not count.
 [[nodiscard]] std::uint64_t seed_of(std::uint64_t heap_key, std::uint64_t incarnation, std::uint64_t lane) noexcept;
 
-/// The checksum of the other fields. On the path of every durable call.
+/// Lies on the path of every durable call.
 [[nodiscard]] inline std::uint64_t checksum_of(const record_on_media& record, std::uint64_t seed) noexcept {
     const std::uint64_t sum = XXH3_64bits_withSeed(&record.sequence, sizeof record - sizeof record.checksum, seed);
     return sum == 0 ? 1 : sum;
 }
 
-/// The checksum of the payload of a group.
 [[nodiscard]] inline std::uint64_t checksum_of(std::span<const record_on_media> payload, std::uint64_t seed) noexcept {
     return XXH3_64bits_withSeed(payload.data(), payload.size_bytes(), ~seed);
 }
 
-/// Whether the checksum fits: for the log of order `logged`, in which a record may lie anywhere.
+/// For the log of order `logged`, where a record may lie in any slot.
 [[nodiscard]] inline bool is_whole(const record_on_media& record, std::uint64_t seed) noexcept {
     return record.checksum != 0 && number_of(record) != 0 && record.checksum == checksum_of(record, seed);
 }

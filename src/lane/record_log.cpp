@@ -45,7 +45,7 @@ base::result<void> record_log::prepare() {
 bool record_log::claim(std::uint64_t records) noexcept {
     std::uint64_t claimed = claimed_.load(std::memory_order_relaxed);
     for (;;) {
-        // The block that is being filled is not free before the next one is.
+        // The block that is being filled stays in use until the next one is free.
         const std::uint64_t most = released_.load(std::memory_order_acquire) + shape_.records() - shape_.block_records;
         if (claimed + records > most && !HF_MUTANT("log.full")) {
             return false;
@@ -79,7 +79,7 @@ bool record_log::make_durable(lane& own) noexcept {
     }
 }
 
-/// Lanes with records that were appended and not gathered.
+/// Lanes with records that were not gathered.
 std::uint64_t record_log::waiting_lanes() const noexcept {
     const std::uint64_t lanes = all_.count.load(std::memory_order_acquire);
     std::uint64_t waiting = 0;
@@ -90,7 +90,6 @@ std::uint64_t record_log::waiting_lanes() const noexcept {
     return waiting;
 }
 
-/// Waits for the threads that the last turn has served.
 void record_log::wait_for_served() const noexcept {
     if (busy_lanes_ < 2 || base::give_others_a_turn()) {
         return;
@@ -101,7 +100,7 @@ void record_log::wait_for_served() const noexcept {
     }
 }
 
-/// One turn as the leader: what all lanes have appended becomes durable.
+/// Makes durable what all lanes have appended.
 void record_log::lead() noexcept {
     const base::cancellation_off until_written;
     wait_for_served();
@@ -120,7 +119,7 @@ void record_log::lead() noexcept {
     }
 }
 
-/// Copies the records that were appended and not gathered before. A record is whole when its lane counts it.
+/// A record is whole when its lane counts it.
 bool record_log::gather() noexcept {
     const std::uint64_t lanes = all_.count.load(std::memory_order_acquire);
     for (std::uint64_t i = 0; i < lanes; ++i) {
@@ -146,7 +145,7 @@ void record_log::put(const record_on_media& record) noexcept {
     const std::uint64_t within = written_ % shape_.block_records + staged_;
     std::byte* const to = staging_ + within * record_size;
     std::atomic<std::uint64_t>& newest = newest_[position / shape_.block_records % blocks_];
-    if (position % shape_.block_records == 0) {  // a block that is used again: nothing of its records must stay
+    if (position % shape_.block_records == 0) {  // used again: no old record may stay
         std::memset(to, 0, shape_.block_records * record_size);
         newest.store(0, std::memory_order_relaxed);
     }
@@ -156,7 +155,7 @@ void record_log::put(const record_on_media& record) noexcept {
     end_.store(position + 1, std::memory_order_release);
 }
 
-/// Writes the blocks of what was put. Keeps the last one where it is not full: it is written again.
+/// Keeps a last block that is not full: it is written again, its durable bytes unchanged.
 bool record_log::write_out() noexcept {
     if (staged_ == 0) {
         return true;

@@ -19,11 +19,11 @@ namespace {
 using base::failure;
 using base::failure_code;
 
-/// A set of at most `most` numbers that are not 0.
+/// At most `most` numbers, none of them 0.
 class number_set {
 public:
     explicit number_set(std::size_t most) : places_(std::bit_ceil(2 * most + 2)) {}
-    /// Adds a number; returns whether it was new.
+    /// Returns whether the number was new.
     [[nodiscard]] bool insert(std::uint64_t number) noexcept {
         constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15;
         const std::size_t mask = places_.size() - 1;
@@ -42,7 +42,6 @@ private:
     std::vector<std::uint64_t> places_;
 };
 
-/// A union of ranges of offsets.
 class range_union {
 public:
     void add(std::uint64_t begin, std::uint64_t end) {
@@ -131,16 +130,14 @@ struct pending_record {
     const record_on_media* record;
 };
 
-/// What the lanes hold.
 struct gathered_records {
     std::vector<pending_record> pending;
-    std::vector<const record_on_media*> records;  ///< whole ones in rings, also of groups that do not count
+    std::vector<const record_on_media*> records;  ///< whole ones, even of groups that do not count
     bool have_data = false;
-    std::uint64_t newest_time = 0;  ///< LANE-1: also of whole records whose group does not count
+    std::uint64_t newest_time = 0;  ///< LANE-1
 };
 
-/// The records of a group that lie in memory of the heap. They were durable before the record that leads to them
-/// (LANE-32), so damage is no crash.
+/// The payload was durable before the record that leads to it (LANE-32), so damage is no crash.
 base::result<void> gather_payload(const replay_source& source, const record_on_media& last, std::uint64_t lane,
                                   std::uint64_t seed, std::vector<pending_record>& pending) {
     const payload_place place = payload_of(last);
@@ -161,8 +158,7 @@ base::result<void> gather_payload(const replay_source& source, const record_on_m
     return {};
 }
 
-/// LANE-29, for the group that ends with this record. A record in the slot of another number belongs to an earlier turn
-/// of the ring.
+/// LANE-29, for the group that ends with `last`. Another number in a slot is that of an earlier turn of the ring.
 base::result<bool> gather_group(const replay_source& source, const record_on_media& last, const record_on_media* slots,
                                 std::uint64_t used, std::uint64_t lane, std::uint64_t seed,
                                 std::vector<pending_record>& pending) {
@@ -194,7 +190,7 @@ base::result<bool> gather_group(const replay_source& source, const record_on_med
     return true;
 }
 
-/// LANE-29, for the group that ends with record `last` of the log's records, which are in the order of their numbers.
+/// LANE-29, for the group that ends with records[last].
 base::result<bool> gather_group_of_log(const replay_source& source, std::span<const record_on_media* const> records,
                                        std::size_t last, std::uint64_t lane, std::uint64_t seed,
                                        std::vector<pending_record>& pending) {
@@ -225,8 +221,8 @@ base::result<bool> gather_group_of_log(const replay_source& source, std::span<co
     return true;
 }
 
-/// Order `logged`: the pending records of the log. Where a record lies in it means nothing; its number says its lane.
-/// All lanes of the file are read; the log is as many of them as the session that crashed had made durable (LANE-25).
+/// Order `logged`: reads all lanes of the file, of which the log is as many as the session that crashed had made
+/// durable (LANE-25).
 base::result<gathered_records> gather_log(const replay_source& source, std::uint64_t checkpoint_time,
                                           replay_report& report) {
     gathered_records found;
@@ -262,7 +258,6 @@ base::result<gathered_records> gather_log(const replay_source& source, std::uint
     return found;
 }
 
-/// The pending records of all lanes.
 base::result<gathered_records> gather(const replay_source& source, std::uint64_t checkpoint_time,
                                       replay_report& report) {
     gathered_records found;
@@ -303,8 +298,7 @@ base::result<gathered_records> gather(const replay_source& source, std::uint64_t
                 pending.push_back({record.time, &record});
             }
         }
-        // The slot behind the newest record holds an older record, nothing, or a part of the next one that a crash cut
-        // off.
+        // The slot behind the newest record may hold a part of the next one, cut off by a crash.
         const std::uint64_t behind = (newest + 1) & (used - 1);
         const record_on_media& next = slots[behind];
         if (newest != 0 && number_of(next) == newest + 1 && !is_whole(next, seed, behind, used)) {
@@ -314,7 +308,7 @@ base::result<gathered_records> gather(const replay_source& source, std::uint64_t
     return found;
 }
 
-/// Decides what each word must hold. Sees the records from the newest to the oldest.
+/// Considers the calls from the newest to the oldest.
 class decider {
 public:
     decider(const replay_source& source, const gathered_records& records)
@@ -323,7 +317,7 @@ public:
           blocks_(4 * records.pending.size()),
           destinations_(data_words * records.pending.size()) {}
 
-    /// Takes the records of one call, which have one time, as one operation.
+    /// The records of one call have one time, and are one operation.
     void consider(std::span<const pending_record> call) {
         target_freed_later_.clear();
         for (const pending_record& each : call) {
@@ -340,7 +334,7 @@ public:
                 continue;
             }
             const block_word freed = decode_block(each.record->freed_block);
-            // A released slab adds nothing: its blocks were freed before, by records of their own.
+            // The blocks of a released slab were freed before, by records of their own.
             if (each.record->freed != nowhere && freed.kind != block_kind::slab) {
                 freed_.add(each.record->freed, each.record->freed + bytes_of(freed));
             }
@@ -371,7 +365,7 @@ private:
         const block_place place = place_of(source_.space, offset, block);
         const std::uint64_t bit =
             place.mask == ~std::uint64_t{0} ? 0 : static_cast<std::uint64_t>(std::countr_zero(place.mask));
-        // The key of a bit is (address of its word) * 8 + bit: words lie at multiples of 8, so keys are unique.
+        // The key of a bit is (address of its word) * 8 + bit: words lie at multiples of 8.
         if (!HF_MUTANT("replay.last_of_block") &&
             !blocks_.insert(reinterpret_cast<std::uintptr_t>(place.word) * 8 + bit)) {
             return;
@@ -408,8 +402,8 @@ private:
         }
     }
 
-    // LANE-31, LANE-34, LANE-35. Where an earlier group stored the word, its old content on media may be a former
-    // block's, and looks like the stamp by chance alone.
+    // LANE-31, LANE-34, LANE-35. Where an earlier group stored the word, media may hold a former block's content, which
+    // looks like the stamp by chance.
     void decide_data(const record_on_media& record) {
         const data_place place = decode_data(record.destination);
         const auto words = words_of(record);
@@ -430,7 +424,7 @@ private:
         }
     }
 
-    /// Plans to write a word. Several bits of one word, decided one after the other, become one write.
+    /// Several bits of one word become one write.
     void write(std::uint64_t* word, std::uint64_t mask, std::uint64_t bits) {
         if (mask != ~std::uint64_t{0}) {
             const auto [place, added] = bit_words_.try_emplace(word, writes_.size());
@@ -450,12 +444,12 @@ private:
     number_set destinations_;
     range_union freed_;
     std::map<std::uint64_t, std::uint64_t> left_alone_;  ///< destinations with their stamp -> their values
-    std::vector<bool> target_freed_later_;               ///< for each record of the call in consider()
-    std::map<std::uint64_t*, std::size_t> bit_words_;    ///< index of the write of a bitmap word
+    std::vector<bool> target_freed_later_;
+    std::map<std::uint64_t*, std::size_t> bit_words_;  ///< index of the word's write
     std::vector<word_write> writes_;
 };
 
-/// By address; of several writes of a word the last one.
+/// Sorts writes by address, and keeps the last one of each word.
 std::vector<word_write> in_order(std::vector<word_write> writes) {
     std::ranges::stable_sort(writes, {}, &word_write::word);
     const auto kept = std::unique(writes.rbegin(), writes.rend(),
@@ -472,8 +466,7 @@ base::result<replay_plan> make_replay(const replay_source& source) {
     HF_TRY(read_lane_count(source.lanes, source.lanes.size(), source.slots, source.heap_key));
     const bool logged = source.order == record_order::logged;
     plan.newest_time = plan.checkpoint_time;
-    // All lanes of the file, not only those that the number in force asks for: if its copy is damaged, the other copy
-    // does not count the newest lane.
+    // The number in force may be that of an older copy, which leaves out the newest lane.
     plan.report.lanes = (source.lanes.size() - lanes_at) / lane_size(source.slots);
     HF_TRY_ASSIGN(gathered_records found, logged ? gather_log(source, plan.checkpoint_time, plan.report)
                                                  : gather(source, plan.checkpoint_time, plan.report));

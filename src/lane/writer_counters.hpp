@@ -11,8 +11,7 @@
 
 namespace holdfast::lane {
 
-/// Calls for one file must exclude each other. A process that reads meanwhile finds an odd generation or a seal that
-/// does not fit.
+/// Calls for one file exclude each other; a process that reads meanwhile notices it.
 void store_writer_counters(writer_counters_on_media& to, std::uint64_t heap_key, std::uint64_t incarnation,
                            const lane_statistics& counters) noexcept;
 
@@ -21,8 +20,7 @@ struct writer_counters {
     lane_statistics counters;
 };
 
-/// Reads the counters from a copy of page 0. Nothing where they are torn, of another heap or incarnation, or were never
-/// written.
+/// From a copy of page 0. Nothing where the counters are torn, or of another heap or incarnation.
 [[nodiscard]] std::optional<writer_counters> read_writer_counters(std::span<const std::byte> page,
                                                                   std::uint64_t heap_key, std::uint64_t incarnation);
 

@@ -1,5 +1,5 @@
-// Who owns a block while an operation of durability `atomic` changes it: the states of small blocks in DRAM, and the
-// bits and page entries on media.
+// Who owns a block while an operation of durability `atomic` changes it: states of small blocks in DRAM, bits and page
+// entries on media.
 //
 // Invariants:
 //   HEAP-18: of several operations that free one block, claim() or clear() succeeds for one; of several groups that
@@ -50,7 +50,7 @@ public:
     [[nodiscard]] bool claim_for_group(const slab::held_block& found) const noexcept {
         return found.is_small() ? claim_state(found) : claim(found);
     }
-    /// Takes back what claim_for_group() has claimed: the block is live again.
+    /// Undoes claim_for_group().
     void unclaim(const slab::held_block& found) const noexcept {
         if (found.is_by_node()) {
             blocks_.nodes().unclaim(found);
@@ -69,7 +69,7 @@ public:
         }
         std::atomic_ref(*held.state).store(slab::block_state::live, std::memory_order_release);
     }
-    /// False: another thread freed it first. The block is `held` until release() (HEAP-19).
+    /// False: another thread freed the block first. It is `held` until release() (HEAP-19).
     template <persist::persistence_domain Domain>
     [[nodiscard]] bool clear(Domain& domain, const slab::held_block& held) noexcept {
         if (held.is_by_node()) [[unlikely]] {
@@ -92,7 +92,7 @@ public:
         }
         return cleared;
     }
-    /// A checkpoint writes back the line of this word.
+    /// A checkpoint writes back this line.
     [[nodiscard]] const void* line_of(const slab::held_block& held) const noexcept {
         return bitmaps_follow_ && (held.is_small() || held.is_by_node()) ? lane::follows_states(held.place.word)
                                                                          : held.place.word;

@@ -41,8 +41,7 @@ public:
     [[nodiscard]] virtual const lane::lane_pool& lanes() const noexcept = 0;
 };
 
-/// For the domain of an open heap with replayed lanes. `options` is complete but for `states`.
-/// `memory`: for the domain disk; it lives longer than the result.
+/// `options` is complete but for `states`. `memory`: for the domain disk; it lives longer than the result.
 base::result<std::unique_ptr<atomic_operations>> make_atomic_operations(
     persist::domain_kind domain, persist::mapped_sync& memory, segment::space_view space, segment::lane_area& area,
     slab::block_allocator& blocks, const lane::lane_options& options);

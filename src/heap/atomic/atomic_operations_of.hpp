@@ -1,5 +1,4 @@
-// atomic_operations for one persistence domain: checks what a call was given, holds or finds its blocks, and lets
-// atomic_protocol do the rest (docs/atomic-protocol.md).
+// Checks what a call was given, holds or finds its blocks, and lets atomic_protocol do the rest.
 //
 // Invariants:
 //   HEAP-3: a freed block goes back to the allocator after complete().
@@ -256,7 +255,7 @@ private:
     [[nodiscard]] bool commit_blocks(slab::thread_cache* cache, const group_request& changes) noexcept;
     [[nodiscard]] bool commit_with_payload(slab::thread_cache* cache, const group_changes& changes) noexcept;
     [[nodiscard]] bool is_abandoned() noexcept;
-    /// After a call that failed: whether a sync has failed. Then every later call fails.
+    /// After a failed call: whether a sync has failed. Then every later call fails.
     [[nodiscard]] bool refuse_poisoned() noexcept;
     HF_HOT bool is_destination(const std::uint64_t& word) noexcept {
         const std::uint64_t offset = space_.offset(&word).value;

@@ -1,4 +1,4 @@
-// The steps of an operation in durability `atomic`, in the order of docs/atomic-protocol.md, section "A call".
+// The steps of an operation in durability `atomic`, in the order of docs/atomic-protocol.md, "A call".
 //
 // Invariants:
 //   HEAP-1: between lane_set::announce() and complete() no lock is taken and nothing is allocated.
@@ -29,7 +29,6 @@
 
 namespace holdfast::heap {
 
-/// The blocks and the data of a group.
 struct group_changes {
     std::span<const slab::held_block> allocated;
     std::span<slab::held_block> freed;  ///< the offset of one that another thread freed first becomes lane::nowhere
@@ -40,9 +39,9 @@ struct group_changes {
     }
 };
 
-/// `cache` is the calling thread's, or null. Blocks of results that freed nothing are as they were. All calls answer
-/// false, too, where the record did not become durable, which only happens on a disk: the heap is poisoned
-/// (lane_pool::check_health()), and its memory is as it was.
+/// `cache` is the calling thread's, or null. Blocks of results that freed nothing are as they were. On a disk a call
+/// also answers false where its record did not become durable: the heap is poisoned (lane_pool::check_health()), and
+/// its memory is as it was.
 template <persist::persistence_domain Domain>
 class atomic_protocol final : public slab::slab_log {
 public:
@@ -79,7 +78,7 @@ public:
     /// meanwhile. At most largest_group() records. HasBlocks false: there are none.
     template <bool HasBlocks>
     [[nodiscard]] HF_HOT bool commit_group(slab::thread_cache* cache, const group_changes& changes) noexcept;
-    /// As commit_group(), for more records, which are written to `payload` first. It has room for them, and is held
+    /// For more records than commit_group() takes: they are written to `payload`, which has room for them and is held
     /// until the group is void.
     [[nodiscard]] bool commit_with_payload(slab::thread_cache* cache, const group_changes& changes,
                                            const slab::held_block& payload) noexcept;
@@ -102,7 +101,7 @@ public:
 private:
     using record = lane::record_on_media;
 
-    /// This thread's lane; without one, the shared lane and its lock.
+    /// Without a lane of its own, a thread has the shared one and its lock.
     class lane_guard {
     public:
         lane_guard(lane::lane_set<Domain>& of, const slab::thread_cache* cache) noexcept
@@ -133,8 +132,8 @@ private:
     [[nodiscard]] std::uint64_t offset_of(const std::uint64_t& destination) const noexcept {
         return space_.offset(&destination).value;
     }
-    /// The stamp that the destination will bear. At the first stamp of each half of the range the destination's line is
-    /// written back; the fence of this call's record makes it durable before the next half begins (LANE-10).
+    /// At the first stamp of each half of the range the destination's line is written back; the fence of this call's
+    /// record makes it durable before the next half begins (LANE-10).
     [[nodiscard]] std::uint16_t next_stamp(lane::lane& own, const std::uint64_t& destination) noexcept {
         constexpr std::uint16_t half = 1U << 15U;
         const auto stamp = static_cast<std::uint16_t>(segment::stamp_of(load_word(destination)) +

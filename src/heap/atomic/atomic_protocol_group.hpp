@@ -1,4 +1,4 @@
-// Groups: what a transaction changes, as one. Members of atomic_protocol; included by atomic_protocol.hpp alone.
+// Members of atomic_protocol for groups; included by atomic_protocol.hpp alone.
 #pragma once
 
 #include "heap/atomic/atomic_protocol.hpp"
@@ -136,7 +136,6 @@ bool atomic_protocol<Domain>::commit_group(slab::thread_cache* cache, const grou
     return true;
 }
 
-/// Writes a record of the payload.
 template <persist::persistence_domain Domain>
 void atomic_protocol<Domain>::put(std::byte*& to, record made, std::uint64_t flags) noexcept {
     made.sequence = flags;

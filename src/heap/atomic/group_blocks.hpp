@@ -1,4 +1,4 @@
-// The blocks that a group frees, found before anything changes, and, where claims are kept, claimed until the object
+// The blocks that a group frees, found before anything changes and, where claims are kept, claimed until the object
 // ends.
 //
 // Thread safety: none; an object belongs to one call.
@@ -65,7 +65,7 @@ public:
         }
         return true;
     }
-    /// Of a group that was refused: where one of these blocks is not allocated any more, that is why.
+    /// Where a group was refused because one of these blocks is not allocated any more, says so.
     static void leave_refusal(std::span<void* const> freed, slab::block_allocator& blocks) noexcept {
         for (const void* each : freed) {
             slab::held_block found;

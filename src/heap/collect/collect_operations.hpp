@@ -1,9 +1,6 @@
-// Durability `collect`: makes slab headers and the page entries of slabs and whole-page blocks durable, nothing else.
-// Tracing finds which blocks live. (Makalu, chapter 5: headers are persisted, the rest is rebuilt.)
-//
-// At every moment the extents on media are disjoint: an entry is durable before anything of its extent is handed out,
-// and durably withdrawn before its pages are reused. Recovery trusts these entries alone (extent_allocator::recover).
-// On the page cache a killed process loses no store: direct_operations (block_operations.hpp) are enough.
+// Durability `collect`: makes slab headers and the page entries of slabs and whole-page blocks durable, nothing else;
+// tracing finds which blocks live (Makalu, chapter 5). Recovery trusts these entries alone. On the page cache a killed
+// process loses no store: direct_operations are enough.
 //
 // Thread safety: any number of threads, except write_back().
 #pragma once

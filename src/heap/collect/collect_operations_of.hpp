@@ -87,7 +87,7 @@ public:
     }
 
 private:
-    /// Frees a block of whole pages. False: another thread freed it first.
+    /// False: another thread freed the block first.
     [[nodiscard]] bool withdraw(void* block, const slab::held_block& found) noexcept {
         const segment::page_entry withdrawn{segment::extent_kind::reserved, {found.block.length}};
         if (!domain_.replace_if(*found.place.word, found.place.set, segment::encode(withdrawn),

@@ -34,7 +34,7 @@ public:
     static constexpr bool models_disks = true;
 };
 
-/// The memory that heaps are recovered and used in, one after the other.
+/// Recovers and uses heaps, one after the other.
 class machine final : public segment::space_growth, public segment::lane_area {
 public:
     machine()

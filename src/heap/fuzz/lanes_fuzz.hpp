@@ -18,7 +18,6 @@ namespace holdfast::heap::lanes_fuzz {
 using segment::fuzz_input;
 using segment::fuzz_operation;
 
-/// Control bits of an input.
 enum control_bits : unsigned {
     repair_sums = 1U << 0U,
     repair_sequences = 1U << 1U,
@@ -139,7 +138,6 @@ private:
     [[nodiscard]] lane::record_on_media& record_at(std::uint64_t which, std::uint64_t slot) {
         return record_at({which % most_lanes, slot % slots});
     }
-    /// The n-th slot that is not empty.
     [[nodiscard]] place written(unsigned n) {
         std::vector<place> all;
         for (std::uint64_t index = 0; index < most_lanes && has(index); ++index) {

@@ -43,7 +43,7 @@ public:
     /// Position and length in cells.
     [[nodiscard]] const std::map<cell, std::uint64_t>& runs() const noexcept { return runs_; }
 
-    /// The end of the free run that the cell lies in; the cell itself where it is not free.
+    /// The cell itself where it is not free.
     [[nodiscard]] cell end_of_free(cell position) const noexcept {
         const auto after = runs_.upper_bound(position);
         if (after == runs_.begin()) {
@@ -52,7 +52,7 @@ public:
         const auto run = std::prev(after);
         return std::max(position, run->first + run->second);
     }
-    /// The first cell behind `position` at which a free run begins; the largest number where none does.
+    /// The largest number where no free run begins behind `position`.
     [[nodiscard]] cell next_from(cell position) const noexcept {
         const auto next = runs_.upper_bound(position);
         return next == runs_.end() ? ~cell{0} : next->first;

@@ -191,7 +191,7 @@ base::result<object_directory::cell> object_directory::allocate_cells(std::uint6
     }
 }
 
-/// One 8-byte store makes a record valid or invalid.
+/// Makes a record valid or invalid by one 8-byte store.
 void object_directory::mark(cell position, std::uint32_t magic, std::uint64_t cells) {
     auto& word = *reinterpret_cast<std::uint64_t*>(address(position));
     std::atomic_ref<std::uint64_t>(word).store(magic | cells << 32U, std::memory_order_release);
@@ -267,7 +267,6 @@ base::result<void> object_directory::repair(const std::function<std::uint64_t(st
     return {};
 }
 
-/// Returns the length of what begins at `position`.
 base::result<std::uint64_t> object_directory::repair_cells(
     cell position, cell end, std::set<std::uint64_t>& seen,
     const std::function<std::uint64_t(std::uint64_t)>& block_bytes) {
@@ -288,7 +287,7 @@ base::result<std::uint64_t> object_directory::repair_cells(
     }
     HF_TRY_ASSIGN(const object_entry entry, read(position));
     const std::uint64_t cells = cells_for(string_bytes(entry));
-    // A crash while a description was replaced may leave both records; they differ in it alone. The second one goes.
+    // A crash while a description was replaced may leave both records; the second one goes.
     const bool is_object = entry.kind != object_kind::heap && entry.kind != object_kind::type;
     const std::uint64_t other = entry.kind == object_kind::type ? ~entry.count : 0;
     const bool first = seen.insert(is_object ? entry.offset : other).second;
@@ -391,7 +390,7 @@ base::result<void> object_directory::erase_at(std::uint64_t offset) {
 }
 
 /// Writes the new record before it erases the old one: a failure to grow changes nothing. May throw std::bad_alloc
-/// before it stores; the caller's update of the index cannot throw.
+/// before it stores.
 base::result<object_directory::cell> object_directory::replace_record(cell position, const object_entry& entry) {
     HF_TRY_ASSIGN(const object_entry old, read(position));
     const std::vector<std::byte> record = record_of(entry);

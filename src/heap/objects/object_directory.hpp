@@ -1,5 +1,5 @@
-// The directory of named, unique and anonymous objects. The mapped objects file is the truth, so commits cover it. An
-// index in DRAM is built at the first use; for a writer that is the open.
+// The directory of named, unique and anonymous objects: the mapped objects file, which commits cover, and an index in
+// DRAM, built at the first use; for a writer that is the open.
 //
 // Invariants (check()):
 //   OBJ-1: every record has its magic, a known kind, lengths that fit its cells, cells that fit its group, its
@@ -33,7 +33,6 @@
 
 namespace holdfast::heap {
 
-/// Copied out of its record.
 struct object_entry {
     object_kind kind = object_kind::named;
     std::string name;
@@ -49,7 +48,6 @@ struct object_entry {
     return entry.kind == object_kind::unique ? std::string_view(entry.type) : std::string_view(entry.name);
 }
 
-/// A record of kind `type`; type_registry.hpp knows what is valid.
 struct type_record {
     std::uint64_t number = 0;
     std::uint64_t size = 0;
@@ -84,13 +82,13 @@ public:
 
     /// Fails with `corrupt`.
     base::result<std::vector<type_record>> types();
-    /// Adds a type, or replaces the one with its number.
+    /// Replaces the type with the same number.
     base::result<void> describe_type(const type_record& type);
 
     base::result<std::uint64_t> count(object_kind kind);
     [[nodiscard]] const std::string& path() const noexcept { return files_.paths().directory(); }
     base::result<void> for_each_offset(base::function_ref<void(std::uint64_t offset)> each);
-    /// All objects of a kind, ordered by name, then by offset.
+    /// Ordered by name, then by offset.
     base::result<std::vector<object_entry>> list(object_kind kind);
 
     /// Appends a line for each broken invariant, or one alone if the index cannot be built (broken records,
@@ -99,8 +97,7 @@ public:
                const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes);
 
     /// For the pages of the objects file that a commit is about to write, in ascending order: OBJ-1 of their records,
-    /// which the index must know, and OBJ-4. So what a store to a wrong address did to the directory stays out of the
-    /// media.
+    /// which the index must know, and OBJ-4. So a store to a wrong address does not reach the media.
     class page_check {
     public:
         explicit page_check(object_directory& checked) noexcept : directory_(checked) {}

@@ -1,4 +1,3 @@
-// What a check of the directory of objects, and a commit that writes it, look at.
 #include <algorithm>
 #include <cstring>
 

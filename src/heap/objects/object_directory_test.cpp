@@ -240,7 +240,7 @@ TEST_F(object_directory_test, calls_an_object_outside_the_heap_damage) {
     EXPECT_FALSE(is_read(0, std::uint64_t{1} << 63, 2));
 }
 
-// --- the model ------------------------------------------------------------------------------------------------------
+// --- the model ---
 
 class model {
 public:

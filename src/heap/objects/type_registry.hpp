@@ -1,10 +1,6 @@
-// Where the pointers lie in blocks of each type, as the program said. Precise marking (trace.hpp) reads it.
-//
-// A description is durable: a record of kind `type` in the object directory (docs/format.md). What only code knows,
-// such as the active member of a union, is told by a visitor: a function of this process, given again after each open.
-// (Makalu-rel, thesis chapter 6: persistent type descriptors or a callback for each type.)
-//
-// type_fault() checks TYPE-1 to TYPE-3 (type_registry.cpp).
+// Where the pointers lie in blocks of each type, for precise marking (trace.hpp). A description is durable: a record of
+// kind `type` in the object directory. What only code knows, such as the active member of a union, a visitor tells: a
+// function of this process, given again after each open (Makalu-rel, thesis chapter 6).
 #pragma once
 
 #include <cstddef>
@@ -35,11 +31,10 @@ struct type_description {
     bool operator==(const type_description&) const = default;
 };
 
-/// The first of TYPE-1 to TYPE-3 that does not hold; nothing if all hold.
+/// The first of TYPE-1 to TYPE-3 (type_registry.cpp) that does not hold; nothing if all hold.
 [[nodiscard]] std::optional<base::failure> type_fault(const type_description& type);
 
-/// Where a visitor reports pointers: words of its block, 8-byte aligned. Other words are ignored and counted as
-/// refused.
+/// Where a visitor reports words of its block, 8-byte aligned. Other words are ignored and counted as refused.
 class pointer_sink {
 public:
     pointer_sink() = default;
@@ -48,7 +43,6 @@ public:
     virtual ~pointer_sink() = default;
     /// A holdfast::ptr, null or not.
     virtual void pointer(void* word) = 0;
-    /// An address.
     virtual void raw(void* word) = 0;
 };
 
@@ -56,7 +50,7 @@ public:
 /// marking with a failure. It must not allocate, free or change the heap.
 using pointer_visitor = std::function<void(void* block, std::uint64_t bytes, pointer_sink& sink)>;
 
-/// Thread safety: as a container; several marking threads read it.
+/// Thread safety: that of a container.
 class type_registry {
 public:
     struct entry {

@@ -12,7 +12,7 @@ namespace holdfast::heap {
     return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(destination)).load(std::memory_order_acquire);
 }
 
-/// What the destination points to. `word`: not null, loaded from it.
+/// `word`: not null, loaded from the destination.
 [[nodiscard]] inline void* target_of(const std::uint64_t& destination, std::uint64_t word) noexcept {
     return reinterpret_cast<void*>(segment::decode_pointer(reinterpret_cast<std::uintptr_t>(&destination), word));
 }

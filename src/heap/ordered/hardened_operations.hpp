@@ -1,5 +1,5 @@
-// Hardened heaps in durability `commit` and `collect`: frees are exact, and blocks wait in quarantine. The inlined path
-// never leads here, so other heaps pay nothing.
+// In durability `commit` and `collect` of hardened heaps frees are exact, and blocks wait in quarantine. The inlined
+// path never leads here, so other heaps pay nothing.
 #pragma once
 
 #include <memory>

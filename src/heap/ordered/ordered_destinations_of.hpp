@@ -241,8 +241,8 @@ private:
     }
     [[nodiscard]] void* allocate(const block_request& wanted) noexcept {
         void* const block = heap_.allocate(wanted);
-        // All that is usable, as `atomic` does: reallocate_to() keeps these bytes, and the program finds them behind
-        // what it had asked for.
+        // All that is usable, as in `atomic`: reallocate_to() keeps these bytes, and the program finds them behind what
+        // it had asked for.
         if (slab::held_block made; block != nullptr && wanted.zeroed && heap_.blocks().find_allocated(block, made)) {
             zero_if(wanted, block, made.bytes());
         }

@@ -1,4 +1,4 @@
-// Tracing: which blocks a program can still reach from its roots. The collector's interface to the engine and api/.
+// Tracing: which blocks a program can still reach from its roots.
 //
 // After a crash in durability `collect`, recover_by_tracing() finds the allocated blocks. In an open heap of any
 // durability, trace_open_heap() finds leaks. docs/tracing.md explains why a crash at any point is harmless (TRACE-1 to
@@ -6,8 +6,7 @@
 //
 // Roots are the 512 root words and the directory's objects. *Conservative* marking follows every aligned word that
 // leads into a block, as a holdfast::ptr or (raw_pointers) as an address. *Precise* marking follows the type registry.
-// Threads share work as in Boehm's parallel collector and Makalu (thesis 5.9): bounded stacks that spill to a common
-// list, and large blocks read 512 words at a time.
+// Threads share work as in Boehm's parallel collector and Makalu (thesis 5.9).
 #pragma once
 
 #include <cstdint>
@@ -34,7 +33,7 @@ enum class trace_mode : std::uint8_t {
     precise,
 };
 
-/// Precise marking of blocks that have no type, or one that nobody described.
+/// In precise marking: blocks that have no type, or one that nobody described.
 enum class unknown_types : std::uint8_t {
     conservative,  ///< as in conservative marking
     fail,          ///< fail with type_mismatch; nothing is freed
@@ -50,15 +49,14 @@ struct trace_progress {
 };
 
 struct trace_options {
-    unsigned threads = 0;  ///< marking threads; 0: one for each processor, at most 16
+    unsigned threads = 0;  ///< for marking; 0: one for each processor, at most 16
     trace_mode mode = trace_mode::conservative;
     unknown_types unknown = unknown_types::conservative;
     /// Addresses count as pointers: for heaps that are always mapped at the same address.
     bool raw_pointers = false;
-    /// Precise marking: pointers out of the heap become null and keep their stamps; they led to memory of an earlier
-    /// process.
+    /// Precise marking: pointers out of the heap, to memory of an earlier process, become null and keep their stamps.
     bool null_transient = false;
-    bool dry_run = false;  ///< changes nothing
+    bool dry_run = false;
     /// Most lines about single words and slabs; counts are complete.
     std::size_t most_lines = 32;
     /// Called from time to time by the calling thread. It must not use the heap.
@@ -82,11 +80,11 @@ struct trace_report {
     std::uint64_t bytes_freed = 0;
     trace_counts freed;
     std::uint64_t slabs_kept = 0;
-    std::uint64_t slabs_freed = 0;          ///< no block in them was reached
-    std::uint64_t slabs_quarantined = 0;    ///< with a header that breaks an invariant (open heap: or a damaged
-                                            ///< bitmap): unchanged, read as one block each
-    std::uint64_t extents_kept = 0;         ///< used extents, not slabs
-    std::uint64_t extents_freed = 0;        ///< used extents that were not reached
+    std::uint64_t slabs_freed = 0;        ///< no block in them was reached
+    std::uint64_t slabs_quarantined = 0;  ///< with a header that breaks an invariant (open heap: or a damaged
+                                          ///< bitmap): unchanged, read as one block each
+    std::uint64_t extents_kept = 0;
+    std::uint64_t extents_freed = 0;        ///< not reached
     std::uint64_t refused_pointers = 0;     ///< words that lead into the heap and to no block
     std::uint64_t free_block_pointers = 0;  ///< open heap: words that lead to free blocks
     std::uint64_t wild_pointers = 0;        ///< root words and pointers of described types that lead out of the heap
@@ -103,16 +101,15 @@ struct trace_report {
 using trace_flush = base::function_ref<void(const void*, std::uint64_t)>;
 
 /// Recovers a heap that was not closed cleanly in durability `collect`; comes before slab::block_allocator::open().
-/// `space` is mapped writable; private pages suffice for a reader. `extents` is not opened: it reads the page entries
-/// below `frontier`, and trusts used extents, slabs and roots alone, as extent_allocator::recover() does. Live bitmaps
-/// do not decide what is reached, except in morphed slabs (TRACE-7). `objects`: object_roots().
+/// `space` is mapped writable; private pages suffice for a reader. Of `extents`, which is not opened, only the entries
+/// of used extents, slabs and roots below `frontier` count. Live bitmaps do not decide what is reached, except in
+/// morphed slabs (TRACE-7). `objects`: object_roots().
 ///
 /// Afterwards the live bitmap of every sound slab has the bits of exactly its reached blocks; slabs and used extents
-/// without one are free in their page entries. Open the allocator with block_allocator::open(frontier, true), which
-/// merges free neighbours. Slabs are loaded when thread caches refill, so the sweep of blocks is lazy.
+/// without one are free in their page entries. block_allocator::open(frontier, true) then merges free neighbours. Slabs
+/// are loaded when thread caches refill, so the sweep of blocks is lazy.
 ///
-/// The heap stays marked as not clean until it is closed: after a crash in here or later, the next trace has the same
-/// outcome.
+/// The heap stays marked as not clean until it is closed: a trace after another crash has the same outcome.
 ///
 /// Fails with `corrupt` if page entries break EXT-1 to EXT-5, with type_mismatch (unknown_types::fail), `limit` (too
 /// many blocks), out_of_memory, or invalid_argument (a visitor or `progress` threw); then only nulled words have
@@ -129,8 +126,8 @@ using trace_flush = base::function_ref<void(const void*, std::uint64_t)>;
 
 /// Marks an open heap of any durability and frees what is allocated and not reached: in durability `atomic` each block
 /// durably, in `commit` with the next commit. No other thread allocates, frees or stores meanwhile. Blocks reached only
-/// through a reserved block are freed: publish() or cancel() it first. A crash in between leaves a sound heap with some
-/// blocks freed. Fails as recover_by_tracing(), with wrong_process, and with read_only unless it is a dry run.
+/// through a reserved block are freed: publish() or cancel() it first. A crash in between leaves a sound heap. Fails as
+/// recover_by_tracing(), with wrong_process, and with read_only unless it is a dry run.
 [[nodiscard]] base::result<trace_report> trace_open_heap(engine& heap, const type_registry& types,
                                                          const trace_options& options);
 

@@ -1,7 +1,6 @@
-// The blocks of a heap and their marks: tables in DRAM for one trace.
-//
-// From an offset to its block: one load from a flat table of granules, and a multiplication. Marks are a bit a block,
-// close together: those of a million small blocks fit into a second-level cache.
+// The blocks of a heap and their marks, in DRAM for one trace. From an offset to its block it takes one load from a
+// flat table of granules, and a multiplication. Marks are a bit a block, close together: those of a million small
+// blocks fit into a second-level cache.
 //
 // Thread safety: find() and mark() by any number of threads; all else alone.
 #pragma once
@@ -29,7 +28,7 @@ struct found_block {
     std::uint64_t bytes = 0;
     std::uint32_t type = 0;
     bool opaque = false;            ///< a quarantined slab, read as one block
-    std::uint64_t* word = nullptr;  ///< the word of marks that holds `bit`
+    std::uint64_t* word = nullptr;  ///< of the marks, which holds `bit`
     std::uint64_t bit = 0;
 };
 
@@ -52,7 +51,7 @@ public:
         std::uint64_t first_word = 0;    ///< in the marks
         std::size_t first_on_media = 0;  ///< in the slab's live bitmap
     };
-    /// The blocks of a slab's class, and in a morphed slab those of its earlier class.
+    /// A morphed slab has blocks of its earlier class, too.
     struct slab_content {
         std::array<slab_blocks, 2> blocks;
         unsigned count = 0;
@@ -62,8 +61,8 @@ public:
 
     explicit block_map(const segment::space_view& space) noexcept : space_(space) {}
 
-    /// Reads page entries and slab headers. `fault` hears of each quarantined slab: its header breaks an invariant, or
-    /// `quarantined` says so. May throw std::bad_alloc.
+    /// `fault` hears of each quarantined slab: its header breaks an invariant, or `quarantined` says so. May throw
+    /// std::bad_alloc.
     [[nodiscard]] base::result<void> read(const extent::extent_allocator& extents, base::pages frontier,
                                           const std::function<void(const base::failure&)>& fault,
                                           const quarantine& quarantined = {});
@@ -72,7 +71,7 @@ public:
     [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
     [[nodiscard]] std::uint64_t block_bytes() const noexcept { return block_bytes_; }
 
-    /// Finds the block that contains `offset`, which is below end(). False if there is none.
+    /// `offset` is below end(). False if it lies in no block.
     [[nodiscard]] bool find(std::uint64_t offset, found_block& found) const noexcept {
         const std::uint64_t entry = granules_[offset / base::granule_size];
         if ((entry & kind_mask) == kind_slab) [[likely]] {
@@ -105,11 +104,11 @@ public:
         return (word.fetch_or(block.bit, std::memory_order_relaxed) & block.bit) == 0;
     }
 
-    /// For an open heap: only small blocks passed to set_live() can be marked from now on; other small ones count as
+    /// For an open heap: of small blocks, only those passed to set_live() can be marked from now on; others count as
     /// marked.
     [[nodiscard]] base::result<void> only_live();
     void set_live(std::uint64_t offset, std::uint64_t bytes) noexcept;
-    /// Whether the block is not among those of set_live(). Always false without only_live().
+    /// Always false without only_live().
     [[nodiscard]] bool is_free(const found_block& block) const noexcept {
         return live_.size() != 0 && (live_[marks_.index_of(*block.word)] & block.bit) == 0;
     }

@@ -1,9 +1,7 @@
-// The mark phase: from the roots to every block they lead to, by several threads, without recursion.
-//
-// Each thread has a bounded stack. What does not fit goes to a common list, and so does half of the stack when another
-// thread has no work. Blocks are read 512 words at a time, the rest pushed first, so that threads share a huge array. A
-// short queue behind the stack gives prefetches time (prefetch on grey: C.-Y. Cher, A. Hosking, T. N. Vijaykumar,
-// ASPLOS 2004).
+// The mark phase: from the roots to every block they lead to, by several threads, without recursion. What does not fit
+// a thread's bounded stack goes to a common list, and so does half of the stack when another thread has no work. Blocks
+// are read 512 words at a time, the rest pushed first, so that threads share a huge array. A short queue behind the
+// stack gives prefetches time (prefetch on grey: C.-Y. Cher, A. Hosking, T. N. Vijaykumar, ASPLOS 2004).
 #pragma once
 
 #include <array>
@@ -24,7 +22,7 @@
 
 namespace holdfast::heap {
 
-/// A block, or the rest of one, that is to be read.
+/// A block to be read, or the rest of one.
 struct trace_work {
     std::uint64_t offset = 0;
     std::uint64_t words = 0;
@@ -41,7 +39,7 @@ struct trace_counters {
     std::uint64_t unknown_types = 0;
 };
 
-/// The first `most` lines about single words; later ones are not even formatted.
+/// Later lines are not even formatted.
 class trace_lines {
 public:
     explicit trace_lines(std::size_t most) noexcept : most_(most) {}
@@ -110,7 +108,6 @@ private:
     std::optional<base::failure> failure_;
 };
 
-/// As asked, or the default.
 [[nodiscard]] unsigned trace_threads(const trace_options& options) noexcept;
 
 }  // namespace holdfast::heap

@@ -1,4 +1,4 @@
-// Traces an open heap and frees what is allocated and not reached, through the heap's own operations.
+// Frees what a trace has not reached, through the heap's own operations.
 #include <bit>
 #include <new>
 

@@ -1,4 +1,3 @@
-// Which of some words may be pointers into the heap. Conservative marking asks this of every word.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a trace found, and how it becomes the state on media. Included by the sources of trace alone.
+// Included by the sources of trace alone.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,6 @@ namespace holdfast::heap {
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
 }
 
-/// One trace: the map of blocks with their marks, and the report.
 struct trace_run {
     trace_run(const segment::space_view& of, const trace_options& wanted)
         : space(of), options(wanted), lines(wanted.most_lines), blocks(of) {}

@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
                std::to_string(each.param.threads) + (each.param.raw ? "_raw" : "");
     });
 
-/// Was: a stale word that led to what lies behind an older block reached a block that overlaps that one.
+/// A stale word that led to what lies behind an older block reached a block that overlaps that one.
 TEST(trace_of_a_morphed_slab, reaches_no_block_that_an_older_block_covers) {
     traced_heap heap;
     std::vector<std::uint64_t> blocks;

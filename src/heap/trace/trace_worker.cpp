@@ -137,7 +137,6 @@ void trace_worker::read_words(const trace_work& item) {
     scan(item.offset, words);
 }
 
-/// Finds groups of eight words that may hold a pointer, then examines their words.
 void trace_worker::scan(std::uint64_t offset, std::uint64_t words) {
     const std::uint64_t* const at = &word_at(offset);
     const auto examine = [&](std::uint64_t i) {

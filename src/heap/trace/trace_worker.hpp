@@ -1,4 +1,4 @@
-// One marking thread. Included by trace_marker.cpp and its own source alone.
+// Included by trace_marker.cpp and its own source alone.
 #pragma once
 
 #include "heap/trace/trace_marker.hpp"

@@ -1,5 +1,5 @@
-// holdfast::hash_index: a map in a heap for many threads, without an order, whose look-ups are shorter than those of an
-// ordered_index. In durability `atomic` every change is durable when its call returns.
+// holdfast::hash_index: a map in a heap for many threads, without an order, with shorter look-ups than an
+// ordered_index.
 //
 //     holdfast::hash_index<std::uint64_t, std::uint64_t> orders(heap, "orders");   // finds or makes it
 //     orders.insert(17, 4711);
@@ -8,9 +8,9 @@
 //     names.upsert("stone", "a hard thing");
 //
 // It is extendible hashing (R. Fagin et al., 1979) with buckets of fingerprints in the heap, as in Dash (B. Lu et al.,
-// 2020). A bucket is a leaf of an ordered_index whose entries are ordered by the hashes of their keys, so keys, values,
-// durability, costs, threads and errors are as <holdfast/ordered_index.hpp> says; a key needs no operator<. The
-// directory, in DRAM, is made anew at each open.
+// 2020); the directory, in DRAM, is made anew at each open. A bucket is a leaf of an ordered_index, by the hashes of
+// keys. Keys, values, durability, costs, threads and errors are as <holdfast/ordered_index.hpp> says; a key needs no
+// operator<.
 //
 // Each index has a random secret in its hash, so who chooses keys, and cannot read the heap, cannot let many of them
 // have one hash. Indexes that were made without one stay as they are. A further error: insert() and upsert() throw
@@ -31,7 +31,7 @@
 
 namespace holdfast {
 
-/// The named object of a hash_index: what `holdfast ls` shows.
+/// What `holdfast ls` shows.
 template <class Key, class Value>
 struct stored_hash_index : detail::index_head_on_media {};
 
@@ -52,9 +52,9 @@ public:
         return base::template destroy_index<stored_hash_index<Key, Value>, hash_index>(heap, name);
     }
 
-    /// Calls `each(key, value)` for all entries, in no order that means something, until it returns false. Each bucket
-    /// is read at one moment; an entry that is there all the time is given once. `each` may change the index. Views are
-    /// valid until `each` returns. Returns how many entries it was given.
+    /// Calls `each(key, value)` for all entries, in any order, until it returns false. Each bucket is read at one
+    /// moment; an entry that is there all the time is given once. `each` may change the index. Views are valid until
+    /// `each` returns. Returns how many entries it was given.
     template <class Function>
     std::size_t for_each(Function&& each) const {
         detail::index_batch<Key, Value, base::layout::slots> batch;
@@ -88,9 +88,9 @@ public:
     ///
     /// Takes entries with distinct keys, in any order, into an empty index: all of them or none. `first` to `last` give
     /// pairs of key and value, by reference or by value. Buckets are filled to nine tenths on average. Needs memory for
-    /// a hash and an iterator of each entry; where the iterator goes over them only once or makes them itself, also for
-    /// a copy of each. Throws error(invalid_argument) where the index is not empty or a key is there twice,
-    /// error(limit) as insert().
+    /// a hash and an iterator of each entry; for a copy of each where the iterator goes over them only once or makes
+    /// them itself. Throws error(invalid_argument) where the index is not empty or a key is there twice, error(limit)
+    /// as insert().
     template <class Iterator, class Sentinel>
     void bulk_load(Iterator first, Sentinel last) {
         if (!empty()) {

@@ -1,5 +1,4 @@
-// holdfast::ordered_index: a map in a heap, in the order of its keys, for many threads. In durability `atomic` every
-// change is durable when its call returns.
+// holdfast::ordered_index: a map in a heap, in the order of its keys, for many threads.
 //
 //     holdfast::ordered_index<std::uint64_t, std::uint64_t> orders(heap, "orders");   // finds or makes it
 //     orders.insert(17, 4711);
@@ -14,19 +13,18 @@
 // std::string for a std::string_view.
 //
 // An index is the FPTree (I. Oukid et al., 2016; PAllocator 5.3): leaves, unsorted and with fingerprints, in the heap;
-// inner nodes in DRAM, made anew at each open. A leaf is laid out so that an entry and the word that says that it is
-// there are one record (docs/index.md).
+// inner nodes in DRAM, made anew at each open (docs/index.md).
 //
-// Durability `atomic`: after a crash an insertion, a removal or a new value is there wholly or not at all, and it is
-// there when the call has returned. It takes one record and one fence where key and value have at most 8 bytes each.
-// Durability `commit`: the next manager::commit() makes it durable. Durability `collect`: after a crash, each call in
-// flight is there or not, but the bytes of an inline value of more than 8 bytes that was replaced may be mixed. Other
-// threads see a change only when it is as durable as when its call returns.
+// Durability `atomic`: after a crash a change is there wholly or not at all, and it is there when the call has
+// returned. It takes one record and one fence where key and value have at most 8 bytes each. Durability `commit`: the
+// next manager::commit() makes it durable. Durability `collect`: after a crash, each call in flight is there or not,
+// but the bytes of an inline value of more than 8 bytes that was replaced may be mixed. Other threads see a change only
+// when it is as durable as when its call returns.
 //
 // Thread safety: any number of threads may call everything but the functions that say otherwise. Calls that only read
 // take no lock where keys and values are inline, and else keep changes out of one leaf. commit(), close(), snapshot()
-// and collect() of the manager need that no thread is in a call, as ever. At most one ordered_index of a process leads
-// to an index. No call may run while its heap is closed; those that come later throw error(invalid_argument).
+// and collect() of the manager need that no thread is in a call. At most one ordered_index of a process leads to an
+// index. No call may run while its heap is closed; later ones throw error(invalid_argument).
 //
 // Errors: error(corrupt) is thrown by the call that finds it; bad_alloc and error(no_space) leave the index as it was.
 #pragma once
@@ -45,7 +43,7 @@
 
 namespace holdfast {
 
-/// The named object of an ordered_index: what `holdfast ls` shows.
+/// What `holdfast ls` shows.
 template <class Key, class Value>
 struct stored_index : detail::index_head_on_media {};
 
@@ -81,7 +79,7 @@ public:
 
     /// Calls `each(key, value)` in ascending order, from the smallest key that is not smaller than `from` on, until it
     /// returns false. Each leaf is read at one moment; changes by others behind that place are seen, and `each` may
-    /// change the index itself. Views are valid until `each` returns. Returns how many entries it was given.
+    /// change the index. Views are valid until `each` returns. Returns how many entries it was given.
     template <class Function>
     std::size_t scan(const Key& from, Function&& each) const {
         return run({owned_key(from)}, true, each);

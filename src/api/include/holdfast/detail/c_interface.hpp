@@ -1,4 +1,4 @@
-// What the C interfaces of the layers above share with that of this one. Not for users.
+// Shared with the C interfaces of the layers above. Not for users.
 #pragma once
 
 #include <string_view>
@@ -9,14 +9,13 @@
 
 namespace holdfast::c_api {
 
-/// Stores the code and the sentence, cut to fit its buffer, for hf_errorcode() and hf_errormsg(); returns the code.
+/// For hf_errorcode() and hf_errormsg(). The sentence is cut to fit its buffer. Returns the code.
 hf_code remember(hf_code code, std::string_view sentence) noexcept;
 /// Stores the code and the message of the exception in flight; returns the code.
 hf_code remember_exception() noexcept;
 /// Throws error(invalid_argument) that names the argument.
 [[noreturn]] void throw_invalid(std::string_view argument, std::string_view found, std::string_view expected);
 
-/// Runs f; an exception becomes a code.
 template <class Function>
 hf_code guarded(Function&& f) noexcept {
     try {
@@ -47,7 +46,7 @@ private:
     hf_heap& heap_;
 };
 
-/// The manager of a handle; throws error(invalid_argument) for NULL.
+/// Throws error(invalid_argument) for NULL.
 [[nodiscard]] manager& heap_of(hf_heap* heap);
 
 }  // namespace holdfast::c_api

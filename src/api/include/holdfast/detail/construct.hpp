@@ -1,5 +1,5 @@
-// The proxies behind construct<T>(name)[n](args...). They construct in place and, if a constructor throws, destroy what
-// they have constructed. Not for users.
+// The proxies behind construct<T>(name)[n](args...). If a constructor throws, they destroy what they have constructed.
+// Not for users.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ private:
     std::size_t count_ = 0;
 };
 
-/// Constructs the elements by `construct_element` and publishes the object, under the object lock.
+/// Constructs the elements and publishes the object, under the object lock.
 template <class T, class ConstructElement>
 T* construct_elements(manager_core& core, const instance_name& name, std::size_t count, if_exists policy,
                       ConstructElement&& construct_element) {
@@ -77,7 +77,7 @@ public:
         count_ = count;
         return *this;
     }
-    /// Forwards the arguments to a single element; several elements get them as lvalues.
+    /// Several elements get the arguments as lvalues.
     template <class... Args>
     T* operator()(Args&&... args) {
         const auto run = [&]() -> T* {

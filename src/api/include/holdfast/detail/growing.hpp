@@ -1,5 +1,5 @@
 // A vector whose elements survive a growth that fails. Boost's vector moves its elements to the new memory before it
-// constructs the new ones; where one of these throws (the disk is full), all the others are lost. Not for users.
+// constructs the new ones, and loses them where one of these throws (the disk is full). Not for users.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace holdfast::detail {
 
-/// An element beside the vector, constructed and destroyed by the vector's allocator.
+/// The vector's allocator constructs and destroys it beside the vector.
 template <class T, class Allocator>
 class spare_element {
 public:
@@ -34,9 +34,9 @@ private:
     alignas(T) std::byte place_[sizeof(T)];
 };
 
-/// Base: boost::container::vector or small_vector. push_back(), emplace_back(), resize(), and insert() and emplace() of
-/// one element leave the vector as it was where they throw, as long as moves within one heap do not throw; insert() of
-/// several elements does so at the end.
+/// Base: boost::container::vector or small_vector. Where push_back(), emplace_back(), resize(), and insert() and
+/// emplace() of one element throw, they leave the vector as it was, as long as moves within one heap do not throw;
+/// insert() of several elements does so at the end.
 template <class Base>
 class growing : public Base {
 public:
@@ -138,7 +138,7 @@ private:
                                                             std::is_nothrow_constructible<value_type, Args...>>;
 
     [[nodiscard]] bool must_grow(size_type count) const noexcept { return count > this->capacity() - this->size(); }
-    /// Makes room for `count` more elements, at least twice what there was. Returns where the position is now.
+    /// At least doubles the room. Returns where the position is now.
     const_iterator grow(const_iterator position, size_type count) {
         const auto index = position - this->cbegin();
         const size_type most = this->max_size();

@@ -1,6 +1,4 @@
-// The buckets of a hash table as its users see them: their number, the elements of each, the load. Not for users.
-//
-// Core is hash_lookup. An index of a bucket must be below bucket_count(). Only max_load_factor(float) changes a table.
+// The buckets of a hash table as its users see them. An index of a bucket must be below bucket_count(). Not for users.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,4 @@
-// The buckets of a hash table and their chains: nodes are linked and unlinked here. Memory, hashes and keys are the
-// table's. Not for users.
+// The buckets of a hash table and their chains. Memory, hashes and keys are the table's. Not for users.
 //
 // Invariants: the number of buckets is 0 or a power of two; behind the last bucket lies one more link, an end mark; all
 // buckets before first_ are empty.
@@ -21,8 +20,8 @@ class hash_chains {
 public:
     [[nodiscard]] hash_link* buckets() const noexcept { return buckets_.get(); }
     [[nodiscard]] std::size_t count() const noexcept { return count_; }
-    /// The high bits of hash times 2^64 / phi. So even the identity is a good enough hash, and when the number of
-    /// buckets doubles, each bucket becomes two neighbours.
+    /// The high bits of hash times 2^64 / phi: even the identity is a good enough hash, and when the buckets double,
+    /// each becomes two neighbours.
     [[nodiscard]] std::size_t index_of(std::size_t hash) const noexcept {
         constexpr std::uint64_t two_to_64_by_phi = 0x9E3779B97F4A7C15U;
         return static_cast<std::size_t>((std::uint64_t{hash} * two_to_64_by_phi) >> shift_);
@@ -50,8 +49,8 @@ public:
         added->next = before->next;
         before->next = added->as_target();
     }
-    /// Takes the node out of its chain; the node does not change. True where its bucket was the first one with nodes
-    /// and is empty now: a caller that knows the next node then calls skip_to(), which saves later searches.
+    /// The node does not change. True where its bucket was the first one with nodes and is empty now: a caller that
+    /// knows the next node then calls skip_to(), which saves later searches.
     bool unlink(Node* taken, std::size_t hash) noexcept {
         hash_link* const bucket = buckets() + index_of(hash);
         hash_link* before = bucket;
@@ -67,7 +66,7 @@ public:
         if (bucket != buckets() + first_) {
             return false;
         }
-        // A few steps at each removal, so that first() after many removals need not pass all empty buckets.
+        // Pass a few empty buckets at each removal, so that first() need not pass all at once.
         for (int step = 0; step < 8 && first_ < count_ && !buckets()[first_]; ++step) {
             ++first_;
         }
@@ -75,14 +74,13 @@ public:
     }
     /// The caller has seen that all buckets before that of the hash are empty.
     void skip_to(std::size_t hash) noexcept { first_ = std::max(first_, index_of(hash)); }
-    /// Forgets all nodes.
     void clear() noexcept {
         if (buckets_) {
             std::fill_n(buckets(), count_, nullptr);
         }
         first_ = count_;
     }
-    /// Replaces the array by one of count + 1 uninitialised links (count 0: by none). The caller frees the old array.
+    /// `fresh`: count + 1 uninitialised links, or none for count 0. The caller frees the old array.
     void adopt(hash_link* fresh, std::size_t count) noexcept {
         buckets_ = fresh;
         count_ = first_ = count;
@@ -92,7 +90,7 @@ public:
             shift_ = static_cast<std::uint32_t>(64 - std::countr_zero(count));
         }
     }
-    /// Links the nodes of a chain of the old array. KeepsOrder: nodes that share a bucket again keep their order.
+    /// `target`: a chain of the old array. KeepsOrder: nodes that share a bucket again keep their order.
     template <bool KeepsOrder, class HashOf>
     void relink(std::byte* target, const HashOf& hash_of) noexcept {
         if constexpr (KeepsOrder) {

@@ -1,4 +1,4 @@
-// What a hash table stores, and the changes that keep it sound: its nodes, its buckets and their growth. Not for users.
+// The data of a hash table, and the changes that keep it sound: nodes, buckets and their growth. Not for users.
 //
 // Invariants:
 // - Each node is in the chain of its key's hash (hash_chains::index_of()); the occupancy counts the nodes.
@@ -74,7 +74,7 @@ public:
     using iterator = hash_iterator<node, iterates_constants>;
     using const_iterator = hash_iterator<node, true>;
     using node_type = hash_node_handle<Traits, node, Allocator>;
-    /// Result of an insertion: where the element is and, where keys are unique, whether it is new.
+    /// Where the element is and, where keys are unique, whether it is new.
     using insertion = std::conditional_t<is_multi, iterator, std::pair<iterator, bool>>;
 
     hash_core()
@@ -83,7 +83,7 @@ public:
     explicit hash_core(const Allocator& allocator) noexcept : allocator_(allocator) {}
     hash_core(const Hash& hash, const Equal& equal, const Allocator& allocator)
         : hash_(hash), equal_(equal), allocator_(allocator) {}
-    /// No elements; the functions and the maximal load factor of `model`.
+    /// Has the functions and the maximal load factor of `model`, and no elements.
     hash_core(const hash_core& model, const Allocator& allocator) : hash_core(model.hash_, model.equal_, allocator) {
         occupancy_.set_max_factor(model.occupancy_.max_factor(), 0);
     }
@@ -137,7 +137,7 @@ protected:
         }
     }
     [[nodiscard]] node* first_node() const noexcept { return occupancy_.size() == 0 ? nullptr : chains_.first(); }
-    /// The first node with the key, or null.
+    /// Null where no node has the key.
     template <class K>
     [[nodiscard]] node* find_node(const K& key, std::size_t hash) const {
         if (occupancy_.size() == 0) {
@@ -168,7 +168,7 @@ protected:
         }
         return behind;
     }
-    /// The last node with the key, or null.
+    /// Null where no node has the key.
     template <class K>
     [[nodiscard]] node* last_equal(const K& key, std::size_t hash) const {
         node* last = find_node(key, hash);
@@ -184,7 +184,7 @@ protected:
         return own_node(make_hash_node<node>(allocator_, std::forward<Args>(args)...));
     }
     [[nodiscard]] node_owner own_node(node* owned) noexcept { return {allocator_, owned}; }
-    /// Links the node, behind `equal` (a node with the same key) in a multi table where that is not null.
+    /// In a multi table, `equal` is null or the node with the same key to link behind.
     insertion insert_node(node_owner& made, std::size_t hash, node* equal) {
         if (occupancy_.is_full()) {
             change_buckets(occupancy_.grown(chains_.count()));
@@ -205,14 +205,14 @@ protected:
             return {iterator(added), true};
         }
     }
-    /// Takes the node out of the table; it stays constructed. Result: as hash_chains::unlink().
+    /// The node stays constructed. Result: as hash_chains::unlink().
     bool unlink(node* taken) noexcept {
         occupancy_.remove_one();
         return chains_.unlink(taken, hash_of_node(taken));
     }
-    /// Destroys a node that is in no table.
+    /// The node is in no table.
     void destroy_node(node* destroyed) noexcept { destroy_hash_node(allocator_, destroyed); }
-    /// The node that followed it, or null.
+    /// Returns the node that followed it, or null.
     node* erase_node(node* taken) noexcept {
         node* const next = taken->following();
         if (unlink(taken) && next != nullptr) {
@@ -238,7 +238,7 @@ protected:
     }
 
 private:
-    /// Moves all nodes to `count` buckets; `count` may be 0 where there are no nodes.
+    /// `count` may be 0 where there are no nodes.
     void change_buckets(size_type count) {
         hash_link* const before = chains_.buckets();
         const size_type count_before = chains_.count();

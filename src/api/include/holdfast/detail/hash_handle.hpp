@@ -1,4 +1,4 @@
-// Nodes outside a table: their construction and destruction, and the handles that extract() returns. Not for users.
+// Nodes outside a table, and the handles that extract() returns. Not for users.
 #pragma once
 
 #include <memory>
@@ -22,14 +22,13 @@ void free_hash_node(Allocator& allocator, Node* freed) noexcept {
     nodes.deallocate(std::pointer_traits<pointer>::pointer_to(*freed), 1);
 }
 
-/// Destroys the value and frees the node.
 template <class Node, class Allocator>
 void destroy_hash_node(Allocator& allocator, Node* destroyed) noexcept {
     std::allocator_traits<Allocator>::destroy(allocator, std::addressof(destroyed->value));
     free_hash_node(allocator, destroyed);
 }
 
-/// A new node with its value, which is in no table.
+/// The node is in no table.
 template <class Node, class Allocator, class... Args>
 [[nodiscard]] Node* make_hash_node(Allocator& allocator, Args&&... args) {
     hash_node_allocator<Node, Allocator> nodes(allocator);
@@ -138,7 +137,7 @@ private:
     std::optional<Allocator> allocator_;
 };
 
-/// What insert(node_type&&) returns where keys are unique.
+/// The result of insert(node_type&&) where keys are unique.
 template <class Iterator, class Handle>
 struct hash_insert_result {
     Iterator position;

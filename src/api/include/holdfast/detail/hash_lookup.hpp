@@ -1,7 +1,5 @@
-// The elements of a hash table as its users read them: iteration, size and look-up by key. Not for users.
-//
-// Core is hash_core. Nothing here changes the table. Elements with equal keys form one range; the end of the table and
-// the result of a search in vain are the iterator that is null.
+// Iteration, size and look-up by key in a hash table. Elements with equal keys form one range; the end, and the result
+// of a search in vain, are the null iterator. Not for users.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +49,7 @@ public:
     [[nodiscard]] std::pair<const_iterator, const_iterator> equal_range(const key_type& key) const {
         return range_of<const_iterator>(key);
     }
-    // Look-up by any type that hash and comparison accept, where both are transparent.
+    // Look-up by any type, where hash and comparison are transparent.
     template <class K>
         requires(Core::finds_by_any_type)
     [[nodiscard]] iterator find(const K& key) {

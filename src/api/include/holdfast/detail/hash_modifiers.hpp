@@ -1,8 +1,7 @@
 // Insertion, removal and extraction of single elements of a hash table. Not for users.
 //
-// Core is hash_lookup or built on it. A single insertion has strong exception safety: hashing, comparing, allocating,
-// constructing and growing come first, linking comes last and does not throw. Removal does not throw where hash and
-// comparison do not.
+// An insertion has strong exception safety: hashing, comparing, allocating, constructing and growing come first;
+// linking comes last and does not throw. Removal does not throw where hash and comparison do not.
 #pragma once
 
 #include <cstddef>

@@ -1,12 +1,9 @@
 // Links, nodes and iterators of a hash table. Not for users.
 //
-// A bucket is a link: null, or the first node of its chain. The link of a node is never null: it leads to the next node
-// of the chain. The last node links to its own bucket, by an odd address (the end mark). So an iterator is one pointer
-// and finds the next bucket without the table or a hash. One more link behind the last bucket holds an end mark:
-// iteration ends there.
-//
-// Links are holdfast::ptr, so the table is right wherever the heap is mapped. The code decodes a link once and works on
-// raw pointers, because each copy of a ptr encodes and decodes.
+// A bucket is a link: null, or the first node of its chain. The last node links to its own bucket, by an odd address
+// (the end mark). So an iterator is one pointer and finds the next bucket without the table or a hash. One more link
+// behind the last bucket holds an end mark: iteration ends there. Links are holdfast::ptr, so the table is right
+// wherever the heap is mapped. A link is decoded once, because each copy of a ptr encodes and decodes.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +19,7 @@ namespace holdfast::detail {
 
 using hash_link = ptr<std::byte>;
 
-/// The end of a chain: the address of its bucket, made odd.
+/// The address of a chain's bucket, made odd.
 [[nodiscard]] inline std::byte* hash_end_mark(hash_link* bucket) noexcept {
     return reinterpret_cast<std::byte*>(bucket) + 1;
 }

@@ -1,8 +1,8 @@
 // How full a hash table is, and how many buckets it should have. Not for users.
 //
-// Invariants: the maximal load factor is positive and at most 2^20; the limit is the number of buckets times the
-// maximal load factor, rounded down. The size may exceed the limit after the factor was lowered; the next insertion
-// then grows the table.
+// Invariants: the maximal load factor is positive and at most 2^20; the limit is the number of buckets times that
+// factor, rounded down. The size may exceed the limit after the factor was lowered; the next insertion then grows the
+// table.
 #pragma once
 
 #include <algorithm>
@@ -13,29 +13,28 @@
 
 namespace holdfast::detail {
 
-/// The number of elements and of those that fit. The number of buckets itself is that of hash_chains.
+/// The number of buckets itself is that of hash_chains.
 class hash_occupancy {
 public:
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
     [[nodiscard]] float max_factor() const noexcept { return max_factor_; }
-    /// Whether the table must grow before it takes one more element.
+    /// Whether the table must grow for one more element.
     [[nodiscard]] bool is_full() const noexcept { return size_ >= limit_; }
-    /// Whether so many elements fit without growing.
     [[nodiscard]] bool fits(std::size_t elements) const noexcept { return elements <= limit_; }
     [[nodiscard]] float factor(std::size_t buckets) const noexcept {
         return buckets == 0 ? 0.0F : static_cast<float>(size_) / static_cast<float>(buckets);
     }
 
-    /// The buckets that so many elements need, not yet rounded to a power of two.
+    /// Not yet rounded to a power of two.
     [[nodiscard]] std::size_t buckets_for(std::size_t elements) const noexcept {
         return static_cast<std::size_t>(std::ceil(static_cast<double>(elements) / static_cast<double>(max_factor_)));
     }
-    /// The number of buckets of a table that is asked for `buckets`: enough for its elements; 0 where it needs none.
+    /// What a table that is asked for `buckets` gets: enough for its elements; 0 where it needs none.
     [[nodiscard]] std::size_t rehashed(std::size_t buckets) const noexcept {
         const std::size_t wanted = std::max(buckets, buckets_for(size_));
         return wanted == 0 ? 0 : std::bit_ceil(std::max(wanted, min_buckets));
     }
-    /// The number of buckets that a full table of `buckets` grows to.
+    /// What a full table of `buckets` grows to.
     [[nodiscard]] std::size_t grown(std::size_t buckets) const noexcept {
         return std::bit_ceil(std::max({min_buckets, buckets_for(size_ + 1), buckets * 2}));
     }
@@ -47,7 +46,6 @@ public:
             set_buckets(buckets);
         }
     }
-    /// The table has so many buckets from now on.
     void set_buckets(std::size_t buckets) noexcept {
         limit_ = static_cast<std::size_t>(static_cast<double>(max_factor_) * static_cast<double>(buckets));
     }
@@ -66,7 +64,7 @@ private:
 
     float max_factor_ = 1.0F;
     std::size_t size_ = 0;
-    std::size_t limit_ = 0;  ///< number of elements that fit without growing
+    std::size_t limit_ = 0;  ///< of elements that fit without growing
 };
 
 }  // namespace holdfast::detail

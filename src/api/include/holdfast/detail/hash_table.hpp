@@ -1,11 +1,8 @@
 // The hash table behind unordered_map, unordered_set and their multi variants. Not for users.
 //
-// Separate chaining: elements never move, as the standard containers promise. The number of buckets is a power of two
-// (hash_chains::index_of()). A hash function that may throw has its results stored in the nodes, so growing does not
-// call it.
-//
-// The table is built in steps, each on the one before: hash_core (all data, nodes and growth), hash_lookup,
-// hash_buckets, hash_modifiers, and here whole tables: construction, copies, moves, swaps and merges.
+// Separate chaining: elements never move, as the standard containers promise. The nodes store the results of a hash
+// function that may throw, so growing does not call it. The table is built in steps: hash_core (all data), hash_lookup,
+// hash_buckets, hash_modifiers, and here construction, copies, moves, swaps and merges of whole tables.
 //
 // Invariants: a table that was moved from has no elements; elements lie in the heap of their table's allocator; an
 // assignment that throws leaves the table that it assigns to as it was.
@@ -145,8 +142,7 @@ private:
             append(std::as_const(one->value), other.hash_of_node(one));
         }
     }
-    /// Adds an element of another table, in that table's order. Its key is new here, or equal to that of the element
-    /// before it.
+    /// In the order of another table. The key is new here, or equal to that of the element before it.
     template <class Value>
     void append(Value&& value, std::size_t hash) {
         node* const equal = is_multi ? this->last_equal(Traits::key_of(value), hash) : nullptr;

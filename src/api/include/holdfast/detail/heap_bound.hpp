@@ -1,6 +1,6 @@
 // Containers of nodes that never get a node of another heap. Boost's swap(), merge(), splice() and insert() of nodes
-// take what two containers have as it is, whatever their allocators, and both heaps are damaged where these differ.
-// Here a swap between two heaps moves the elements one by one, and the other calls throw. Not for users.
+// ignore the allocators, and would damage both heaps. Here a swap between two heaps moves the elements one by one, and
+// the other calls throw. Not for users.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace holdfast::detail {
 
-/// Swaps what two containers have: within one heap by Base's swap(). Between two heaps each element is moved to the
-/// other one; if that throws, the containers have their elements, but for those that could not be moved back.
+/// Within one heap by Base's swap(). Between two heaps each element is moved to the other one; if that throws, the
+/// containers have their elements, but for those that could not be moved back.
 template <class Base, class Container>
 void swap_containers(Container& a, Container& b) {
     if (a.get_allocator() == b.get_allocator()) {

@@ -1,5 +1,4 @@
-// What lies in the directory of a heap beside its own files and is committed with it: stores (store_in_heap.hpp). Not
-// for users.
+// What is committed with a heap beside its own files, in its directory: stores (store_in_heap.hpp). Not for users.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@ namespace holdfast::detail {
 
 class manager_core;
 
-/// A guest of an open heap, and where the heap tells it of its commits. In durability `commit` no other thread uses the
-/// heap then; in the others before_commit() alone is called, and threads may go on.
+/// A heap tells its guests of its commits. In durability `commit` no other thread uses the heap then; in the others
+/// before_commit() alone is called, and threads may go on.
 class heap_guest {
 public:
     heap_guest() = default;
@@ -51,45 +50,43 @@ public:
     /// The transaction is about to be carried out: stores in it what makes the guest's part count. What it throws
     /// aborts the transaction.
     virtual void prepare(transaction& in) = 0;
-    /// Once, also where prepare() was not called or threw.
+    /// Called once, even where prepare() was not called or threw.
     virtual void end(transaction_end how) noexcept = 0;
 };
 
-/// Guests of heaps and transactions, and what they need. Its functions throw error.
+/// Its functions throw error.
 struct guest_access {
     using maker = std::function<std::shared_ptr<heap_guest>(manager_core&)>;
-    /// The heap's guest of this name; makes it where there is none. Guests stay until the heap is closed, or they are
-    /// removed.
+    /// Makes the guest where there is none. Guests stay until the heap is closed, or they are removed.
     [[nodiscard]] static std::shared_ptr<heap_guest> find_or_make(manager& heap, const std::string& name,
                                                                   const maker& make);
-    /// Ends the guest of this name, where it is there, and calls `removal`. Nobody finds or makes a guest meanwhile.
-    /// False where somebody uses the guest: then nothing is done.
+    /// Ends the guest, where it is there, and calls `removal`. Nobody finds or makes a guest meanwhile. False where
+    /// somebody uses the guest: then nothing is done.
     [[nodiscard]] static bool remove(manager& heap, const std::string& name, const std::function<void()>& removal);
     /// A file store.NUMBER of the heap that does not exist.
     [[nodiscard]] static std::uint64_t unused_file(manager& heap);
-    /// Its path, which no change of a directory's name makes wrong while the descriptor is open; the caller closes it.
+    /// The path is right while the descriptor is open, whatever directories are renamed; the caller closes it.
     struct opened_file {
         int descriptor;
         std::string path;
     };
     [[nodiscard]] static opened_file open_file(manager& heap, std::uint64_t number, bool make);
     static void remove_file(manager& heap, std::uint64_t number) noexcept;
-    /// Removes a file that an object named until now: in durability `commit` with the heap's next commit, because until
-    /// then the durable object names it.
+    /// An object has named the file until now: in durability `commit` it goes with the heap's next commit, because
+    /// until then the durable object names it.
     static void remove_named_file(manager& heap, std::uint64_t number);
-    /// Removes the files that no object names, the first time it is called for an open heap: what crashes left.
+    /// Removes what crashes left, the first time it is called for an open heap.
     static void remove_unnamed_files(manager& heap, const std::vector<std::uint64_t>& named);
-    /// A transaction of its own that stores a word. `error`: why it was dropped, as an error number of the system.
+    /// Stores a word in a transaction of its own. `error`: why it was dropped, as an error number of the system.
     [[nodiscard]] static transaction_end set_word(manager_core& heap, std::uint64_t& word, std::uint64_t value,
                                                   int& error) noexcept;
     /// Waits until what a transaction has stored there is as durable as the transaction is.
     static void persist(manager_core& heap, const void* begin, std::uint64_t bytes) noexcept;
 
-    /// The guest that was added with this key; null where there is none. Throws error(invalid_argument) for a
-    /// transaction within another one.
+    /// The guest that was added with this key, or null. Throws error(invalid_argument) for a transaction within another
+    /// one.
     [[nodiscard]] static std::shared_ptr<transaction_guest> find(const transaction& in, const void* key);
     static void add(const transaction& in, const void* key, std::shared_ptr<transaction_guest> guest);
-    /// Whether the transaction is one of this heap.
     [[nodiscard]] static bool belongs_to(const transaction& one, const manager_core& heap);
 };
 

@@ -1,8 +1,6 @@
-// What the concepts of a manager (heap_blocks.hpp to heap_information.hpp) share: the core of an open heap. Not for
-// users.
-//
-// The concepts stand on each other in one line, so that all reach the core and the fast path directly: several bases
-// would need a virtual one between them.
+// The core of an open heap, for the concepts of a manager (heap_blocks.hpp to heap_information.hpp). These stand on
+// each other in one line, so that all reach the core and the fast path directly: several bases would need a virtual
+// one. Not for users.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +21,8 @@ namespace holdfast::detail {
 class manager_core;
 struct manager_access;
 
-/// What the fast paths of allocate() and deallocate() need, copied here so that they follow no pointer to it. For a
-/// manager that is closed or moved from it is fast_path::of_no_heap(), so that the slow paths run.
+/// A copy of what the fast paths of allocate() and deallocate() need, so that they follow no pointer to it.
+/// fast_path::of_no_heap(), so that the slow paths run, where the manager is closed or moved from.
 class fast_path_copy {
 public:
     fast_path_copy() noexcept;
@@ -49,7 +47,7 @@ public:
 
     [[nodiscard]] bool is_open() const noexcept;
     [[nodiscard]] bool read_only() const noexcept;
-    /// What the heap was opened in; `commit` for a heap that is closed or opened read-only.
+    /// `commit` for a heap that is closed or opened read-only.
     [[nodiscard]] holdfast::durability durability() const noexcept;
     /// The path that the heap was opened by; "" for a closed heap.
     [[nodiscard]] const std::string& path() const noexcept;

@@ -8,8 +8,8 @@ namespace holdfast::detail {
 
 class heap_handle;
 
-/// Looks at the cell of one open heap, whose number changes when the heap is closed (api/heap_life.hpp). Cells are
-/// never freed, so a watch may look at any time. Thread safety: a look is one load.
+/// Looks at the cell of one open heap (api/heap_life.hpp), at any time: cells are never freed. Thread safety: a look is
+/// one load.
 class heap_watch {
 public:
     heap_watch() noexcept = default;
@@ -25,12 +25,11 @@ private:
     std::uint64_t number_ = 0;
 };
 
-/// Ends with the heap; one of a heap that is closed does not go on.
+/// Ends with the heap; a watch of a closed heap does not go on.
 [[nodiscard]] heap_watch watch_of(const heap_handle& heap) noexcept;
 
-/// Objects that somebody has open: while the heap is open, destroy() refuses them (error(locked)). Thread-safe.
-///
-/// Claims the object at `address` for the heap of the watch; false where it is claimed.
+/// Objects that somebody has open: while the heap is open, destroy() refuses them (error(locked)). Thread-safe. False
+/// where the object is claimed.
 [[nodiscard]] bool claim_object(const void* address, const heap_watch& heap);
 /// Ends the claim, if it is that of this heap.
 void release_object(const void* address, const heap_watch& heap) noexcept;

@@ -1,4 +1,4 @@
-// The parts of construct, find and destroy that need no templates; they are compiled in the library. Not for users.
+// The parts of construct, find and destroy that need no templates. Not for users.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,6 @@
 
 namespace holdfast {
 
-/// How an object is found again.
 enum class instance_kind : std::uint8_t { named = 1, unique = 2, anonymous = 3 };
 
 struct unique_instance_t {};
@@ -45,7 +44,7 @@ private:
     std::string_view name_;
 };
 
-/// The type of an object. Media hold its name, as the ABI mangles it (GCC and clang agree), and its size.
+/// Media hold the type's name, as the ABI mangles it (GCC and clang agree), and its size.
 struct object_type {
     std::string_view name;
     std::uint64_t size;
@@ -62,8 +61,8 @@ struct found_object {
     std::size_t count = 0;
 };
 
-/// One construction in flight: owns the memory, and frees it in its destructor unless publish() has succeeded. Without
-/// an object_lock around it, another thread may publish the name first; publish() then throws error(name_exists).
+/// Owns the memory of one object, and frees it unless publish() has succeeded. Without an object_lock around it,
+/// another thread may publish the name first; publish() then throws error(name_exists).
 class construction {
 public:
     /// Throws error(name_exists); error(invalid_argument) for an empty name or count 0; error(read_only);
@@ -74,7 +73,7 @@ public:
     ~construction();
 
     [[nodiscard]] void* memory() const noexcept { return memory_; }
-    /// Enters the object into the directory. If it throws, the caller destroys the elements.
+    /// If it throws, the caller destroys the elements.
     void publish();
 
 private:
@@ -86,7 +85,7 @@ private:
     bool published_ = false;
 };
 
-/// Holds the object lock of a heap, which is recursive, for operations of several steps (find_or_construct).
+/// Recursive, for operations of several steps (find_or_construct).
 class object_lock {
 public:
     explicit object_lock(manager_core& core);
@@ -102,9 +101,9 @@ private:
 [[nodiscard]] bool is_taken(manager_core& core, const instance_name& name, object_type type);
 /// {nullptr, 0} where there is none. Throws error(type_mismatch) where the name bears an object of another type.
 [[nodiscard]] found_object find_object(manager_core& core, const instance_name& name, object_type type);
-/// The object at the address; throws error(bad_address) or error(type_mismatch).
+/// Throws error(bad_address) or error(type_mismatch).
 [[nodiscard]] found_object find_object_at(manager_core& core, const void* address, object_type type);
-/// Removes the object from the directory. The caller then destroys the elements and calls release_memory().
+/// The caller then destroys the elements and calls release_memory().
 void unpublish(manager_core& core, void* address);
 void release_memory(manager_core& core, void* address) noexcept;
 /// The key of the heap, for its allocators.

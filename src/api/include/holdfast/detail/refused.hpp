@@ -1,5 +1,5 @@
-// Refuses containers that keep raw pointers although their allocator hands out fancy ones. They are recognised by the
-// names of the nodes that they allocate, which is all that an allocator sees. Not for users.
+// Refuses containers that keep raw pointers although their allocator hands out fancy ones: by the names of their nodes,
+// which are all that an allocator sees. Not for users.
 #pragma once
 
 #include <string>
@@ -43,8 +43,7 @@ template <class T>
 }
 
 /// Instantiated by allocator<T>; fails to compile where T is a node of libstdc++'s containers. Only names are compared,
-/// so T may be incomplete. A standard library whose nodes hold fancy pointers has other names for them and is not
-/// refused.
+/// so T may be incomplete. A standard library whose nodes hold fancy pointers names them otherwise.
 template <class T>
 struct refuse_raw_nodes {
     static_assert(
@@ -70,7 +69,7 @@ struct refuse_raw_nodes {
 template <class...>
 inline constexpr bool always_false = false;
 
-// Bases of the specialisations below, which refuse containers that no allocated type reveals.
+// Bases of the specialisations below.
 template <class T>
 struct refuse_std_string {
     static_assert(always_false<T>,
@@ -95,7 +94,7 @@ struct refuse_flat_table {
 }  // namespace holdfast
 
 // These containers take fancy pointers, keep raw ones, and allocate no type that would reveal them. So their instances
-// with our allocators are specialised as refused.
+// with our allocators are refused by specialisation.
 template <class Char, class Traits, class SegmentManager>
 class std::basic_string<Char, Traits, holdfast::allocator<Char, SegmentManager>>
     : holdfast::detail::refuse_std_string<SegmentManager> {};

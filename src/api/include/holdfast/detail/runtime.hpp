@@ -1,4 +1,4 @@
-// Functions of the library that templates of the public headers call. Not for users.
+// For templates of the public headers. Not for users.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace holdfast::detail {
 /// holdfast::bad_alloc with the reason, error(not_found) where no such heap is open. Alignment: a power of two up to 2
 /// MiB. Thread-safe.
 [[nodiscard]] void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment);
-/// A block with a type number (allocation_traits::type).
+/// `type`: allocation_traits::type.
 [[nodiscard]] void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment, std::uint32_t type);
 
 /// How many heaps the process has open read-only.
@@ -22,8 +22,8 @@ extern std::atomic<std::uint32_t> open_readers;
 /// Throws error(not_found) where `asker`, the address of an allocator with that key, lies in a heap that is open
 /// read-only. A copy of a heap has its key, so the writer with that key may be another heap.
 void refuse_reader(std::uint64_t heap_key, const void* asker);
-/// A container calls this before it allocates, for the allocator that it holds: the address of a copy elsewhere says
-/// nothing about the heap that the container lies in.
+/// A container calls this before it allocates, for the allocator that it holds: the address of a copy says nothing
+/// about the heap that the container lies in.
 inline void expect_writable(std::uint64_t heap_key, const void* asker) {
     if (open_readers.load(std::memory_order_relaxed) != 0) [[unlikely]] {
         refuse_reader(heap_key, asker);
@@ -39,15 +39,15 @@ void expect_writable(const Allocator& held) {
     }
 }
 
-/// How many heaps the process has open; it may count one that was closed while its manager lives.
+/// May count a heap that was closed while its manager lives.
 extern std::atomic<std::uint32_t> open_heaps;
-/// Whether a word of the object is the key of an open heap other than `heap_key`: then an allocator of that heap is a
-/// part of it. Keys are random numbers of 64 bits, so nothing else looks like one.
+/// Whether a word of the object is the key of an open heap other than `heap_key`, and so an allocator of that heap.
+/// Keys are random numbers of 64 bits, so nothing else looks like one.
 [[nodiscard]] bool holds_allocator_of_another_heap(std::uint64_t heap_key, const void* object,
                                                    std::size_t bytes) noexcept;
 /// Throws error(invalid_argument). `type`: as std::type_info::name() spells it.
 [[noreturn]] void throw_element_of_another_heap(std::uint64_t heap_key, const char* type);
-/// As throw_element_of_another_heap(), for nodes that cannot become part of a container of this type.
+/// Throws error(invalid_argument) for nodes that cannot become part of a container of this type.
 [[noreturn]] void throw_nodes_of_another_heap(std::uint64_t heap_key, const char* type);
 template <class T>
 [[nodiscard]] bool is_of_another_heap(std::uint64_t heap_key, const T& object) noexcept {
@@ -59,7 +59,7 @@ template <class T>
 [[nodiscard]] void* try_allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment) noexcept;
 
 /// Frees what allocate() returned; null is ignored. An address that is not an allocated block changes nothing and goes
-/// to the error handler (set_error_handler()), because destructors must not throw. Thread-safe.
+/// to the error handler, because destructors must not throw. Thread-safe.
 void deallocate(std::uint64_t heap_key, void* address) noexcept;
 
 /// Throws std::bad_array_new_length. Out of line, which keeps allocator<T>::allocate() small.

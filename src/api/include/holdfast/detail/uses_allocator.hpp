@@ -1,7 +1,7 @@
 // Uses-allocator construction: an element that takes an allocator gets that of its container, so that containers of
 // containers lie in one heap. Both halves of a pair are elements. Nothing is added where the program passes an
-// allocator itself or the element takes none; such an element is refused where an allocator in it is of another heap.
-// Not for users.
+// allocator or the element takes none; such an element is refused where an allocator in it is of another heap. Not for
+// users.
 #pragma once
 
 #include <memory>
@@ -50,8 +50,8 @@ inline constexpr bool takes_allocator_last =
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 
-/// Whether a container may be a part of T: a member of a struct or a class, an element of a tuple. A container has at
-/// least a key and a pointer.
+/// Whether a container may be a part of T: a member of a class, an element of a tuple. A container has at least a key
+/// and a pointer.
 template <class T>
 inline constexpr bool may_hold_allocator =
     std::is_class_v<T> && !std::is_trivially_copy_constructible_v<T> && alignof(T) >= alignof(std::uint64_t) &&
@@ -63,8 +63,7 @@ template <class T, class Source>
 inline constexpr bool is_from_its_own_type<T, Source> = std::is_same_v<T, std::remove_cvref_t<Source>>;
 
 /// Constructs a T that takes no allocator. Throws error(invalid_argument) where an allocator in it is of another heap:
-/// its memory would stay behind when that heap goes. What is copied or moved is looked at before, so that it stays
-/// whole.
+/// its memory would stay behind when that heap goes. What is copied or moved is looked at before, so it stays whole.
 template <class T, class... Args>
 void construct_as_passed(std::uint64_t heap_key, T* target, Args&&... args) {
     if constexpr (may_hold_allocator<T> && is_from_its_own_type<T, Args...>) {
@@ -84,7 +83,7 @@ void construct_as_passed(std::uint64_t heap_key, T* target, Args&&... args) {
 template <class T, class Allocator, class... Args>
 void construct_with(const Allocator& allocator, T* target, Args&&... args);
 
-/// Constructs both halves; destroys the first one if the second one throws.
+/// Destroys the first half if the second one throws.
 template <class T, class First, class Second>
 void construct_halves(T* target, First&& construct_first, Second&& construct_second) {
     using first_type = std::remove_const_t<typename T::first_type>;
@@ -139,8 +138,7 @@ void construct_pair(const Allocator& allocator, T* target, First&& first, Second
         [&](auto* half) { construct_with(allocator, half, std::forward<Second>(second)); });
 }
 
-/// Constructs a T from the arguments and, where T takes it, the allocator: after them, or before them behind
-/// std::allocator_arg.
+/// Where T takes the allocator, it comes after the arguments, or before them behind std::allocator_arg.
 template <class T, class Allocator, class... Args>
 void construct_with(const Allocator& allocator, T* target, Args&&... args) {
     [[maybe_unused]] void* const place = const_cast<void*>(static_cast<const volatile void*>(target));

@@ -1,4 +1,4 @@
-// Entries of one leaf of an index, copied. Not for users.
+// Not for users.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace holdfast::detail {
 
-/// Entries of one leaf, copied: what a scan hands out.
+/// Copied entries of one leaf: what a scan hands out.
 template <class Key, class Value, std::size_t Slots>
 class index_batch {
 public:

@@ -1,4 +1,4 @@
-// The calls that ordered_index and hash_index have in common. Not for users: those two show them.
+// The calls that ordered_index and hash_index have in common, and show. Not for users.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@
 
 namespace holdfast {
 
-/// What an index has; of ordered_index::statistics() and hash_index::statistics().
+/// The result of ordered_index::statistics() and hash_index::statistics().
 struct index_statistics {
     std::uint64_t leaves = 0;
     std::uint64_t slots = 0;           ///< entries for which the leaves have room
-    std::uint64_t leaf_bytes = 0;      ///< of all leaves in the heap, without keys and values of any length
+    std::uint64_t leaf_bytes = 0;      ///< of leaves in the heap, without keys and values of any length
     std::uint64_t retired_leaves = 0;  ///< kept for later splits; freed by clear() and by the next open
     std::uint64_t inner_nodes = 0;
     std::uint64_t height = 0;      ///< levels of inner nodes
-    std::uint64_t dram_bytes = 0;  ///< of inner nodes, the directory, and what is kept of the leaves
+    std::uint64_t dram_bytes = 0;  ///< of inner nodes, the directory, and what is kept of leaves
 };
 
 namespace detail {
@@ -40,19 +40,19 @@ public:
     index_calls(const index_calls&) = delete;
     index_calls& operator=(const index_calls&) = delete;
 
-    /// Adds an entry. False, and nothing changes, where the key is there. Throws error(read_only), as do all that
+    /// Adds an entry. False, and nothing changes, where the key is there. Throws error(read_only), as do all calls that
     /// change something.
     bool insert(const Key& key, const Value& value) { return !this->put(key, value, put_mode::insert); }
-    /// Gives a key that is there another value. False where it is not there.
+    /// Gives a key another value. False where the key is not there.
     bool update(const Key& key, const Value& value) { return this->put(key, value, put_mode::update); }
-    /// Either of the two. True where the key is new.
+    /// Inserts or updates. True where the key is new.
     bool upsert(const Key& key, const Value& value) { return !this->put(key, value, put_mode::upsert); }
     /// False where the key is not there.
     bool remove(const Key& key) { return base::remove(key); }
 
     [[nodiscard]] std::optional<owned_value> find(const Key& key) const { return base::find(key); }
     [[nodiscard]] bool contains(const Key& key) const { return base::find(key).has_value(); }
-    /// The number of entries. It looks at every leaf, and reads those that were not used since the open.
+    /// Looks at every leaf, and reads those that were not used since the open.
     [[nodiscard]] std::size_t size() const { return base::size(); }
 
     /// What the index has at one moment. Splits and merges wait meanwhile.
@@ -77,7 +77,7 @@ public:
     /// Removes all entries in one step, then frees their memory; a crash meanwhile, or too little memory, leaves that
     /// to the next clear() or open. Where it throws, nothing has changed.
     void clear() { base::clear(); }
-    /// Every broken invariant, a line each ("IDX-3: ..."). Reads all of the index.
+    /// A line for each broken invariant ("IDX-3: ..."). Reads all of the index.
     [[nodiscard]] std::vector<std::string> check() { return base::check(); }
 
 protected:
@@ -100,7 +100,7 @@ protected:
         }
         return *found;
     }
-    /// Frees what an index holds that was opened for that, then its head.
+    /// Frees what the index holds, then its head.
     template <class Stored, class Index>
     static bool destroy_index(manager& heap, std::string_view name) {
         if (heap.find<Stored>(name).first == nullptr) {

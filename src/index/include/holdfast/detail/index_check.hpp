@@ -1,4 +1,4 @@
-// The invariants of an ordered_index, one function each (index_core.hpp lists them). Not for users.
+// The invariants of an ordered_index (index_core.hpp), one function each. Not for users.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,6 @@ protected:
     ~index_check() = default;
 
 private:
-    /// What tells keys apart.
     [[nodiscard]] static auto bytes_of(const Key& key) {
         if constexpr (key_words::is_block) {
             return std::string(key);
@@ -55,7 +54,7 @@ private:
             return key_words::encode(key);
         }
     }
-    // IDX-1 and the order of IDX-8.
+    // IDX-1, and the order of IDX-8.
     void check_chain(const std::vector<leaf*>& nodes, std::vector<std::string>& problems) const {
         const std::uint64_t* before = nullptr;
         for (const leaf* const each : nodes) {

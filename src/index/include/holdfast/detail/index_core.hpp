@@ -1,6 +1,6 @@
 // The data of an open ordered_index, and its leaves on media. Not for users.
 //
-// Invariants of the media, which check() looks at (index_check.hpp):
+// Invariants of the media, which check() looks at:
 //   IDX-1: from head.first on, `next` leads through all leaves; their low keys ascend, and the first has none.
 //   IDX-2: a word H has bits of entries alone, and fingerprints of entries that are there alone.
 //   IDX-3: no key of a leaf is smaller than its low key.
@@ -11,9 +11,9 @@
 //   IDX-7: a leaf_node that is not cold has the live entries of its leaf, and their fingerprints.
 //   IDX-8: the inner nodes lead to the leaves in the order of the chain, and part them by their low keys.
 //
-// Locks. A leaf's words on media, but for `previous`, change under the lock of its leaf_node; `previous` under that of
-// the leaf before. Inner nodes change under structure_mutex_ and their own locks. A thread that has a leaf's lock may
-// wait for structure_mutex_, and then for retired_mutex_; one that has structure_mutex_ only tries for leaves' locks.
+// Locks. A leaf's words on media change under the lock of its leaf_node, but `previous` under that of the leaf before.
+// Inner nodes change under structure_mutex_ and their own locks. A thread that has a leaf's lock may wait for
+// structure_mutex_, and then for retired_mutex_; one that has structure_mutex_ only tries for leaves' locks.
 #pragma once
 
 #include <algorithm>
@@ -70,7 +70,7 @@ public:
 protected:
     ~index_core() = default;
 
-    /// Where a call may look at texts that are no longer in the tree.
+    /// Where no text can be looked at that has left the tree.
     struct no_section {
         explicit no_section(grace_periods& /*of*/) noexcept {}
     };
@@ -117,7 +117,7 @@ protected:
     [[nodiscard]] static const index_text_on_media* block_at(const std::uint64_t* place) noexcept {
         return reinterpret_cast<const index_text_on_media*>(target(place));
     }
-    /// Of a word that was checked when the leaf was read, or written since.
+    /// The word was checked when the leaf was read, or written since.
     [[nodiscard]] static std::string_view text_at(const std::uint64_t* place) noexcept {
         const index_text_on_media* const block = block_at(place);
         return {reinterpret_cast<const char*>(block) + index_text_header, block->length};
@@ -128,7 +128,7 @@ protected:
     [[noreturn]] void corrupt(std::string_view field, std::string_view found, std::string_view expected) const {
         throw_corrupt_index(heap_, name_, field, found, expected);
     }
-    /// A leaf, by a word of another one or of the head; null for null.
+    /// The leaf that a word of another leaf or of the head leads to; null for null.
     [[nodiscard]] std::uint64_t* checked_leaf(const std::uint64_t* place) const {
         std::uint64_t* const found = target(place);
         if (found == nullptr) {
@@ -160,8 +160,7 @@ protected:
             corrupt("IDX-6, a pointer to a text", address_text(heap_, block), "a block that holds it");
         }
     }
-    /// Fills in what is kept of a leaf in DRAM; the caller has its lock. Returns whether it has entries that have
-    /// moved.
+    /// Fills in what is kept of a leaf in DRAM, under its lock. Returns whether entries have moved away.
     bool warm(leaf& of) const {
         bool has_dead = false;
         const std::uint64_t* const words = of.media();
@@ -215,13 +214,12 @@ protected:
         }
         return (header & ~allowed) == 0;
     }
-    /// The memory of a closed heap is not there any more.
+    /// The memory of a closed heap is gone.
     void refuse_closed() const {
         if (!life_.goes_on()) [[unlikely]] {
             throw_closed_index(name_);
         }
     }
-    /// Where something is to be changed.
     void refuse_read_only() const {
         refuse_closed();
         if (heap_.read_only()) [[unlikely]] {
@@ -269,14 +267,14 @@ protected:
     std::string name_;
     index_head_on_media& head_;
     Order order_;
-    bool in_order_;  ///< durability `collect`: a kill leaves any prefix of the stores of a transaction
+    bool in_order_;  ///< durability `collect`: a kill leaves any prefix of a transaction's stores
     mutable node_pool<inner> inner_pool_;
     mutable node_pool<leaf> leaf_pool_;
     mutable grace_periods grace_;
     mutable typename Order::directory directory_;
     std::atomic<index_node*> root_{nullptr};
     mutable std::mutex structure_mutex_;
-    std::atomic<std::size_t> height_{0};  ///< levels of inner nodes
+    std::atomic<std::size_t> height_{0};  ///< of inner nodes
     mutable std::mutex retired_mutex_;
     std::vector<std::uint64_t*> retired_;  ///< those of head.retired, which is the last one here
 

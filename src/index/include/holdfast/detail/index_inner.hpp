@@ -1,8 +1,8 @@
-// How the inner nodes of an ordered_index change: all under structure_mutex_, while readers go on. Not for users.
+// Changes of the inner nodes of an ordered_index, under structure_mutex_, while readers go on. Not for users.
 //
 // A node is locked while it changes, together with its parent where separators move between the two, so that a reader
-// that came through the parent before sees one of the two versions change. A node that leaves the tree gets a new
-// version before the pool gives it out again.
+// that came through the parent sees one of the two versions change. A node that leaves the tree gets a new version
+// before the pool gives it out again.
 #pragma once
 
 #include <algorithm>
@@ -71,7 +71,7 @@ protected:
         std::conditional_t<base::text_bounds, std::unique_ptr<const std::string>, bound> text_{};
     };
 
-    /// For structure_mutex_'s owner, whom no change can disturb.
+    /// The caller has structure_mutex_, so no change disturbs it.
     [[nodiscard]] path path_to(const bound& place) const {
         path steps;
         index_node* node = this->root_.load(std::memory_order_relaxed);
@@ -83,8 +83,8 @@ protected:
         return steps;
     }
 
-    /// Lets a new leaf stand behind the one that has been split, parted from it by the separator. Does not fail: the
-    /// nodes are reserved, and the path was made by path_to().
+    /// Puts a new leaf behind the one that has been split. Does not fail: the nodes are reserved, and path_to() made
+    /// the path.
     void insert_behind(path& steps, index_node* behind, separator between, node_reservation<inner>& spare) noexcept {
         std::array<inner*, most_levels> held;
         std::size_t holding = 0;
@@ -119,7 +119,7 @@ protected:
         }
     }
 
-    /// Takes the separator at `at` and the child behind it out of a parent; they are the caller's.
+    /// The caller gets the separator at `at` and the child behind it.
     [[nodiscard]] static separator remove_behind(inner& parent, std::size_t at) noexcept {
         parent.lock.lock();
         const separator gone = parent.separators[at].raw();
@@ -134,7 +134,8 @@ protected:
         }
     }
 
-    /// Gives the last node of a path company where it has few children: from a neighbour, or with it. Then its parents.
+    /// Gives the last node of a path, where it has few children, some of a neighbour's, or unites the two. Then its
+    /// parents.
     void refill(const path& steps) {
         constexpr std::size_t few = inner::most / 4;
         for (std::size_t level = steps.size(); level-- > 1;) {
@@ -183,7 +184,7 @@ private:
         this->root_.store(top, std::memory_order_release);
         this->height_.fetch_add(1, std::memory_order_relaxed);
     }
-    /// Of two neighbours under one parent, makes one, or two with as many children.
+    /// Makes one of two neighbours, or two with as many children.
     void share(inner& parent, std::size_t left) {
         inner& a = static_cast<inner&>(*parent.child(left));
         inner& b = static_cast<inner&>(*parent.child(left + 1));
@@ -238,7 +239,7 @@ private:
     }
 
 protected:
-    /// Frees the texts of the separators below a node, which no reader looks at.
+    /// No reader looks at the texts of these separators.
     static void free_texts(index_node* node) noexcept {
         if constexpr (base::text_bounds) {
             if (node == nullptr || node->is_leaf) {

@@ -1,9 +1,9 @@
-// bulk_load() of an index: the leaves are made beside it and become the index in one step. Not for users.
+// bulk_load(): the leaves are made beside an index and become the index in one step. Not for users.
 //
-// A source gives the entries in the order of their bounds, and says where leaves end (index_sources.hpp):
+// A source (index_sources.hpp) gives the entries in the order of their bounds, and says where leaves end:
 //   leaf_takes()       how many of the next entries the next leaf takes at most; 0: no entry is left
 //   next(entry)        the next entry, valid until the following call; false after the last one
-//   low_bound(key)     what bounds a leaf from below whose first entry, in the order of the source, has this key
+//   low_bound(key)     the low bound of a leaf that begins with this key
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ public:
 protected:
     ~index_load() = default;
 
-    /// Takes entries into an empty index. Where it throws, the index is empty.
+    /// Into an empty index. Where it throws, the index is empty.
     template <class Source>
     void load(Source&& source) {
         this->refuse_read_only();
@@ -77,7 +77,7 @@ private:
         last = made;
         return more;
     }
-    /// Adds one behind `last`; `before` is what that was before the transaction. False after the last entry.
+    /// `before`: what `last` was before the transaction. False after the last entry.
     template <class Source>
     [[nodiscard]] bool add_leaf(transaction& tx, const std::uint64_t* before, std::uint64_t*& last, Source& source) {
         const std::size_t most = source.leaf_takes();

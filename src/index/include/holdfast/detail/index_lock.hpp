@@ -1,6 +1,6 @@
-// The lock of a node of an ordered_index in DRAM: a version for readers that take no lock, a lock for a writer, and a
-// count of readers that must not be disturbed. Source: optimistic lock coupling (V. Leis, F. Scheibner, A. Kemper and
-// T. Neumann, "The ART of Practical Synchronization", 2016). Not for users.
+// The lock of an ordered_index's node in DRAM: a version for readers that take no lock, a lock for a writer, and a
+// count of readers that keep writers out. Source: optimistic lock coupling (V. Leis, F. Scheibner, A. Kemper and T.
+// Neumann, "The ART of Practical Synchronization", 2016). Not for users.
 //
 // What a version protects is read by atomic loads, and used only after is_still() has said that no writer came between.
 #pragma once
@@ -17,7 +17,7 @@ namespace holdfast::detail {
 void sleep_on_lock(const std::atomic<std::uint64_t>& word, std::uint32_t lower_half) noexcept;
 void wake_lock(const std::atomic<std::uint64_t>& word) noexcept;
 
-/// Waits a little, longer each time, for what takes no longer than a processor is taken away.
+/// Waits a little longer each time, for what takes no longer than the loss of a processor.
 class short_wait {
 public:
     void operator()() noexcept {
@@ -27,7 +27,7 @@ public:
         }
         pause();
     }
-    /// False when waiting any longer is no longer cheap.
+    /// False when waiting is no longer cheap.
     [[nodiscard]] bool spin() noexcept {
         if (++times_ > before_yield) {
             return false;
@@ -50,7 +50,7 @@ private:
 
 class version_lock {
 public:
-    /// The version, once no writer has the lock.
+    /// Waits for a writer.
     [[nodiscard]] std::uint64_t version() const noexcept {
         const std::uint64_t word = word_.load(std::memory_order_acquire);
         if ((word & locked) == 0) [[likely]] {
@@ -58,7 +58,7 @@ public:
         }
         return version_after_writer();
     }
-    /// Whether nothing has changed since version() gave this, so that what was loaded since is of one state.
+    /// Whether what was loaded since version() is of one state.
     [[nodiscard]] bool is_still(std::uint64_t version) const noexcept {
         std::atomic_thread_fence(std::memory_order_acquire);
         return (word_.load(std::memory_order_relaxed) & ~readers) == version;
@@ -94,7 +94,7 @@ public:
         std::atomic_thread_fence(std::memory_order_release);
         return true;
     }
-    /// Gives the node a new version.
+    /// The node gets a new version.
     void unlock() noexcept {
         const std::uint64_t next = (word_.load(std::memory_order_relaxed) & ~(locked | sleepers)) + one_version;
         if ((word_.exchange(next, std::memory_order_release) & sleepers) != 0) [[unlikely]] {
@@ -116,7 +116,7 @@ public:
 
 private:
     static constexpr std::uint64_t locked = 1;
-    static constexpr std::uint64_t sleepers = 2;  ///< while it is locked: threads sleep until it is not
+    static constexpr std::uint64_t sleepers = 2;  ///< while it is locked: threads sleep
     static constexpr std::uint64_t one_reader = 4;
     static constexpr std::uint64_t one_version = std::uint64_t{1} << 16U;
     static constexpr std::uint64_t readers = one_version - one_reader;

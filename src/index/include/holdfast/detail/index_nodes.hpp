@@ -1,8 +1,8 @@
-// The nodes of an ordered_index in DRAM: inner nodes, which lead to leaves, and what is kept of each leaf beside it.
-// They are rebuilt at each open. Not for users.
+// The nodes of an ordered_index in DRAM, rebuilt at each open: inner nodes, and what is kept of each leaf. Not for
+// users.
 //
-// Readers may look at a node while a writer changes it, and at one that was taken out of the tree: so all that they
-// read is atomic, and the memory of a node stays a node of its kind until the index is closed (node_pool).
+// Readers may look at a node while a writer changes it, and at one that has left the tree: so all that they read is
+// atomic, and memory of a node stays a node of its kind until the index is closed (node_pool).
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct index_node {
     explicit index_node(bool leaf) noexcept : is_leaf(leaf) {}
 };
 
-/// What parts two children: a key, inline or as a text that lives until readers are gone.
+/// A key that parts two children, inline or as a text that lives until readers are gone.
 template <class Key>
 struct separator_word {
     using held = Key;
@@ -69,8 +69,8 @@ template <class Key>
     return held;
 }
 
-/// A child, and the words of one that is a leaf, so that both can be fetched at a time. Behind a reader that does not
-/// lock, the two may be of different leaves: `words` is for fetching alone.
+/// A child, and the words of one that is a leaf, so that both can be fetched at a time. A reader that does not lock may
+/// find those of two different leaves: `words` is for fetching alone.
 struct child_link {
     std::atomic<index_node*> node{nullptr};
     std::atomic<const std::uint64_t*> words{nullptr};
@@ -91,11 +91,11 @@ struct inner_node : index_node {
 
     inner_node() noexcept : index_node(false) {}
 
-    std::atomic<std::uint32_t> count{0};  ///< separators; one child more
+    std::atomic<std::uint32_t> count{0};  ///< of separators; children are one more
     std::array<separator_word<Key>, most> separators{};
     std::array<child_link, most + 1> children{};
 
-    /// How many separators are not larger than the key (`or_equal`), or smaller: the child that leads on.
+    /// How many separators are smaller than the key, or not larger (`or_equal`): the index of the child that leads on.
     template <class Wanted>
     [[nodiscard]] std::size_t find(const Wanted& key, bool or_equal) const noexcept {
         std::size_t first = 0;
@@ -134,14 +134,13 @@ struct inner_node : index_node {
     }
 };
 
-/// Where entries can be put.
 template <class Layout>
 struct free_slots {
     std::array<std::uint64_t, (Layout::slots + 63) / 64> taken{};
 
     [[nodiscard]] bool is_taken(std::size_t slot) const noexcept { return (taken[slot / 64] >> (slot % 64) & 1U) != 0; }
     void take(std::size_t slot) noexcept { taken[slot / 64] |= std::uint64_t{1} << (slot % 64); }
-    /// A slot for an entry with this fingerprint; Layout::slots where none is free.
+    /// Layout::slots where none is free.
     [[nodiscard]] std::size_t slot_for(std::uint8_t print) const noexcept {
         const std::size_t likely = Layout::likely_cell(print) * Layout::per_cell;
         for (std::size_t slot = likely; slot < likely + Layout::per_cell; ++slot) {
@@ -164,7 +163,7 @@ struct free_slots {
     }
 };
 
-/// A leaf: where it is in the heap, and what finding a key in it needs. `cold`: the rest was not read yet since the
+/// A leaf: where it is in the heap, and what finding a key in it needs. `cold`: its entries were not read since the
 /// open.
 template <class Layout, class Range>
 struct leaf_node : index_node, Range {
@@ -209,13 +208,12 @@ struct leaf_node : index_node, Range {
     void set_order(std::size_t rank, std::size_t slot) noexcept {
         set_byte(order, rank, static_cast<std::uint8_t>(slot));
     }
-    /// The slot of that rank; below Layout::slots also where it is of no state that counts.
+    /// Below Layout::slots even where it is of no state that counts.
     [[nodiscard]] std::size_t slot_of_rank(std::size_t rank) const noexcept {
         const std::size_t slot = byte(order, rank);
         return slot < Layout::slots ? slot : 0;
     }
     using slot_bits = std::array<std::uint64_t, bit_words>;
-    /// The live slots that have this fingerprint.
     [[nodiscard]] slot_bits live_with(std::uint8_t print) const noexcept {
         slot_bits found{};
         for (std::size_t i = 0; i < print_words; i += 2) {
@@ -228,7 +226,7 @@ struct leaf_node : index_node, Range {
         }
         return found;
     }
-    /// The word H of a cell, with its live entries alone.
+    /// The word H, with live entries alone.
     [[nodiscard]] std::uint64_t header_of(std::size_t cell) const noexcept {
         std::uint64_t header = 0;
         for (std::size_t i = 0; i < Layout::per_cell; ++i) {
@@ -282,9 +280,7 @@ private:
     }
 };
 
-/// Nodes of one kind. What is given back is given out again, and freed with the pool alone.
-///
-/// Thread safety: all functions by any number of threads.
+/// What is given back is given out again, and freed with the pool alone. Thread-safe.
 template <class Node>
 class node_pool {
 public:
@@ -304,7 +300,7 @@ public:
         }
         reserved_ += count;
     }
-    /// One of the reserved ones.
+    /// One of the reserved nodes.
     [[nodiscard]] Node* take() noexcept {
         const std::lock_guard lock(mutex_);
         --reserved_;
@@ -338,7 +334,7 @@ private:
     std::size_t reserved_ = 0;
 };
 
-/// Reservations of a pool that are given back in the destructor where they were not used.
+/// Gives unused reservations of a pool back in its destructor.
 template <class Node>
 class node_reservation {
 public:

@@ -1,5 +1,5 @@
-// Opening an ordered_index: its inner nodes are made from the chain of leaves, by two threads that come from both ends;
-// the leaves themselves are read when they are first used. Also clear(), which needs the index alone. Not for users.
+// Opening an ordered_index: two threads come from both ends of the chain of leaves and make the inner nodes; a leaf is
+// read when it is first used. Also clear(). Not for users.
 #pragma once
 
 #include <algorithm>
@@ -102,8 +102,7 @@ protected:
         tx.commit();
     }
 
-    /// Behind a change that holds, or that failed already: what cannot be freed now waits for the next one, or the next
-    /// open.
+    /// Comes after a change that holds or has failed. What cannot be freed now waits for the next call or open.
     void free_or_leave() {
         try {
             free_left_overs();
@@ -119,7 +118,7 @@ protected:
     }
 
 private:
-    /// Throws error(corrupt) where it is that of another index.
+    /// Throws error(corrupt) where the shape is that of another index.
     void use_shape() {
         const std::uint64_t found = this->head_.shape;
         const bool has_seed = Order::by_hash && (found & index_has_seed) != 0;
@@ -165,15 +164,15 @@ private:
 
     // --- making leaves ---
 
-    /// A leaf without entries and low key, in a transaction.
+    /// The leaf has no entries and no low key.
     [[nodiscard]] static std::uint64_t* make_leaf_alone(transaction& tx) {
         auto* const made = static_cast<std::uint64_t*>(tx.allocate(layout::bytes));
         std::memset(made, 0, layout::bytes);
         made[leaf_kind] = index_leaf_magic;
         return made;
     }
-    /// The index becomes the chain; what it was is left to be freed. A kill within, in durability `collect`, leaves
-    /// what `first` says, and tracing frees the rest.
+    /// The index becomes the chain; what it was is left to be freed. After a kill within, in durability `collect`,
+    /// `first` says what the index is, and tracing frees the rest.
     void start_with(transaction& tx, std::uint64_t* first, std::uint64_t* last, std::uint64_t* old) {
         index_head_on_media& head = this->head_;
         tx.store(head.first, word_of_target(&head.first, first));
@@ -207,7 +206,7 @@ private:
         this->heap_.store_words({&run, 1});
     }
 
-    /// Frees the first leaves of a list, with their entries where they are the leaf's own. False at its end.
+    /// Frees the first leaves of a list, with their own entries if wanted. False at its end.
     [[nodiscard]] bool free_some(std::uint64_t& list, bool with_entries) {
         std::uint64_t* const first = this->checked_leaf(&list);
         if (first == nullptr) {
@@ -247,7 +246,7 @@ private:
             this->retired_.resize(this->retired_.size() - std::min(freed, this->retired_.size()));
         }
     }
-    /// Those of each cell in a transaction.
+    /// A transaction for each cell.
     void free_entries_apart(std::uint64_t* words) const {
         const std::uint64_t* const next = this->checked_leaf(words + leaf_next);
         for (std::size_t first = 0; first < layout::slots; first += layout::per_cell) {

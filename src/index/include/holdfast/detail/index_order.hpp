@@ -1,5 +1,5 @@
-// What orders the leaves of an index, and so parts them: the keys of an ordered_index, hashes of the keys of a
-// hash_index. Not for users.
+// What orders the leaves of an index: the keys of an ordered_index, or hashes of the keys of a hash_index. Not for
+// users.
 //
 //   bound          the type of what parts two leaves: a leaf has the keys whose bounds are not below its low bound
 //   range          what a leaf_node knows of its bounds
@@ -38,7 +38,7 @@ struct order_of_keys {
     };
 };
 
-/// The hashes of the keys that belong to a leaf: `first` to `last`. It changes under the leaf's lock alone.
+/// The hashes of a leaf's keys: `first` to `last`. Changes under the leaf's lock alone.
 class hash_range {
 public:
     [[nodiscard]] bool contains(std::uint64_t hash) const noexcept {
@@ -58,9 +58,9 @@ private:
 };
 
 /// The directory of extendible hashing: the first bits of a hash lead to the leaf. It holds what look-ups have found,
-/// so an entry may be missing, or lead to a leaf that has given the hash away or is no leaf any more: the range of the
-/// leaf decides. It doubles with the leaves; tables that were too small stay until the next use(), because readers
-/// may look at them, and take as much memory as the last one at most.
+/// so an entry may be missing, or lead to a leaf that has given the hash away or is no leaf any more: the leaf's range
+/// decides. It doubles with the leaves. Smaller tables stay until the next use(), because readers may look at them;
+/// together they take no more memory than the last one.
 ///
 /// Thread safety: entry(), note() and bytes() by any number of threads; grow() by one at a time; use() by one alone.
 class hash_directory {
@@ -76,12 +76,11 @@ public:
     };
     using prepared = std::unique_ptr<table>;
 
-    /// An empty one for so many leaves. Throws std::bad_alloc.
+    /// Empty, for so many leaves. Throws std::bad_alloc.
     [[nodiscard]] prepared prepare(std::size_t leaves) {
         tables_.reserve(1);
         return std::make_unique<table>(bits_for(leaves));
     }
-    /// The directory is this one from here on.
     void use(prepared made) noexcept {
         now_.store(nullptr, std::memory_order_relaxed);
         tables_.clear();
@@ -89,7 +88,7 @@ public:
         tables_.push_back(std::move(made));  // there is room
         now_.store(tables_.back().get(), std::memory_order_release);
     }
-    /// Without memory it stays as it is.
+    /// Without memory the directory stays as it is.
     void grow(std::size_t leaves) noexcept {
         const table& old = *now_.load(std::memory_order_relaxed);
         const unsigned bits = bits_for(leaves);
@@ -105,7 +104,7 @@ public:
         const table& in = *now_.load(std::memory_order_acquire);
         return in.links[hash >> (64 - in.bits)];
     }
-    /// Remembers a leaf for a hash, if the leaf has all hashes of that entry.
+    /// Only if the leaf has all hashes of that entry of the directory.
     void note(std::uint64_t hash, index_node* leaf, std::uint64_t first, std::uint64_t last) noexcept {
         const table& in = *now_.load(std::memory_order_acquire);
         const unsigned shift = 64 - in.bits;
@@ -119,7 +118,7 @@ public:
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
 private:
-    /// Of a split in two, one leaf may have half of the hashes that others have: so four entries a leaf, or eight.
+    /// Four to eight entries a leaf: after a split, a leaf may have half of the hashes that others have.
     [[nodiscard]] static unsigned bits_for(std::size_t leaves) noexcept {
         return static_cast<unsigned>(std::bit_width(leaves)) + 2;
     }
@@ -145,8 +144,8 @@ class order_of_hashes {
 public:
     using bound = std::uint64_t;
     static constexpr bool by_hash = true;
-    /// Who does not know the seed cannot choose keys of one hash. 0: the hash has no secret, as that of indexes that
-    /// were made before there was one. Before the first key.
+    /// Who does not know the seed cannot choose keys of one hash. 0: no secret, as in older indexes. Comes before the
+    /// first key.
     void set_seed(std::uint64_t seed) noexcept {
         first_ = hash_first ^ hash_mix(seed, hash_second);
         second_ = hash_second ^ hash_mix(seed, hash_first);

@@ -1,4 +1,4 @@
-// Scans of an ordered_index: the entries of a leaf in the order of their keys. Not for users.
+// Scans of an ordered_index. Not for users.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ protected:
         bool inclusive = true;         ///< the key itself belongs to what follows
         bool at_end = false;           ///< no leaf follows
     };
-    /// Copies the entries of a leaf that follow the place in ascending order, at most `most`, and moves the place on.
+    /// Copies at most `most` entries of a leaf that follow the place in ascending order, and moves the place on.
     void fetch_forward(scan_place& place, std::size_t most, batch_of_leaf& batch) const {
         fetch(place, true, most, batch);
     }

@@ -1,5 +1,5 @@
-// Looking things up in an ordered_index: by readers that lock nothing where keys and values are inline, and that keep
-// writers out of one leaf where a block may be freed. Not for users.
+// Look-ups in an ordered_index. Readers lock nothing where keys and values are inline; where a block may be freed, they
+// keep writers out of one leaf. Not for users.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ public:
     using typename base::owned_value;
     using typename base::separator;
 
-    /// The value of the key; nothing where it is not there.
+    /// Nothing where the key is not there.
     [[nodiscard]] std::optional<owned_value> find(const Key& key) const {
         this->refuse_closed();
         const typename base::section inside(this->grace_);
@@ -71,7 +71,7 @@ public:
             }
         }
     }
-    /// It looks at every leaf, and reads those that were not used since the open.
+    /// Looks at every leaf, and reads those that were not used since the open.
     [[nodiscard]] std::size_t size() const {
         std::size_t sum = 0;
         std::size_t some = 0;
@@ -94,14 +94,13 @@ protected:
         leaf* node;
         std::uint64_t version;
     };
-    /// What bounds a leaf, where something does.
     struct leaf_bounds {
         std::optional<separator> low;
         std::optional<separator> high;
     };
 
-    /// The leaf to which a key with that fingerprint belongs, for find_slot(): the cell where its entry is likely to
-    /// lie is fetched together with the leaf's fingerprints.
+    /// For find_slot(): fetches the cell where an entry with that fingerprint is likely to lie, together with the
+    /// leaf's fingerprints.
     [[nodiscard]] found_leaf descend_to(const Key& key, std::uint8_t print) const {
         const auto fetch = [header = layout::header_of(layout::likely_cell(print))](const std::uint64_t* words) {
             constexpr std::size_t beside = layout::cell_words <= 8 ? layout::cell_words / 2 : 0;
@@ -145,7 +144,7 @@ protected:
         return false;
     }
 
-    /// The live entry with that key; layout::slots where there is none.
+    /// layout::slots where no live entry has that key.
     [[nodiscard]] static std::size_t find_slot(const leaf& of, const Key& key, std::uint8_t print) noexcept {
         const std::uint64_t* const words = of.media();
         const auto candidates = of.live_with(print);
@@ -215,7 +214,7 @@ private:
             bounds.high = at.separators[i].raw();
         }
     }
-    /// Of the leaf at the place, which moves on where nothing has changed meanwhile.
+    /// The place moves on where nothing has changed meanwhile.
     template <class Read>
     [[nodiscard]] bool read_leaf(leaf_place& place, Read& read) const {
         this->refuse_closed();

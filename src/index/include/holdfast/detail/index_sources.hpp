@@ -1,4 +1,4 @@
-// What bulk_load() takes entries from (index_load.hpp says what a source is). Not for users.
+// Sources for bulk_load() (index_load.hpp). Not for users.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,7 @@
 
 namespace holdfast::detail {
 
-/// Entries that are given in ascending order of their keys. Leaves of an index with that Layout are filled to nine
-/// tenths.
+/// Gives entries in ascending order of keys. Fills leaves to nine tenths.
 template <class Key, class Value, class Layout, class Iterator, class Sentinel>
 class ascending_source {
 public:
@@ -71,9 +70,9 @@ private:
     std::optional<owned_key> largest_;
 };
 
-/// Entries in any order, of an iterator that may go over them twice and gives references. They are given in the order
-/// of their hashes. Leaves end at hashes with few bits where they can, so that few entries of the directory are parted,
-/// and are filled to four fifths at least.
+/// Takes entries in any order, from an iterator that may go over them twice and gives references, and gives them in the
+/// order of their hashes. Leaves end at hashes with few bits where they can, so that few entries of the directory are
+/// parted; they are filled to four fifths at least.
 template <class Key, class Value, class Layout, class Order, std::forward_iterator Iterator>
 class hashed_source {
 public:
@@ -123,7 +122,7 @@ private:
         const auto& [key, value] = *at.entry;
         return Key(key);
     }
-    /// Of places that have one hash.
+    /// The places have one hash.
     static void check_run(const manager& heap, const std::string& name, std::span<const place> run) {
         const std::span<const place> some = run.first(std::min(run.size(), Layout::slots + 1));
         for (std::size_t i = 1; i < some.size(); ++i) {

@@ -1,10 +1,10 @@
-// Splits and merges of the leaves of an ordered_index. Each is one group of records (in durability `collect`, stores in
-// an order of which a kill may leave any prefix). Not for users.
+// Splits and merges of the leaves of an ordered_index. Each is one group of records; in durability `collect`, stores of
+// which a kill may leave any prefix. Not for users.
 //
-// A split writes the new leaf, then `next` of the old one: from then on the entries that have moved are not live in the
-// old leaf, because the new one's low key bounds it. A merge writes copies of the right leaf's entries into free slots
-// of the left one, where they are not live yet, then `next`. So the words that are not written stay right in both. Of
-// entries with texts as keys, a split also clears the bits.
+// A split writes the new leaf, then `next` of the old one: from then on the moved entries are not live in the old leaf,
+// because the new one's low key bounds it. A merge writes copies of the right leaf's entries into free slots of the
+// left one, where they are not live yet, then `next`. So words that are not written stay right in both. Of entries with
+// texts as keys, a split also clears the bits.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +42,8 @@ protected:
     using order = typename base::slots_in_order;
     static constexpr std::size_t few_entries = layout::slots / 8;  ///< a leaf with fewer looks for a neighbour
 
-    /// Makes room in a full leaf for a key; the caller has the lock of the leaf, and looks the key up again. Throws
-    /// error(limit) where all keys of the leaf have one hash.
+    /// Makes room in a full leaf; the caller has its lock, and looks the key up again. Throws error(limit) where all
+    /// keys of the leaf have one hash.
     void split(leaf& full, const Key& key) {
         const order sorted = this->sort_live(full);
         std::uint64_t* const words = full.media();
@@ -86,7 +86,7 @@ protected:
         }
     }
 
-    /// After a removal that has left few entries where the key was: unites the leaf with a neighbour if both fit well.
+    /// After a removal: unites a leaf of few entries with a neighbour if both fit well.
     void merge(const bound& place) {
         const std::lock_guard structure(this->structure_mutex_);
         typename base::path steps = this->path_to(place);
@@ -114,7 +114,7 @@ protected:
         header = with_entry(header, layout::entry_of(slot), print);
     }
 
-    /// What becomes a leaf with the transaction: a new block, or the last retired leaf (`reused`).
+    /// What becomes a leaf: a new block, or the last retired leaf (`reused`).
     struct leaf_memory {
         std::uint64_t* words;
         bool reused;
@@ -164,7 +164,7 @@ private:
         }
         return at(stay);
     }
-    /// An entry of a leaf as words of an image of the leaf at `to`.
+    /// `made`: an image of the leaf at `to`.
     static void copy_entry(std::uint64_t* made, const std::uint64_t* to, std::size_t slot, const std::uint64_t* from,
                            std::size_t old) noexcept {
         for (std::size_t i = 0; i < layout::entry_words; ++i) {
@@ -176,7 +176,7 @@ private:
         set_entry(made, slot, print_of(base::header_at(from, old), layout::entry_of(old)));
     }
 
-    /// The places in a new leaf of entries of another one.
+    /// The places in a new leaf of another leaf's entries.
     [[nodiscard]] static order places_of(const leaf& from, std::span<const std::uint8_t> moved) noexcept {
         order places;
         free_slots<layout> left;
@@ -185,7 +185,7 @@ private:
         }
         return places;
     }
-    /// Makes the new leaf of a split, and lets `next` of the old one lead to it. Returns its words.
+    /// Lets `next` of the old leaf lead to the new one. Returns the new leaf's words.
     [[nodiscard]] std::uint64_t* make_leaf(std::uint64_t* old, std::span<const std::uint8_t> moved, const order& places,
                                            const bound& low) {
         std::unique_lock retired(this->retired_mutex_, std::defer_lock);
@@ -257,8 +257,8 @@ private:
             }
         }
     }
-    /// Takes the last retired leaf out of its list: with the transaction, or, where a kill may leave a part of that,
-    /// before. Then such a kill leaves a block that nothing leads to, which tracing frees.
+    /// Changes the list with the transaction, or before it where a kill may leave a part. The kill then leaves a block
+    /// that nothing leads to, which tracing frees.
     void take_retired(transaction& tx) {
         std::uint64_t& list = this->head_.retired;
         const std::uint64_t rest = word_of_target(&list, base::next_of(this->retired_.back()));
@@ -280,7 +280,7 @@ private:
     }
 
 protected:
-    /// The low key of an image; a text gets a block of its own.
+    /// A text gets a block of its own.
     static void put_low(transaction& tx, image& made, const std::uint64_t* to, const bound& low) {
         if constexpr (base::text_bounds) {
             made[leaf_low] = word_of_target(to + leaf_low, make_text(tx, low));

@@ -1,4 +1,4 @@
-// Functions of the library that the templates of an ordered_index call. Not for users.
+// Functions of the library that the templates of an index call. Not for users.
 #pragma once
 
 #include <array>
@@ -15,14 +15,14 @@
 
 namespace holdfast::detail {
 
-/// error(corrupt): what the media of an index must not hold.
+/// error(corrupt), for what lies on media.
 [[noreturn]] void throw_corrupt_index(const manager& heap, std::string_view name, std::string_view field,
                                       std::string_view found, std::string_view expected);
 /// error(invalid_argument).
 [[noreturn]] void throw_index_argument(const manager& heap, std::string_view field, std::string_view found,
                                        std::string_view expected);
 [[noreturn]] void throw_read_only_index(const manager& heap, std::string_view name);
-/// error(limit): more keys of one hash than a leaf has room for.
+/// error(limit): more keys of one hash than a leaf holds.
 [[noreturn]] void throw_index_limit(const manager& heap, std::string_view name);
 /// error(invalid_argument); the manager may be gone.
 [[noreturn]] void throw_closed_index(std::string_view name);
@@ -32,8 +32,8 @@ namespace holdfast::detail {
 [[nodiscard]] std::string hexadecimal(std::uint64_t number);
 [[nodiscard]] std::string address_text(const manager& heap, const void* address);
 
-/// Counts as the one index of this process for a head, which nobody destroys meanwhile. Throws error(locked) where
-/// there is one already: two would not see each other's changes.
+/// The one index of this process for a head, which nobody destroys meanwhile. Throws error(locked) where there is one:
+/// two would not see each other's changes.
 class index_claim {
 public:
     index_claim(const manager& heap, std::string_view name, const void* head);
@@ -46,8 +46,8 @@ private:
     heap_watch heap_;
 };
 
-/// Memory of this process for many nodes: in huge pages where there is enough of it and the kernel has them, because
-/// look-ups at random miss the processor's table of pages. Throws std::bad_alloc.
+/// Memory for many nodes: in huge pages where there is enough of it, because look-ups at random miss the processor's
+/// table of pages. Throws std::bad_alloc.
 class node_memory {
 public:
     explicit node_memory(std::size_t bytes);
@@ -60,14 +60,13 @@ private:
 /// Which of a few counters this thread uses.
 [[nodiscard]] std::size_t index_stripe() noexcept;
 
-/// Texts that readers may still look at after they were taken out of the tree: freed when all calls that had begun
-/// before have ended. Source: sleepable read-copy-update (P. McKenney, 2006).
+/// Frees texts that have left the tree when all calls that had begun before have ended. Source: sleepable
+/// read-copy-update (P. McKenney, 2006).
 ///
 /// Thread safety: sections by any number of threads; the rest by one at a time.
 class grace_periods {
 public:
     static constexpr std::size_t stripes = 16;
-    /// A call that looks at texts.
     class section {
     public:
         explicit section(grace_periods& of) noexcept
@@ -82,7 +81,7 @@ public:
         std::atomic<std::uint64_t>& counter_;
     };
 
-    /// Room for another retired text, so that retire() does not fail. Throws std::bad_alloc.
+    /// So that the next retire() does not fail. Throws std::bad_alloc.
     void reserve() { fresh_.reserve(fresh_.size() + 1); }
     void retire(std::unique_ptr<const std::string> text) noexcept;
 

@@ -1,4 +1,4 @@
-// The inner nodes of an index and its leaves in DRAM, made from the chain of leaves on media. Not for users.
+// The inner nodes of an index, and its leaves in DRAM, made from the chain of leaves on media. Not for users.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ protected:
 
     [[nodiscard]] std::uint64_t* first() const { return this->checked_leaf(&this->head_.first); }
 
-    /// The leaves in the order of their keys.
+    /// In the order of their keys.
     [[nodiscard]] std::vector<leaf*> leaves_in_order() const {
         std::vector<leaf*> all;
         add_leaves_below(this->root_.load(), all);
@@ -72,7 +72,7 @@ protected:
             return !base::has_low(a) || base::low_of(a) < base::low_of(b);
         }
     }
-    /// The leaf behind, or null (IDX-1).
+    /// Null at the end (IDX-1).
     [[nodiscard]] std::uint64_t* following(const std::uint64_t* words) const {
         std::uint64_t* const next = this->checked_leaf(words + leaf_next);
         if (next != nullptr && !is_before(words, next)) {
@@ -124,7 +124,7 @@ protected:
         }
         return at;
     }
-    /// Follows hints, of which a crash may have left old ones; each is compared with `next`.
+    /// Follows hints, which a crash may have left old; each is compared with `next`.
     void walk_back(walk_state& own, const walk_state& other) noexcept {
         try {
             std::uint64_t* at = this->checked_leaf(&this->head_.last);
@@ -163,7 +163,7 @@ protected:
         }
         mend(this->head_.last, leaves.back()->media());
     }
-    /// Takes over what the walk from the end has found and the one from the begin has not.
+    /// Takes over what only the walk from the end has found.
     void join(walk_state& ahead, walk_state& back) {
         const std::uint64_t* const reached = ahead.nodes.back()->media();
         std::size_t fresh = 0;  // of back.nodes, which come in descending order
@@ -190,7 +190,7 @@ protected:
         std::size_t height;
         typename Order::directory::prepared directory;
     };
-    /// Takes the leaves, also where it throws: then they are given back.
+    /// Takes the leaves, even where it throws: then they are given back.
     [[nodiscard]] tree make_tree(const std::vector<leaf*>& leaves) {
         std::vector<index_node*> children;
         std::vector<separator> between;
@@ -229,7 +229,7 @@ protected:
             throw;
         }
     }
-    /// The tree of a chain of leaves that is no index yet.
+    /// The chain of leaves is no index yet.
     [[nodiscard]] tree tree_of(std::uint64_t* begin) {
         walk_state own;
         try {
@@ -249,8 +249,8 @@ protected:
         this->height_.store(made.height);
         this->root_.store(made.root, std::memory_order_release);
     }
-    /// Replaces nodes by their parents, and what parts nodes by what parts parents. Where it throws, both are as
-    /// before.
+    /// Replaces nodes by their parents, and what parts nodes by what parts parents. Where it throws, nothing has
+    /// changed.
     void build_level(std::vector<index_node*>& children, std::vector<separator>& between) {
         constexpr std::size_t wanted = inner::most * 3 / 4;
         const std::size_t parents = (children.size() + wanted - 1) / wanted;
@@ -288,9 +288,9 @@ protected:
             add_leaves_below(at.child(i), all);
         }
     }
-    /// Gives back all nodes; no other thread uses the index.
+    /// No other thread uses the index.
     void forget_nodes() noexcept { give_back_all(this->root_.exchange(nullptr)); }
-    /// With the texts of separators.
+    /// Frees the texts of separators, too.
     void give_back_all(index_node* root) noexcept {
         base::free_texts(root);
         give_back(root);
@@ -308,7 +308,7 @@ protected:
     }
 
     bool hints_are_wrong_ = false;
-    std::vector<std::uint64_t> unmade_;  ///< the first leaf of an index without one, in a heap open read-only
+    std::vector<std::uint64_t> unmade_;  ///< the first leaf of an empty index in a heap open read-only
 };
 
 }  // namespace holdfast::detail

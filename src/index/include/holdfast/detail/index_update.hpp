@@ -1,5 +1,5 @@
-// Changes of entries in an ordered_index. An entry whose key and value have one word each is one record and one fence
-// in durability `atomic`; so are its removal and a new value. Not for users.
+// Changes of entries in an ordered_index. Where key and value have one word each, a change is one record and one fence
+// in durability `atomic`. Not for users.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,6 @@
 
 namespace holdfast::detail {
 
-/// What put() may do.
 enum class put_mode : std::uint8_t { insert, update, upsert };
 
 template <class Key, class Value, class Order>
@@ -116,7 +115,7 @@ private:
             values_[count_] = value;
             places_[count_++] = at;
         }
-        /// As one run where the records of a run are no more than those of parts: the words between keep their values.
+        /// Stores one run where that takes no more records than parts: the words between keep their values.
         void store(manager& heap) {
             std::size_t first = places_[0];
             std::size_t last = first;
@@ -134,7 +133,7 @@ private:
             const word_run all{words_ + first, {run.data(), last - first + 1}};
             heap.store_words({&all, 1});
         }
-        /// One by one, in the order of set(), for a kill that leaves any prefix of the stores.
+        /// Stores in the order of set(), for a kill that leaves any prefix of the stores.
         void store_in_order(manager& heap) {
             std::array<word_run, most> runs;
             for (std::size_t i = 0; i < count_; ++i) {
@@ -156,7 +155,7 @@ private:
         std::size_t count_ = 0;
     };
 
-    /// The words of a key or value from its first place on; a text gets a block.
+    /// A text gets a block.
     template <class T>
     static void encode(changed_words& to, std::uint64_t* words, std::size_t slot, std::size_t from, const T& value,
                        transaction* tx) {
@@ -246,7 +245,7 @@ private:
         }
         from.set_live(slot, false);
     }
-    /// The pointer goes with the block, so that tracing finds no way to memory that is free.
+    /// The pointer goes with the block, so that tracing finds no way to free memory.
     static void free_field(transaction& tx, changed_words& changed, const std::uint64_t* words, std::size_t slot,
                            std::size_t i, bool is_block) {
         if (is_block) {

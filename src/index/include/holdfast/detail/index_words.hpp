@@ -1,4 +1,4 @@
-// How keys and values of an ordered_index become words, how keys compare, and their fingerprints. Not for users.
+// Keys and values of an ordered_index as words, how keys compare, and fingerprints. Not for users.
 #pragma once
 
 #include <array>
@@ -20,12 +20,12 @@ namespace holdfast::detail {
     return std::atomic_ref<std::uint64_t>(*const_cast<std::uint64_t*>(place)).load(std::memory_order_relaxed);
 }
 
-/// Where the `ptr` word that lies at `place` leads to, for a word that was loaded before.
+/// The word was loaded from `place`.
 [[nodiscard]] inline std::uintptr_t target_of_word(const std::uint64_t* place, std::uint64_t word) noexcept {
     const std::uint64_t distance = word & distance_mask;
     return distance == 0 ? 0 : reinterpret_cast<std::uintptr_t>(place) + distance - distance_bias;
 }
-/// The word of a `ptr` at `place` to `target`; words of an index bear no stamps.
+/// The word of a `ptr` at `place`; words of an index bear no stamps.
 [[nodiscard]] inline std::uint64_t word_of_target(const std::uint64_t* place, const void* target) noexcept {
     return target == nullptr
                ? 0
@@ -54,7 +54,7 @@ concept index_key = index_hash_key<T> && requires(const T& a, const T& b) {
 template <class T>
 concept index_value = is_index_text<T> || (index_inline<T> && sizeof(T) <= longest_inline_value);
 
-/// The words of an inline T; bytes behind it are 0.
+/// Bytes behind an inline T are 0.
 template <class T>
 struct index_words {
     static constexpr bool is_block = false;
