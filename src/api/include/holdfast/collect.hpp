@@ -1,4 +1,4 @@
-// Options and report of manager::collect(), which frees what a program can no longer reach.
+// Options and report of manager::collect().
 #pragma once
 
 #include <cstddef>
@@ -69,8 +69,7 @@ struct collect_report {
     std::uint64_t sweep_ns = 0;
 };
 
-/// Called for every free, in the thread that frees. True: the block stays allocated, and the program frees it later
-/// with manager::free_now(). It must not throw.
+/// Called for every free, in its thread. True: the block stays allocated until manager::free_now(). It must not throw.
 using free_filter = std::function<bool(void* block)>;
 
 }  // namespace holdfast
