@@ -19,8 +19,8 @@ public:
     static void copy(const std::string& source, const std::string& destination,
                      const std::vector<std::string>& node_directories = {});
     [[nodiscard]] static std::future<void> copy_async(const std::string& source, const std::string& destination);
-    /// Removes also its directories on nodes. A directory that holds other files stays, and an error is thrown. False
-    /// where nothing is at the path.
+    /// Also removes the heap's directories on nodes. A directory that holds other files stays, and an error is thrown.
+    /// False where nothing is at the path.
     static bool remove(const std::string& path);
     [[nodiscard]] static std::future<bool> remove_async(const std::string& path);
     /// Whether open_read_only would succeed: a crashed heap counts, one that a writer has open does not.

@@ -52,7 +52,7 @@ template <class Word>
     return std::uint64_t{bytes[0]} | std::uint64_t{bytes[count / 2]} << 8 | std::uint64_t{bytes[count - 1]} << 16;
 }
 
-/// In memory order; all supported architectures are little endian. The two constants may be a secret.
+/// Hashes bytes in memory order; all supported architectures are little endian. The two constants may be a secret.
 [[nodiscard]] inline std::uint64_t hash_bytes(const void* data, std::size_t size, std::uint64_t first = hash_first,
                                               std::uint64_t second = hash_second) noexcept {
     static_assert(std::endian::native == std::endian::little);

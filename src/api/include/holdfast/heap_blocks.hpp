@@ -73,10 +73,10 @@ public:
     /// Bytes of user space backed by files.
     [[nodiscard]] size_type get_size() const;
     [[nodiscard]] size_type get_free_memory() const;  ///< get_size() less the bytes of allocated blocks
-    /// For open_options::node_directories: if the calling thread runs on another node than the one that it allocates
-    /// from, it returns the free blocks that it kept and goes on with the new node; the result is true. Threads do so
-    /// by themselves at every 64th refill of their caches; a program that binds a thread to processors calls this.
-    /// Nothing durable changes. Throws error after close().
+    /// In a heap with open_options::node_directories: if the calling thread runs on another node than the one that it
+    /// allocates from, it returns the free blocks that it kept and goes on with the new node; the result is true.
+    /// Threads do so by themselves at every 64th refill of their caches; a program that binds a thread to processors
+    /// calls this. Nothing durable changes. Throws error after close().
     bool follow_this_thread();
 
 protected:

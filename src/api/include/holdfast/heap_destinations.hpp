@@ -117,7 +117,7 @@ public:
     /// before: then the next open finds none of them or all; what a commit throws: then they go on waiting;
     /// error(invalid_argument) for a ticket of another heap.
     void sync(const ticket& of);
-    /// For the tickets of all threads.
+    /// Waits for the tickets of all threads.
     void sync();
 
     /// Durability `atomic`: writes back what completed calls have changed, so that a recovery has less to do.

@@ -22,7 +22,7 @@ namespace holdfast {
 /// A copy, which stays as it is when the object changes.
 class object_info {
 public:
-    /// Of a unique object its type's name, of an anonymous one "".
+    /// For a unique object its type's name, for an anonymous one "".
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] instance_kind kind() const noexcept { return kind_; }
     [[nodiscard]] const void* value() const noexcept { return address_; }
@@ -50,7 +50,7 @@ private:
     std::string description_;
 };
 
-/// Over copies of the objects that existed at begin().
+/// Iterates over copies of the objects that existed at begin().
 class object_iterator {
 public:
     using iterator_category = std::forward_iterator_tag;
@@ -101,7 +101,7 @@ public:
     [[nodiscard]] auto construct(const detail::instance_name& name, const std::nothrow_t&) {
         return detail::construct_proxy<T>(core(), name, detail::if_exists::return_null);
     }
-    /// In one step among threads. Throws error(type_mismatch).
+    /// Finds or constructs, in one step among threads. Throws error(type_mismatch).
     template <class T>
     [[nodiscard]] auto find_or_construct(const detail::instance_name& name) {
         return detail::construct_proxy<T>(core(), name, detail::if_exists::find);
@@ -115,8 +115,8 @@ public:
     [[nodiscard]] auto find_or_construct_it(const detail::instance_name& name) {
         return detail::construct_it_proxy<T>(core(), name, detail::if_exists::find);
     }
-    /// Object and number of its elements; {nullptr, 0} where there is none. Throws error(type_mismatch) for another
-    /// type.
+    /// The object and the number of its elements; {nullptr, 0} where there is none. Throws error(type_mismatch) for
+    /// another type.
     template <class T>
     [[nodiscard]] std::pair<T*, size_type> find(const detail::instance_name& name) const {
         const auto found = detail::find_object(core(), name, detail::object_type::of<T>());
@@ -134,7 +134,7 @@ public:
         detail::destroy_found<T>(core(), found);
         return true;
     }
-    /// For an object of any kind. Throws as destroy(), and error(bad_address) where no object is there.
+    /// Destroys an object of any kind. Throws as destroy(), and error(bad_address) where no object is there.
     template <class T>
     bool destroy_ptr(const T* object) {
         const detail::object_lock lock(core());

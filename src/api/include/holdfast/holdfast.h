@@ -85,7 +85,7 @@ const char* hf_errormsg(void);
 hf_code hf_errorcode(void);
 /* The name of the code, "no_space" for HF_NO_SPACE; "unknown" for any other number. Never NULL. */
 const char* hf_code_name(hf_code code);
-/* Of the library: "0.1.0". */
+/* The library's version: "0.1.0". */
 const char* hf_version(void);
 
 /* --- opening -------------------------------------------------------------------------------------------------------
@@ -488,13 +488,13 @@ hf_code hf_object_create(hf_heap* heap, const char* name, const char* type, size
  * NULL. An anonymous object cannot be found. */
 hf_code hf_object_find(const hf_heap* heap, const char* name, const char* type, size_t element_size, void** address,
                        size_t* count);
-/* In one step among threads. `*created` is 1 if it was created, else 0; `created` may be NULL. */
+/* Finds or creates, in one step among threads. `*created` is 1 if it was created, else 0; `created` may be NULL. */
 hf_code hf_object_find_or_create(hf_heap* heap, const char* name, const char* type, size_t element_size, size_t count,
                                  void** address, int* created);
 /* Frees its memory. No destructor runs: destroy C++ objects in C++. HF_NOT_FOUND where there is none; HF_LOCKED for an
  * index that is open, here and in hf_object_destroy_at(). */
 hf_code hf_object_destroy(hf_heap* heap, const char* name, const char* type, size_t element_size);
-/* An object of any kind. HF_BAD_ADDRESS where there is none. */
+/* Destroys an object of any kind. HF_BAD_ADDRESS where there is none. */
 hf_code hf_object_destroy_at(hf_heap* heap, void* address);
 
 typedef enum hf_kind HF_OF_INT { HF_NAMED = 1, HF_UNIQUE = 2, HF_ANONYMOUS = 3 } hf_kind;

@@ -43,7 +43,7 @@ struct lane_information {
     /// Which records count after a crash. "clock": those newer than the last checkpoint. "in flight" (page-cache):
     /// those of calls that had not returned. "" where there are no lanes.
     std::string order;
-    /// Of the last checkpoint before this open, by the heap's clock, which is no time of day.
+    /// The time of the last checkpoint before this open, by the heap's clock, which is no time of day.
     std::uint64_t checkpoint_clock = 0;
     /// Of a writer that has not closed the heap; empty where there is none, or where it was being written.
     std::optional<writer_information> writer;

@@ -49,7 +49,7 @@ namespace holdfast {
 
 /// Receives errors that a noexcept function cannot throw: a bad free in a destructor, a failed commit in ~manager.
 using error_handler = std::function<void(const error&)>;
-/// Of the process; returns the one before. Empty: the default, a line on standard error. Thread-safe.
+/// Sets the process's handler; returns the one before. Empty: the default, a line on standard error. Thread-safe.
 error_handler set_error_handler(error_handler handler);
 
 /// An open heap. Its bases declare most functions: heap_blocks, heap_destinations, heap_objects, heap_collection,
@@ -82,7 +82,7 @@ public:
     /// Runs `body(transaction&)` and commits; an exception aborts. Include <holdfast/transaction.hpp>.
     template <class Function>
     decltype(auto) transact(Function&& body);
-    /// As transact(), by transaction::commit_later().
+    /// As transact(), but commits by transaction::commit_later().
     template <class Function>
     [[nodiscard]] ticket transact_later(Function&& body);
     /// Metall's and Boost.Interprocess's name for commit(); always synchronous.
@@ -92,7 +92,7 @@ public:
     /// nothing. Throws error; then the heap stays open.
     void close();
     void close(bool commit_changes);
-    /// All zero where there was none through this manager.
+    /// What the last one through this manager did; all zero where there was none.
     [[nodiscard]] commit_report last_commit() const;
 
     /// Gives unused space back to the file system: empty slabs and free extents become holes, segments at the end are

@@ -40,7 +40,7 @@ hf_code hf_begin_inner(hf_transaction* transaction);
  * at a multiple of 8, HF_INVALID_ARGUMENT where `begin` was opened with another size. If ranges overlap, the commit
  * fails with HF_INVALID_ARGUMENT. */
 void* hf_open_range(hf_transaction* transaction, void* begin, size_t bytes);
-/* Of a pointer in a copy, in a new block, or in the heap as it was before the transaction. */
+/* The target of a pointer in a copy, in a new block, or in the heap as it was before the transaction. */
 void* hf_ptr_get_in(const hf_transaction* transaction, const hf_ptr* pointer);
 /* Sets a pointer in a copy, in a new block, or, with the commit, in the heap: a root, for example. */
 hf_code hf_ptr_set_in(hf_transaction* transaction, hf_ptr* pointer, const void* target);
@@ -70,7 +70,7 @@ hf_code hf_commit_later(hf_transaction* transaction, hf_ticket* ticket);
 /* Waits until the transaction of the ticket and the earlier ones of its thread are durable. HF_POISONED where the disk
  * failed. */
 hf_code hf_sync(hf_heap* heap, hf_ticket ticket);
-/* For the tickets of all threads. */
+/* Waits for the tickets of all threads. */
 hf_code hf_sync_all(hf_heap* heap);
 /* Drops the innermost part or, where there is none, the transaction, and ends it. NULL is ignored. */
 void hf_abort(hf_transaction* transaction);

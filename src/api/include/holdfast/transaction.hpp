@@ -77,9 +77,9 @@ public:
     /// Throws error(read_only) for a heap opened so. Closing the heap aborts it: then commit() throws
     /// error(invalid_argument).
     explicit transaction(manager& heap);
-    /// Within another one: abort() drops what was done since, commit() hands it over to the outer one. It must end
-    /// before the outer one commits, and ends where that aborts. Throws error(invalid_argument) where the outer one has
-    /// an open one within it.
+    /// A transaction within another one: its abort() drops what was done since, its commit() hands it over to the outer
+    /// one. It must end before the outer one commits, and ends where that aborts. Throws error(invalid_argument) where
+    /// the outer one has an open one within it.
     explicit transaction(transaction& outer);  // NOLINT(google-explicit-constructor): it copies nothing
     transaction(const transaction&) = delete;
     transaction& operator=(const transaction&) = delete;

@@ -24,7 +24,7 @@
 
 namespace holdfast::values {
 
-// Part of the type name that a heap stores: a change of layout gets another number.
+// This name is part of the type name that a heap stores: a change of layout gets another number.
 inline namespace layout_1 {
 
 enum class kind : std::uint32_t {
@@ -142,8 +142,8 @@ struct dict {
     [[nodiscard]] inline const value* find(std::string_view key) const noexcept;
 };
 
-/// In C order. The type is the Python literal of numpy.lib.format.dtype_to_descr(): '<f8', or [('x', '<f4'), ('y',
-/// '<f4')]. The shape follows the struct.
+/// An array in C order. The type is the Python literal of numpy.lib.format.dtype_to_descr(): '<f8', or [('x', '<f4'),
+/// ('y', '<f4')]. The shape follows the struct.
 struct array {
     static constexpr std::uint32_t most_dimensions = 64;
     object_tag tag{kind::array};

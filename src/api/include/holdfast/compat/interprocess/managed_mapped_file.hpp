@@ -143,7 +143,7 @@ public:
     }
 
 private:
-    /// In the registry as long as it lives.
+    /// It is in the registry as long as it lives.
     struct open_parts {
         open_parts(holdfast::manager heap, bool discards) : segment(std::move(heap), discards), handle(segment) {
             segment.handle = &handle;

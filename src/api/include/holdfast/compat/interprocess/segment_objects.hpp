@@ -74,7 +74,7 @@ private:
     const object_info* object_;
 };
 
-/// Over the objects that existed at begin().
+/// Iterates over the objects that existed at begin().
 class const_object_iterator {
 public:
     using iterator_category = std::input_iterator_tag;
@@ -164,7 +164,7 @@ public:
     bool destroy(const holdfast::detail::instance_name& name) const {
         return translated([&] { return heap().destroy<T>(name); });
     }
-    /// An object of any kind.
+    /// Destroys an object of any kind.
     template <class T>
     void destroy_ptr(const T* object) const {
         translated([&] { heap().destroy_ptr(object); });

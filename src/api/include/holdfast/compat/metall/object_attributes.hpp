@@ -45,7 +45,7 @@ private:
     std::shared_ptr<std::string> description_;  ///< one that an accessor has set since
 };
 
-/// Over copies of the objects that existed at begin().
+/// Iterates over copies of the objects that existed at begin().
 class object_attribute_iterator {
 public:
     using iterator_category = std::forward_iterator_tag;
