@@ -1,8 +1,8 @@
 // Two that allocate nothing: measures for the others.
 //
 // raw: the hardware's limit for a durable operation: one record of 64 bytes, written past the caches into a ring in a
-// shared file mapping, and one fence. A batch is as many records and one fence. none: what the benchmark itself costs:
-// a call that does nothing.
+// shared file mapping, and one fence. A batch is as many records and one fence.
+// none: what the benchmark itself costs: a call that does nothing.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

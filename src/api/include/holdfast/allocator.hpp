@@ -1,8 +1,8 @@
 // holdfast::allocator<T>: an allocator over an open heap, for containers that store fancy pointers.
 //
 // An allocator holds the heap's key, a number that is the same in all processes and in copies of the heap. So it is
-// trivially copyable, and in a container of a heap it stays right when the heap is mapped elsewhere. A cache of the
-// calling thread leads from the key to the open heap.
+// trivially copyable, and stays right in a heap that is mapped elsewhere. A cache of the calling thread leads from the
+// key to the open heap.
 //
 // Thread safety and durability: as manager::allocate() and manager::deallocate(). In durability `atomic` a crash before
 // the container has stored a block's address leaks the block.

@@ -1,9 +1,10 @@
 // manager: blocks with their destinations.
 //
-// Durability `atomic`: a crash leaves each call done as a whole or not at all, and done if it has returned. Durability
-// `commit`: the effect of a call is part of the next commit(). Durability `collect`: no crash leaves a destination that
-// points to memory that is free or another block's. What allocate_to() and publish() store in it is durable after
-// persist(); free_from() and realloc_to() write it back before they free.
+// Durability `atomic`: a crash leaves each call done as a whole or not at all, and done if it has returned.
+// Durability `commit`: the effect of a call is part of the next commit().
+// Durability `collect`: no crash leaves a destination that points to memory that is free or another block's. What
+// allocate_to() and publish() store in it is durable after persist(); free_from() and realloc_to() write it back before
+// they free.
 //
 // A destination is a `ptr` in this heap: a root, or a word in an allocated block that was durably initialised (zeroed
 // memory is). It has one operation at a time. Only these calls and the assignment of `ptr` write it. A program that
@@ -76,8 +77,8 @@ public:
     void free_batch(std::span<ptr<T>* const> destinations) {
         for_each_batch(destinations, [this](std::span<void* const> words) { free_words(words); });
     }
-    /// Reserves a block, constructs a T in it, persists and publishes it: two fences. If the constructor throws,
-    /// nothing is left behind. A `ptr` in T can be a destination afterwards.
+    /// Reserves a block, constructs a T, persists and publishes it: two fences. If the constructor throws, nothing is
+    /// left behind. A `ptr` in T can be a destination afterwards.
     template <class T, class... Args>
     T* make_persistent(ptr<T>& destination, Args&&... args) {
         static_assert(detail::require_persistable<T>());
@@ -113,9 +114,9 @@ public:
     void store_words(std::span<const word_run> runs);
 
     /// Waits until the transaction of a ticket (transaction::commit_later()) and the earlier ones of its thread are
-    /// durable; they are stored in the heap then. By any thread. Throws error(poisoned) where the disk failed, now or
-    /// before: then the next open finds none of them or all; what a commit throws: then they go on waiting;
-    /// error(invalid_argument) for a ticket of another heap.
+    /// durable and stored in the heap. By any thread. Throws error(poisoned) where the disk failed, now or before: then
+    /// the next open finds none of them or all; what a commit throws: then they go on waiting; error(invalid_argument)
+    /// for a ticket of another heap.
     void sync(const ticket& of);
     /// Waits for the tickets of all threads.
     void sync();

@@ -79,7 +79,7 @@ typedef enum hf_code HF_OF_INT {
 } hf_code;
 
 /* The message of the calling thread's last failure: path, field, what was found, what was expected, what to do. At most
- * 1,023 bytes; "" before the first failure. Valid until the thread's next failure; a success leaves it. */
+ * 1,023 bytes; "" before the first. Valid until the thread's next failure; a success leaves it. */
 const char* hf_errormsg(void);
 /* The code of the calling thread's last failure; HF_OK before the first. */
 hf_code hf_errorcode(void);
@@ -126,9 +126,8 @@ typedef struct hf_options {
     uint64_t maximum_size;       /* limit of the user space in bytes */
     void* base_address;          /* map exactly here or fail with HF_ADDRESS_TAKEN */
     uint32_t domain;             /* durability atomic, collect: HF_DOMAIN_... */
-    /* Not 0: accepts the domain page-cache, which covers no power loss, in durability atomic and collect; otherwise
-     * such an open is HF_PROMISE_UNAVAILABLE. Also makes it the domain of atomic on ordinary file systems, instead of
-     * disk. */
+    /* Not 0: accepts the domain page-cache, which otherwise is HF_PROMISE_UNAVAILABLE, and takes it for atomic on
+     * ordinary file systems, instead of disk. */
     uint32_t accept_process_crash_only;
     /* How long freed memory may keep its space on disk, in milliseconds. 0: 10,000; 1 to 49: not at all; negative: for
      * ever. Durability commit: until the next hf_commit after that. */
@@ -189,12 +188,10 @@ typedef struct hf_shrink_report {
 } hf_shrink_report;
 #define HF_SHRINK_REPORT_INIT \
     { sizeof(hf_shrink_report), 0, 0, 0, 0, 0, 0 }
-/* Gives unused space back to the file system until it charges no more than `target` bytes: empty slabs and free extents
- * become holes, segments at the end are removed. Blocks do not move. Durability `commit`: commits, as hf_commit does;
- * in the others other threads may go on. */
+/* As manager::shrink(), until the file system charges no more than `target` bytes. Durability `commit`: commits, as
+ * hf_commit does; in the others other threads may go on. */
 hf_code hf_shrink(hf_heap* heap, uint64_t target, hf_shrink_report* report);
-/* Commits, then copies the heap to the new directory; durable when it returns. The copy has its own uuid.
- * HF_CONCURRENT_MODIFICATION where it notices, in durability `commit` and `atomic`, that other threads go on. */
+/* As manager::snapshot(): commits, then copies the heap to the new directory; durable when it returns. */
 hf_code hf_snapshot(hf_heap* heap, const char* destination);
 
 /* Copy a heap that is not open for writing (else HF_LOCKED). The segments of the copy lie in its own directory, or
@@ -253,7 +250,7 @@ void* hf_root_get(const hf_heap* heap, size_t index);
 /* A plain store: durable with the next hf_commit (durability `commit`), or after hf_persist of the root. HF_BAD_ADDRESS
  * where the target is neither NULL nor in the heap. */
 hf_code hf_root_set(hf_heap* heap, size_t index, const void* target);
-/* The root itself, as a destination (below); valid until the heap is closed. HF_READ_ONLY for a heap opened so. */
+/* The root as a destination (below); valid until the heap is closed. HF_READ_ONLY for a heap opened so. */
 hf_ptr* hf_root(hf_heap* heap, size_t index);
 
 /* --- collection ----------------------------------------------------------------------------------------------------
@@ -321,8 +318,8 @@ typedef struct hf_pointer_field {
  * outside: HF_INVALID_ARGUMENT. */
 hf_code hf_register_type(hf_heap* heap, uint32_t type, uint64_t size, uint64_t stride, const hf_pointer_field* pointers,
                          size_t count, const char* name);
-/* Sets a function of this process that shows every pointer of a block to the sink, and replaces the layout of the type.
- * Several threads call it at once, for different blocks. It reads nothing else of the heap. NULL removes it. */
+/* A function of this process that shows every pointer of a block to the sink, in place of the type's layout. Several
+ * threads call it at once, for different blocks. It reads nothing else of the heap. NULL removes it. */
 typedef struct hf_pointer_sink hf_pointer_sink;
 typedef void (*hf_type_visitor)(void* block, size_t bytes, hf_pointer_sink* sink, void* context);
 hf_code hf_register_visitor(hf_heap* heap, uint32_t type, hf_type_visitor visitor, void* context);
@@ -343,7 +340,7 @@ hf_code hf_free_now(hf_heap* heap, void* address);
  * returned.
  * Durability `commit`: the effect of a call is part of the next hf_commit().
  * Durability `collect`: no crash leaves an hf_ptr that points to memory that is free or another block's. What
- * hf_allocate_to and hf_publish store in it is durable when the program has called hf_persist() on it.
+ * hf_allocate_to and hf_publish store in it is durable after hf_persist().
  *
  * A destination is an hf_ptr in this heap: a root, or a word in an allocated block that was durably initialised (zeroed
  * memory is). It has one operation at a time. Only these calls and hf_ptr_set write it. A program that moves a pointer
@@ -351,8 +348,8 @@ hf_code hf_free_now(hf_heap* heap, void* address);
  * (docs/atomic-protocol.md).
  *
  * Errors: HF_NO_SPACE; HF_BAD_ADDRESS for a destination outside the heap, or one that points to no allocated block;
- * HF_INVALID_ARGUMENT for 0 bytes, NULL, or a type of 2^20 and more; HF_READ_ONLY; HF_WRONG_PROCESS in a child of fork.
- * Then nothing has changed. Thread-safe. */
+ * HF_INVALID_ARGUMENT for 0 bytes, NULL, or a type of 2^20 and more; HF_WRONG_PROCESS in a child of fork. Then nothing
+ * has changed. Thread-safe. */
 
 /* What to allocate, besides its size. */
 typedef struct hf_traits {
@@ -387,8 +384,7 @@ hf_code hf_publish(hf_heap* heap, hf_ptr* destination, void* reserved);
 hf_code hf_cancel(hf_heap* heap, void* reserved);
 
 /* hf_allocate_to and hf_free_from for `count` destinations, with one fence for up to 32. Each element is atomic, the
- * batch is not: on failure the first elements are done and the others are not. hf_free_batch skips destinations that
- * are NULL. */
+ * batch is not: on failure the first are done and the others are not. hf_free_batch skips NULL ones. */
 hf_code hf_allocate_batch(hf_heap* heap, hf_ptr* const* destinations, size_t count, size_t bytes,
                           const hf_traits* traits);
 hf_code hf_free_batch(hf_heap* heap, hf_ptr* const* destinations, size_t count);
@@ -406,8 +402,8 @@ typedef struct hf_block_info {
 } hf_block_info;
 /* `block` is valid during the call. Another result than 0 ends the iteration. */
 typedef int (*hf_block_visitor)(const hf_block_info* block, void* context);
-/* Visits the allocated blocks in order of address; the visitor may free the block that it is given. Blocks that other
- * threads allocate or free meanwhile may be missed or seen. */
+/* Visits the allocated blocks in order of address; the visitor may free its block. Blocks that others allocate or free
+ * meanwhile may be missed or seen. */
 hf_code hf_for_each_block(const hf_heap* heap, hf_block_visitor visitor, void* context);
 /* The number that the block was allocated with, 0 for none. HF_BAD_ADDRESS where no block starts at `address`. */
 hf_code hf_type_of(const hf_heap* heap, const void* address, uint32_t* type);

@@ -12,12 +12,11 @@
 //     node* fresh = heap.make_persistent<node>(list->head, 1);  // block and pointer: both survive a crash, or neither
 //
 // Thread safety: any number of threads may allocate, free, and call the functions on objects at once. During commit(),
-// close(), snapshot() and collect() all others stand still: they neither call the heap nor store to its memory. A
-// thread that stores while commit() runs may lose these stores, but never what was committed before: calls that change
-// what a commit writes wait for it, and a commit that notices a store fails (concurrent_modification). A thread that
-// ends returns the free blocks that it kept, so it counts as active until it is joined. Different managers are
-// independent. A signal handler must not call the library: a call that would wait for its own, interrupted thread fails
-// with errc::unsupported.
+// close(), snapshot() and collect() all others stand still: they neither call the heap nor store to its memory. A store
+// while commit() runs may be lost, but never what was committed before: calls that change what a commit writes wait for
+// it, and a commit that notices a store fails (concurrent_modification). A thread that ends returns the free blocks
+// that it kept, so it counts as active until it is joined. Different managers are independent. A signal handler must
+// not call the library: a call that would wait for its own, interrupted thread fails with errc::unsupported.
 //
 // Nothing in holdfast/detail/ is for users. While a heap is open, its directory may be renamed, and the program may
 // change its working directory. path() and messages name the path that the program opened.
@@ -63,7 +62,7 @@ public:
     manager(open_or_create_t, const std::string& path, const open_options& options = {});
     manager(open_read_only_t, const std::string& path, const open_options& options = {});
     /// As Boost.Interprocess and Metall. A new heap reserves `size` bytes of user space on disk at once. Its
-    /// maximum_size is `size`, plus an eighth and 4 MiB for what slabs and runs of pages need beside their blocks. An
+    /// maximum_size is `size`, plus an eighth and 4 MiB for what slabs and runs of pages need beside blocks. An
     /// existing heap keeps its limit.
     manager(create_only_t, const std::string& path, size_type size, void* base_address = nullptr);
     manager(open_or_create_t, const std::string& path, size_type size, void* base_address = nullptr);
@@ -76,8 +75,9 @@ public:
     /// Durability `commit`: makes the present state durable, atomically: a crash while it runs leaves this state or
     /// that of the last commit. Throws error: no_space (commit() may be called again); concurrent_modification (another
     /// thread stored to the heap); corrupt (a stray store has hit the heap's own tables, which are not written);
-    /// poisoned (a sync failed: reopen the heap). All but the last leave the last commit. Durability `atomic` and
-    /// `collect`: carries out what commit_later() left, and syncs the files. No crash leads back to this state.
+    /// poisoned (a sync failed: reopen the heap). All but the last leave the last commit.
+    /// Durability `atomic` and `collect`: carries out what commit_later() left, and syncs the files. No crash leads
+    /// back to this state.
     void commit();
     /// Runs `body(transaction&)` and commits; an exception aborts. Include <holdfast/transaction.hpp>.
     template <class Function>

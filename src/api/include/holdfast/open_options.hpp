@@ -60,14 +60,14 @@ struct open_options {
     std::uint64_t maximum_size = 0;
     /// Map the heap's base exactly here (2 MiB aligned) or fail with address_taken. Null: anywhere.
     void* base_address = nullptr;
-    /// Create: every open maps the heap at the same address, so raw pointers into it stay valid. It fails with
-    /// address_taken where the range is occupied, and says by what.
+    /// Create: every open maps the heap at the same address, so raw pointers into it stay valid, or fails with
+    /// address_taken and says what occupies the range.
     bool same_address = false;
     /// Open: reads the whole heap, and compares pages with their checksums. manager::last_comparison() counts them.
     bool verify = false;
     /// Durability `commit`: the destructor and close() commit.
     bool commit_on_close = true;
-    /// Durability `atomic` and `collect`: how far a store must travel to be durable.
+    /// In `atomic` and `collect`: how far a store must travel to be durable.
     enum class domain_choice : std::uint8_t {
         detect,      ///< dax or eadr where the file system has it; else disk in `atomic`, page-cache in `collect` and
                      ///< with accept_process_crash_only
@@ -76,19 +76,18 @@ struct open_options {
         disk,        ///< durability `atomic` on any file system: a call returns when its record was synced
     };
     domain_choice domain = domain_choice::detect;
-    /// The domain page-cache covers no power loss: an open in durability `atomic` or `collect` fails with
-    /// error(promise_unavailable) there unless this is set. Set, it is also the domain of `atomic` on ordinary file
-    /// systems: calls take nanoseconds, not the time of a write to the disk.
+    /// An open in the domain page-cache fails with error(promise_unavailable) unless this is set. Set, it makes
+    /// page-cache also the domain of `atomic` on ordinary file systems: calls take nanoseconds, not the time of a write
+    /// to the disk.
     bool accept_process_crash_only = false;
     /// A heap that was open in the domain page-cache or emulated when the machine stopped may have lost any of its
     /// stores: its open, also for reading, fails with error(promise_unavailable) unless this is set. Its files are
     /// whole where the machine was shut down in order. Where power failed, check() says whether the heap is sound, and
     /// nothing says so of the program's data.
     bool accept_machine_restart = false;
-    /// Recovery from a crash in durability `collect`: only pointers of registered types count in their blocks
-    /// (collect_options::marking::precise); other blocks are read conservatively. All registered layouts must be
-    /// complete: a block that only an unregistered pointer reaches is freed. Of visitors, those that before_trace
-    /// registers count.
+    /// Recovery from a crash in durability `collect`: as collect_options::marking::precise; blocks of other types are
+    /// read conservatively. All registered layouts must be complete: a block that only an unregistered pointer reaches
+    /// is freed. Of visitors, those that before_trace registers count.
     bool precise_recovery = false;
     /// Recovery from a crash in durability `collect`: is called before the trace, to restore roots that the heap does
     /// not hold and to register visitors (offline_heap.hpp). An exception ends the open, which throws it; nothing was

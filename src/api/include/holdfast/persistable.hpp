@@ -1,8 +1,8 @@
 // Which types may be stored in a heap: holdfast::persistable<T>, which construct<T>() and every allocator check.
 //
-// The next process maps the heap at another address, where raw pointers, references, virtual tables, functions and
-// objects of the operating system mean nothing. Types that visibly contain one do not compile. The members of a struct
-// are not visible: its author must see to them.
+// The next process maps the heap elsewhere: raw pointers, references, virtual tables, functions and objects of the
+// operating system mean nothing there. Types that visibly contain one do not compile. The members of a struct are not
+// visible: its author must see to them.
 #pragma once
 
 #include <array>

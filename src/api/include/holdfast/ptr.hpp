@@ -12,8 +12,8 @@
 // word is the distance to the target's address with the bits in it; a null pointer with bits has the bits alone in
 // place of the distance. No pointer has such a distance: its target would lie below address 8.
 //
-// Thread safety: as a raw pointer. The word is 8-byte aligned and written with one store. Durability: as any store of
-// the program (manager::persist(), commit()).
+// Thread safety: as a raw pointer. The word is 8-byte aligned and written with one store.
+// Durability: as any store of the program (manager::persist(), commit()).
 #pragma once
 
 #include <compare>

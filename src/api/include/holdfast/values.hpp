@@ -24,7 +24,7 @@
 
 namespace holdfast::values {
 
-// This name is part of the type name that a heap stores: a change of layout gets another number.
+// Heaps store this name with each type: a change of layout gets another number.
 inline namespace layout_1 {
 
 enum class kind : std::uint32_t {

@@ -5,9 +5,10 @@
 // here and in docs/store.md:
 //  - Without mdb_env_set_mapsize a store grows as its file system allows.
 //  - The table of readers grows; without mdb_env_set_maxreaders, to 16,384.
-//  - Data files have a format of our own (docs/store-format.md). A file of LMDB is MDB_INVALID.
-//  - A commit is durable when mdb_txn_commit returns. A loss of power may undo one with MDB_NOSYNC, and damages nothing
-//    that was durable before.
+//  - Data files have a format of our own (docs/store-format.md). A file of LMDB is MDB_INVALID;
+//    with MDB_RDONLY it is read into memory.
+//  - Without MDB_NOSYNC, a commit is durable when mdb_txn_commit returns. With it, a loss of power may undo the commit,
+//    and damages nothing that was durable before.
 //
 // Thread safety: as LMDB. An environment by any number of threads; a transaction by one thread at a time; a thread has
 // at most one write transaction, and one read transaction unless MDB_NOTLS is set.

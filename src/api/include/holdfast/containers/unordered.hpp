@@ -74,8 +74,8 @@ typename Table::size_type erase_elements_if(Table& table, Predicate predicate) {
 
 }  // namespace detail
 
-// This name is part of the type names that a heap stores: a change of layout gets another number, so that old objects
-// are not found as new ones.
+// Heaps store this name with each type: a change of layout gets another number, so that old objects are not found as
+// new ones.
 inline namespace layout_1 {
 
 template <class Key, class T, class Hash = hash<Key>, class Equal = equal_to<Key>,
