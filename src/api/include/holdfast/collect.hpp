@@ -55,7 +55,7 @@ struct collect_report {
     std::uint64_t bytes_freed = 0;
     std::vector<unreachable_blocks> freed;  ///< ordered by type, then size
     std::uint64_t slabs_freed = 0;          ///< slabs in which no block was reached
-    std::uint64_t extents_freed = 0;
+    std::uint64_t extents_freed = 0;        ///< blocks of whole pages
     std::uint64_t slabs_quarantined = 0;    ///< damaged slabs, which are left alone
     std::uint64_t refused_pointers = 0;     ///< words that lead into the heap but to no block
     std::uint64_t free_block_pointers = 0;  ///< words that lead to a free block

@@ -176,15 +176,15 @@ hf_code hf_discard(hf_heap* heap);
 hf_code hf_commit(hf_heap* heap);
 /* As manager::follow_this_thread(). `*followed` is its result, 1 or 0; `followed` may be NULL. */
 hf_code hf_follow_this_thread(hf_heap* heap, int* followed);
-/* In bytes. */
+/* As holdfast::shrink_report. */
 typedef struct hf_shrink_report {
-    size_t size;             /* sizeof(hf_shrink_report) */
-    uint64_t charged_before; /* by the file system, all files of the heap */
+    size_t size; /* sizeof(hf_shrink_report) */
+    uint64_t charged_before;
     uint64_t charged_after;
-    uint64_t apparent_before; /* sum of the file sizes */
+    uint64_t apparent_before;
     uint64_t apparent_after;
-    uint64_t given_back; /* free space that became holes */
-    uint64_t shortened;  /* addresses by which the heap ends earlier */
+    uint64_t given_back;
+    uint64_t shortened;
 } hf_shrink_report;
 #define HF_SHRINK_REPORT_INIT \
     { sizeof(hf_shrink_report), 0, 0, 0, 0, 0, 0 }
@@ -275,18 +275,18 @@ typedef struct hf_collect_report {
     uint64_t roots;
     uint64_t blocks_reached;
     uint64_t bytes_reached;
-    uint64_t blocks_freed; /* in a dry run: that would have been freed */
+    uint64_t blocks_freed;
     uint64_t bytes_freed;
-    uint64_t refused_pointers; /* words that lead into the heap, and to no block */
+    uint64_t refused_pointers;
     uint64_t free_block_pointers;
     uint64_t wild_pointers;
     uint64_t nulled_pointers;
     uint64_t unknown_type_blocks;
     uint64_t mark_ns;
     uint64_t sweep_ns;
-    uint64_t slabs_freed;       /* slabs in which no block was reached */
-    uint64_t extents_freed;     /* blocks of whole pages */
-    uint64_t slabs_quarantined; /* damaged slabs, which are left alone */
+    uint64_t slabs_freed;
+    uint64_t extents_freed;
+    uint64_t slabs_quarantined;
     uint64_t words_scanned;
     uint64_t prepare_ns;
 } hf_collect_report;
@@ -295,15 +295,11 @@ typedef struct hf_collect_report {
 /* Frees every block that the roots and the objects do not reach. Durability `commit`: durable with the next hf_commit.
  * docs/tracing.md says what counts as a pointer. */
 hf_code hf_collect(hf_heap* heap, const hf_collect_options* options, hf_collect_report* report);
-/* What the recovery of this open reached and freed; HF_NOT_FOUND where the heap had not crashed in durability
- * `collect`. blocks_freed counts blocks of whole pages alone: which small blocks were allocated is unknown after such a
- * crash. */
+/* As manager::last_recovery_trace(); HF_NOT_FOUND where the heap had not crashed in durability `collect`. */
 hf_code hf_get_recovery_trace(const hf_heap* heap, hf_collect_report* report);
 
-/* For hf_options.before_trace. hf_offline_address: where the heap's base is mapped; `bytes`, which may be NULL, gets
- * its size. hf_offline_root: a root, to be read or changed with hf_ptr_get and hf_ptr_set. hf_offline_keep: the trace
- * also begins at the block that the address lies in; HF_BAD_ADDRESS outside the heap. Media keep nothing of that: store
- * a pointer to the block in the heap before the next crash, or keep it again. */
+/* For hf_options.before_trace, as holdfast::offline_heap. `bytes`, which may be NULL, gets the heap's size. A root is
+ * read and changed with hf_ptr_get and hf_ptr_set. */
 void* hf_offline_address(const hf_offline* heap, size_t* bytes);
 hf_ptr* hf_offline_root(hf_offline* heap, size_t index);
 hf_code hf_offline_keep(hf_offline* heap, const void* address);
@@ -313,22 +309,20 @@ typedef struct hf_pointer_field {
     uint32_t offset; /* bytes, a multiple of 8 */
     uint32_t raw;
 } hf_pointer_field;
-/* Records in the heap where the pointers of a type (hf_traits.type) are. A block holds objects of `size` bytes, one
- * every `stride` bytes, or one object where `stride` is 0. `name` may be NULL. holdfast::type_layout has the limits;
- * outside: HF_INVALID_ARGUMENT. */
+/* As manager::register_type(): records in the heap where the pointers of a type (hf_traits.type) are. `name` may be
+ * NULL. HF_INVALID_ARGUMENT outside the limits of holdfast::type_layout. */
 hf_code hf_register_type(hf_heap* heap, uint32_t type, uint64_t size, uint64_t stride, const hf_pointer_field* pointers,
                          size_t count, const char* name);
-/* A function of this process that shows every pointer of a block to the sink, in place of the type's layout. Several
- * threads call it at once, for different blocks. It reads nothing else of the heap. NULL removes it. */
+/* A function of this process that shows every pointer of a block to the sink, in place of the type's layout; as
+ * holdfast::block_visitor. NULL removes it. */
 typedef struct hf_pointer_sink hf_pointer_sink;
 typedef void (*hf_type_visitor)(void* block, size_t bytes, hf_pointer_sink* sink, void* context);
 hf_code hf_register_visitor(hf_heap* heap, uint32_t type, hf_type_visitor visitor, void* context);
 void hf_show_pointer(hf_pointer_sink* sink, hf_ptr* pointer);
 void hf_show_address(hf_pointer_sink* sink, void** address);
 
-/* Lets the filter decide on every free from now on, in the thread that frees: if it returns another value than 0, the
- * block stays allocated until the program calls hf_free_now. NULL ends that. No other thread uses the heap meanwhile.
- * HF_UNSUPPORTED in durability `atomic`. */
+/* As manager::set_free_filter(): if the filter returns another value than 0, the block stays allocated until
+ * hf_free_now. NULL ends that. HF_UNSUPPORTED in durability `atomic`. */
 typedef int (*hf_free_filter)(void* block, void* context);
 hf_code hf_set_free_filter(hf_heap* heap, hf_free_filter filter, void* context);
 /* hf_free without the filter. */
@@ -337,15 +331,10 @@ hf_code hf_free_now(hf_heap* heap, void* address);
 /* --- blocks with their destinations --------------------------------------------------------------------------------
  *
  * Durability `atomic`: a crash leaves each call, block and hf_ptr, done as a whole or not at all, and done if it has
- * returned.
- * Durability `commit`: the effect of a call is part of the next hf_commit().
- * Durability `collect`: no crash leaves an hf_ptr that points to memory that is free or another block's. What
- * hf_allocate_to and hf_publish store in it is durable after hf_persist().
+ * returned. <holdfast/heap_destinations.hpp> says what holds in the others, and how a program moves a pointer.
  *
  * A destination is an hf_ptr in this heap: a root, or a word in an allocated block that was durably initialised (zeroed
- * memory is). It has one operation at a time. Only these calls and hf_ptr_set write it. A program that moves a pointer
- * from `tmp` to `head` persists `head` before it empties `tmp`, and `tmp` before it frees through `head`
- * (docs/atomic-protocol.md).
+ * memory is). It has one operation at a time. Only these calls and hf_ptr_set write it.
  *
  * Errors: HF_NO_SPACE; HF_BAD_ADDRESS for a destination outside the heap, or one that points to no allocated block;
  * HF_INVALID_ARGUMENT for 0 bytes, NULL, or a type of 2^20 and more; HF_WRONG_PROCESS in a child of fork. Then nothing
@@ -370,9 +359,8 @@ void* hf_allocate_with(hf_heap* heap, size_t bytes, const hf_traits* traits);
 /* Frees the block that `destination` points to and sets it to NULL. `*freed` is 1, or 0 where the destination was NULL;
  * `freed` may be NULL. */
 hf_code hf_free_from(hf_heap* heap, hf_ptr* destination, int* freed);
-/* Replaces the block by one of `bytes` bytes with the same content as far as both reach, durably. It has the old one's
- * type where traits->type is 0. The copy holds no destinations. A block of whole pages that is long enough, and not
- * twice as long, is its own replacement. A destination that is NULL: as hf_allocate_to. */
+/* As manager::realloc_to(): replaces the block by one of `bytes` bytes with the same content as far as both reach,
+ * durably. A destination that is NULL: as hf_allocate_to. */
 void* hf_realloc_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits);
 
 /* A block that is not allocated yet: fill it, hf_persist() it, hf_publish() it. Before hf_publish, hf_usable_size and
@@ -389,8 +377,8 @@ hf_code hf_allocate_batch(hf_heap* heap, hf_ptr* const* destinations, size_t cou
                           const hf_traits* traits);
 hf_code hf_free_batch(hf_heap* heap, hf_ptr* const* destinations, size_t count);
 
-/* The program's own data: hf_flush starts to write `bytes` at `begin` back, hf_drain waits until what this thread
- * flushed is durable, hf_persist does both. They do nothing in the domain page-cache and in durability `commit`. */
+/* For the program's own data, as in manager: hf_flush starts to write a range back, hf_drain waits until what this
+ * thread flushed is durable, hf_persist does both. */
 hf_code hf_flush(const hf_heap* heap, const void* begin, size_t bytes);
 hf_code hf_drain(const hf_heap* heap);
 hf_code hf_persist(const hf_heap* heap, const void* begin, size_t bytes);
@@ -408,23 +396,23 @@ hf_code hf_for_each_block(const hf_heap* heap, hf_block_visitor visitor, void* c
 /* The number that the block was allocated with, 0 for none. HF_BAD_ADDRESS where no block starts at `address`. */
 hf_code hf_type_of(const hf_heap* heap, const void* address, uint32_t* type);
 
-/* An extent is a run of pages. All extents together are the user space. */
+/* As holdfast::extent_kind and holdfast::extent_info. */
 typedef enum hf_extent_kind {
     HF_EXTENT_FREE = 1,
-    HF_EXTENT_BLOCK = 2,    /* one block of whole pages: big, or huge (above 16 MiB) */
-    HF_EXTENT_SLAB = 3,     /* 64 KiB of small blocks of one size */
-    HF_EXTENT_ROOTS = 4,    /* the first 64 KiB */
-    HF_EXTENT_RESERVED = 5, /* an hf_reserve()d block, or withdrawn from use: free after a crash */
+    HF_EXTENT_BLOCK = 2,
+    HF_EXTENT_SLAB = 3,
+    HF_EXTENT_ROOTS = 4,
+    HF_EXTENT_RESERVED = 5,
 } hf_extent_kind;
 typedef struct hf_extent_info {
-    uint64_t offset; /* from the heap's base */
+    uint64_t offset;
     uint64_t bytes;
     hf_extent_kind kind;
-    uint32_t block_size;   /* of a slab: bytes of each block; 0: it is damaged */
-    uint32_t blocks;       /* of a slab: how many fit */
-    uint32_t live_blocks;  /* of a slab: how many are allocated */
-    uint64_t backed_bytes; /* that the file system has space for; the rest are holes */
-    int backed_exactly;    /* 0: backed_bytes is a lower bound, the file system (tmpfs) does not tell more */
+    uint32_t block_size;
+    uint32_t blocks;
+    uint32_t live_blocks;
+    uint64_t backed_bytes;
+    int backed_exactly;
 } hf_extent_info;
 typedef int (*hf_extent_visitor)(const hf_extent_info* extent, void* context);
 /* As hf_for_each_block(), for every extent, allocated or free. */
@@ -434,31 +422,31 @@ hf_code hf_for_each_extent(const hf_heap* heap, hf_extent_visitor visitor, void*
  * needed. */
 hf_code hf_checkpoint(hf_heap* heap);
 
-/* What durability `atomic` has cost since the heap was opened; all 0 in other durabilities. */
+/* As holdfast::protocol_counters; all 0 in other durabilities than `atomic`. */
 typedef struct hf_counters {
     size_t size; /* sizeof(hf_counters) */
     uint64_t durable_records;
     uint64_t fences;
-    uint64_t lines_flushed; /* of 64 bytes */
-    uint64_t reflushes;     /* lines flushed again after fewer than 4 others */
-    uint64_t media_bytes;   /* written: records, lines, times of checkpoints */
+    uint64_t lines_flushed;
+    uint64_t reflushes;
+    uint64_t media_bytes;
     uint64_t checkpoints;
-    uint64_t checkpoint_ns;         /* of all of them */
-    uint64_t longest_checkpoint_ns; /* the longest that one call worked on one */
-    uint64_t waits;                 /* times that a call waited for a full ring */
+    uint64_t checkpoint_ns;
+    uint64_t longest_checkpoint_ns;
+    uint64_t waits;
     uint64_t lanes;
 } hf_counters;
 #define HF_COUNTERS_INIT \
     { sizeof(hf_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 hf_code hf_get_counters(const hf_heap* heap, hf_counters* counters);
 
-/* What the recovery of this open did with the records of durability `atomic`; all 0 where there was none. */
+/* As holdfast::recovery_report; all 0 where there was no recovery from durability `atomic`. */
 typedef struct hf_recovery {
-    size_t size;          /* sizeof(hf_recovery) */
-    uint64_t lanes;       /* read */
-    uint64_t pending;     /* records newer than the last checkpoint */
-    uint64_t replayed;    /* words of media that had to be rewritten */
-    uint64_t rolled_back; /* records that the crash cut off: their calls had not returned */
+    size_t size; /* sizeof(hf_recovery) */
+    uint64_t lanes;
+    uint64_t pending;
+    uint64_t replayed;
+    uint64_t rolled_back;
     uint64_t time_ns;
 } hf_recovery;
 #define HF_RECOVERY_INIT \

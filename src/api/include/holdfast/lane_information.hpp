@@ -13,9 +13,9 @@ namespace holdfast {
 struct protocol_counters {
     std::uint64_t durable_records = 0;
     std::uint64_t fences = 0;
-    std::uint64_t lines_flushed = 0;
-    std::uint64_t reflushes = 0;    ///< lines flushed again after fewer than 4 others
-    std::uint64_t media_bytes = 0;  ///< written: records, lines, times of checkpoints
+    std::uint64_t lines_flushed = 0;  ///< of 64 bytes
+    std::uint64_t reflushes = 0;      ///< lines flushed again after fewer than 4 others
+    std::uint64_t media_bytes = 0;    ///< written: records, lines, times of checkpoints
     std::uint64_t checkpoints = 0;
     std::uint64_t checkpoint_ns = 0;          ///< sum over all checkpoints
     std::uint64_t longest_checkpoint_ns = 0;  ///< the longest that one call worked on one
