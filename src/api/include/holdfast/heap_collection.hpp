@@ -16,8 +16,8 @@ namespace holdfast {
 class heap_collection : public heap_objects {
 public:
     /// Frees every allocated block that the roots and the objects of the directory do not reach (leaks), in any
-    /// durability; in `commit` the frees are part of the next commit(). A reserved block is neither a root nor freed.
-    /// Throws error. docs/tracing.md says what counts as a pointer.
+    /// durability; in `commit` the frees are part of the next commit(). All other threads stand still. A reserved block
+    /// is neither a root nor freed. Throws error. docs/tracing.md says what counts as a pointer.
     collect_report collect(const collect_options& options = {});
     /// What the recovery of this open reached and freed; nothing where the heap had not crashed in durability
     /// `collect`. Which small blocks were allocated is unknown after such a crash: blocks_freed counts blocks of whole
