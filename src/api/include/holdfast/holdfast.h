@@ -9,11 +9,12 @@
  *
  * Conventions. A function returns HF_OK or the code of its failure; one that returns a pointer or a size instead
  * returns NULL or 0 on failure, and hf_errorcode() has the code. hf_errormsg() describes the failure. Outputs are
- * written on success only. Arguments that may be NULL are named as such; `options`, `traits` and `report` always may. A
- * NULL heap is HF_INVALID_ARGUMENT unless the text says otherwise. A change of a heap that is open read-only is
- * HF_READ_ONLY. A struct with a `size` is initialised with its HF_..._INIT; an output leaves fields that this version
- * of the library does not know as they are. Later versions may append fields to structs. No function aborts or throws.
- * Sizes are in bytes, times in nanoseconds. Strings end in a 0; they are UTF-8 or any other bytes.
+ * written on success only. Arguments that may be NULL are named as such; `options` and `traits` always may, and
+ * `report` except in hf_get_recovery_trace. A NULL heap is HF_INVALID_ARGUMENT unless the text says otherwise. A change
+ * of a heap that is open read-only is HF_READ_ONLY. A struct with a `size` is initialised with its HF_..._INIT; an
+ * output leaves fields that this version of the library does not know as they are. Later versions may append fields to
+ * structs. No function aborts or throws. Sizes are in bytes, times in nanoseconds. Strings end in a 0; they are UTF-8
+ * or any other bytes.
  *
  * Durability `commit`: a crash leaves the heap exactly as the last hf_commit() (or hf_close(), which commits) left it.
  * Durability `atomic`: every allocation and every free survives a crash when it has returned. The calls with
