@@ -1,5 +1,5 @@
-// What a commit costs: a large heap, all of it resident, a given number of dirty pages at random places; against the
-// same bytes written twice with plain pwrite and fdatasync, in turn.
+// What a commit costs: of a large resident heap with dirty pages at random places, against the same bytes written twice
+// with plain pwrite and fdatasync, in turn.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +37,6 @@ struct options {
     std::vector<std::size_t> dirty{1'000, 100'000};
 };
 
-/// What was measured with one number of dirty pages.
 struct measurements {
     bench::samples commit;
     bench::samples scan;

@@ -1,6 +1,5 @@
-// What a heap costs while it grows: every workload begins with an empty heap, in a process of its own, as a program's
-// first minutes do. Beside it mimalloc and the C library's malloc, and for heaps of files on tmpfs what the file system
-// takes to reserve the same space at once.
+// What a heap costs while it grows: every workload begins with an empty heap, in a process of its own. Beside it
+// mimalloc and the C library's malloc, and for heaps of files on tmpfs the time to reserve the same space at once.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -55,7 +54,7 @@ struct allocator {
     std::function<void(void*)> release;
 };
 
-/// One thread's use of it: counts its calls, and knows how long those take that allocate.
+/// Counts the calls of one thread, and times those that allocate.
 class caller {
 public:
     caller(const allocator& of, std::uint64_t seed, bool in_processor_time)
@@ -137,7 +136,7 @@ void larson_large(caller& by, double scale) {
     }
 }
 
-/// One block that grows by 4 KiB to 8 MiB, as a buffer does to which somebody appends.
+/// One block that grows by 4 KiB to 8 MiB, as a buffer.
 void realloc_steps(caller& by, double scale) {
     for (int round = 0; round < static_cast<int>(20 * scale) + 1; ++round) {
         char* block = by.allocate(4 * kibibyte);
@@ -250,7 +249,7 @@ void must(hf_code code) {
     }
 }
 
-/// A heap that is forgotten, and not committed, in the end.
+/// Without a commit in the end.
 using open_heap = std::unique_ptr<hf_heap, decltype([](hf_heap* heap) { static_cast<void>(hf_discard(heap)); })>;
 
 open_heap make_heap(const std::string& path, const std::string& durability) {

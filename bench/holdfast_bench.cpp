@@ -1,6 +1,6 @@
-// holdfast-bench: what an allocation costs, and what its blocks take. Holdfast beside libpmemobj, Boost.Interprocess,
-// memkind, jemalloc, mimalloc, the C library's malloc, and the hardware's own limit; transactions beside libpmemobj's,
-// indexes beside an FPTree and maps of DRAM; docs/benchmarks.md.
+// holdfast-bench (docs/benchmarks.md): what allocations cost and blocks take. Holdfast beside libpmemobj,
+// Boost.Interprocess, memkind, jemalloc, mimalloc, the C library's malloc, and the hardware's own limit; transactions
+// beside libpmemobj's, indexes beside an FPTree and maps of DRAM.
 #include <algorithm>
 #include <exception>
 #include <iterator>

@@ -1,6 +1,6 @@
 // What pages of 2 MiB save: a heap of durability `atomic` on tmpfs allocates, fills and walks through big blocks, for
-// each way to mount the file system and each choice of open_options::huge_pages. Mounts need root, and are the
-// program's own: they go with its name space.
+// each way to mount the file system and each open_options::huge_pages. Mounts need root, and go with the program's name
+// space.
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -95,7 +95,7 @@ void measure(const std::string& path, const choice& how, const options& chosen, 
         found.touch.add(touching.milliseconds());
         found.faults = page_faults() - before;
         found.huge_mib = mapped_by_huge_pages() / 1024;
-        // Each load depends on the one before: what is measured is its latency, the TLB's misses in it.
+        // Each load depends on the one before: its latency is measured, with the TLB's misses.
         bench::random_source random(chosen.common.seed);
         std::uint64_t sum = 0;
         const bench::stopwatch walking;
@@ -112,7 +112,6 @@ void measure(const std::string& path, const choice& how, const options& chosen, 
     holdfast::manager::remove(path);
 }
 
-/// A name space of this process's own, in which it may mount.
 bool may_mount() {
     return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }

@@ -1,6 +1,5 @@
-// malloc for whole programs: loops that allocate and free, in a process of its own for each library, which LD_PRELOAD
-// puts in the place of the C library's malloc. The loops stand for kinds of programs; each runs with one thread, with
-// two, or with both.
+// malloc for whole programs: loops that stand for kinds of programs, in a process for each library, which LD_PRELOAD
+// puts in the place of the C library's malloc. Each runs with one thread, with two, or with both.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -118,8 +117,8 @@ std::uint64_t growing(double scale, bench::random_source /*random*/) {
     return calls;
 }
 
-/// As a microbenchmark of glibc does: blocks of one size, freed in the order of their allocation or against it, few or
-/// many at a time.
+/// As a microbenchmark of glibc: blocks of one size, freed in the order of allocation or against it, few or many at a
+/// time.
 std::uint64_t simple(double scale, bench::random_source /*random*/) {
     const auto rounds = static_cast<std::uint64_t>(1'000 * scale) + 1;
     std::uint64_t calls = 0;
@@ -146,7 +145,7 @@ std::size_t skewed_size(bench::random_source& random) {
     return random.between(least, 2 * least - 1);
 }
 
-/// A working set of 256 blocks of skewed sizes; the one that is replaced is chosen by chance.
+/// 256 blocks of skewed sizes; a random one is replaced.
 std::uint64_t working_set(double scale, bench::random_source random) {
     const auto steps = static_cast<std::uint64_t>(10'000'000 * scale) + 1;
     std::vector<void*> blocks(256);
@@ -159,7 +158,7 @@ std::uint64_t working_set(double scale, bench::random_source random) {
     return 2 * steps;
 }
 
-/// A million live blocks, most of them small, each written whole; one chosen by chance is replaced.
+/// A million live blocks, most of them small, each written whole; a random one is replaced.
 std::uint64_t many_live(double scale, bench::random_source random) {
     const auto live = static_cast<std::uint64_t>(1'000'000 * scale) + 1;
     std::vector<void*> blocks(live);
@@ -173,7 +172,7 @@ std::uint64_t many_live(double scale, bench::random_source random) {
     return 2 * 4 * live;
 }
 
-/// Trees that are built and dropped, as by a parser: nodes, each with a name that grows once.
+/// Trees, as of a parser: nodes, each with a name that grows once.
 std::uint64_t trees(double scale, bench::random_source random) {
     struct node {
         node* left;
@@ -199,8 +198,8 @@ std::uint64_t trees(double scale, bench::random_source random) {
     return rounds * nodes.size() * 5;
 }
 
-/// Batches of blocks of 128 B to 1 KiB: each thread puts those that it allocated into a common store, and frees those
-/// that it finds there, its own or another thread's.
+/// Batches of blocks of 128 B to 1 KiB: each thread puts its own into a common store, and frees those that it finds
+/// there.
 std::uint64_t handed_over(double scale, bench::random_source random) {
     using batch = std::vector<void*>;
     static std::mutex guard;
@@ -249,7 +248,7 @@ std::uint64_t large_growing(double scale, bench::random_source /*random*/) {
     return pages;
 }
 
-/// Blocks of 1 to 48 MiB, taken, written and freed at once, as for what is computed in between. Returns pages of 4 KiB.
+/// Blocks of 1 to 48 MiB, allocated, written and freed at once. Returns pages of 4 KiB.
 std::uint64_t large_reuse(double scale, bench::random_source random) {
     const auto rounds = static_cast<std::uint64_t>(300 * scale) + 1;
     std::uint64_t pages = 0;
@@ -354,7 +353,7 @@ double measure(const options& chosen, const library& with, const char* name, uns
     return std::stod(told);
 }
 
-/// The medians of the libraries, which take turns.
+/// The libraries take turns.
 std::vector<double> medians_of(const options& chosen, const char* name, unsigned threads) {
     std::vector<std::vector<double>> found(std::size(libraries));
     for (unsigned round = 0; round < chosen.common.rounds; ++round) {

@@ -65,8 +65,8 @@ holdfast::open_options options_of(bool atomic) {
     return wanted;
 }
 
-/// Allocates, replaces, opens again; in a process of its own. Blocks are found by an array that is there before the
-/// first measurement, so that it is not counted.
+/// Allocates, replaces, opens again; in a process of its own. The array of the blocks is there before the first
+/// measurement, so that it is not counted.
 class builder {
 public:
     builder(std::string path, const subject& of, bool atomic, std::uint64_t seed)

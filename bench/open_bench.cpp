@@ -1,5 +1,5 @@
 // What opening a clean heap costs: a large one of small blocks, and one of big extents; with its files in the page
-// cache, and after the kernel's caches were dropped (where we may).
+// cache, and, where permitted, without.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

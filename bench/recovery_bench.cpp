@@ -1,7 +1,7 @@
 // What opening a heap of durability `atomic` costs after SIGKILL: a list of small objects (PMAlloc, table 3), whose
 // last records are pending; with --uniform-bytes a large heap of blocks of 64 B to 128 KiB (PMAlloc's 61 GB). The same
-// heap is opened after a clean close, too, which walks its tables as recovery does; and its files are mapped by this
-// program, which is what no open can do without: the goals count what lies beyond that.
+// heap is also opened after a clean close, which walks its tables as recovery does; and this program maps its files, as
+// every open must: the goals count what lies beyond that.
 #include <algorithm>
 #include <cstdint>
 #include <exception>
@@ -111,8 +111,7 @@ void run_lists(bench::report& out, const options& chosen) {
         bench::samples mapping;
         std::uint64_t pending = 0;
         for (unsigned round = 0; round < chosen.common.rounds; ++round) {
-            // A copy of the crashed heap, for each opening mends it; in the page cache, as after a restart of a
-            // process.
+            // A copy of the crashed heap, for each open mends it; in the page cache, as after a restart of a process.
             std::filesystem::copy(crashed, path, std::filesystem::copy_options::recursive);
             const opening recovered = open_once(path, true);
             recovery.add(recovered.milliseconds);

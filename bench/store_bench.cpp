@@ -41,7 +41,7 @@ struct peer {
     std::map<std::string, bench::samples> results;
 };
 
-/// What is asked of a figure: ours times as fast as LMDB, or at most so much of its size.
+/// Ours times as fast as LMDB, or at most so much of its size.
 struct goal {
     const char* figure;
     const char* what;

@@ -1,13 +1,12 @@
-// Tracing: what it takes to take up a heap again whose blocks nobody has kept account of.
+// Tracing: what it takes to recover a heap whose blocks were not recorded.
 //
 // `resur` (Makalu, thesis 5.13.2): blocks of random sizes up to half a page; a coin decides whether one stays, in a
 // list at one of 512 roots, or is freed at once; then the program ends. Offline over online time. `list` (PMAlloc,
 // table 3): one list of nodes of 64 to 128 bytes, one thread. And the marking of resur's heap by one thread and by two.
 //
-// Where the library has durability `collect`, the child that fills the heap is killed, and the open traces: of a copy
-// in each round, for an open mends the heap. Elsewhere
-// it commits (which is not counted) and closes, and collect() traces after the open: the same marking, on pages that
-// this process has not touched.
+// Where the library has durability `collect`, the child that fills the heap is killed, and each round opens, and so
+// traces, a copy, for an open mends the heap. Elsewhere the child commits (which is not counted) and closes, and
+// collect() traces after the open: the same marking, on pages that this process has not touched.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -142,7 +141,7 @@ struct tracing {
     holdfast::collect_report last;
 };
 
-/// Opens copies of the crashed heap, which traces them: each open mends its heap.
+/// Opens copies of the crashed heap.
 tracing trace_by_opening(const std::string& crashed, unsigned rounds) {
     tracing found;
     const std::string path = crashed + "-copy";

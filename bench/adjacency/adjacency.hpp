@@ -1,9 +1,9 @@
 // The program that all backends run: an adjacency list, built edge by edge. A backend gives containers and where they
-// live; everything else is this code, for all the same.
+// live.
 //
-// With one thread: one map, no locks. With more: the vertices are dealt by hash to banks, each a map with a lock, as
-// Metall's multi-bank adjacency list does it; each thread inserts its share of the edges. It gathers the edges of a
-// bank and takes the lock once for many: with a lock for each edge, what would be measured is the locks.
+// With one thread: one map, no locks. With more: the vertices are dealt by hash to banks, each a map with a lock, as in
+// Metall's multi-bank adjacency list. Each thread inserts its share of the edges, many of a bank under one lock: with a
+// lock for each edge, the locks would be measured.
 #pragma once
 
 #include <concepts>
@@ -30,10 +30,10 @@ struct adjacency_workload {
 };
 
 struct adjacency_outcome {
-    double create_ms = 0;   ///< an empty store with its empty maps; not part of the following
+    double create_ms = 0;   ///< an empty store with its empty maps
     double build_ms = 0;    ///< all edges inserted
     double cpu_ms = 0;      ///< of that, in all threads
-    double durable_ms = 0;  ///< from there until the graph survives a power loss; 0 where it never does
+    double durable_ms = 0;  ///< then, until the graph survives a power loss; 0 where it never does
     std::uint64_t vertices = 0;
     std::uint64_t edges = 0;
     std::uint64_t checksum = 0;
@@ -48,12 +48,12 @@ struct alignas(64) bank_lock {
 /// How many edges of a bank a thread gathers.
 inline constexpr std::size_t batch_edges = 128;
 
-/// Deals by the high bits of the mixed number: the maps' hash uses the number itself.
+/// By the high bits of the mixed number: the maps' hash uses the number itself.
 [[nodiscard]] inline std::size_t bank_of(std::uint64_t vertex, std::size_t banks) noexcept {
     return static_cast<std::size_t>(((mix(vertex) >> 32U) * banks) >> 32U);
 }
 
-/// What a backend is. `list_allocator()` is what constructs an empty list inside the store.
+/// `list_allocator()` constructs an empty list inside the store.
 template <class Backend>
 concept adjacency_backend = requires(Backend backend, std::size_t banks) {
     typename Backend::map_type;

@@ -37,8 +37,7 @@ public:
     [[nodiscard]] allocator<std::uint64_t> list_allocator() const {
         return allocator<std::uint64_t>(file_->get_segment_manager());
     }
-    /// flush() of Boost.Interprocess 1.81 is msync(MS_ASYNC), which waits for nothing; what waits for the media is a
-    /// sync.
+    /// flush() of Boost.Interprocess 1.81 is msync(MS_ASYNC), which waits for nothing; a sync waits for the media.
     void make_durable() {
         file_->flush();
         sync_file(path_);

@@ -1,5 +1,5 @@
-// Two that keep nothing: the standard containers, and Boost's with the default allocator (so that the difference
-// between the containers can be told from the difference between the allocators).
+// Two that keep nothing: the standard containers, and Boost's with the default allocator (to tell the difference
+// between the containers from that between the allocators).
 #include <functional>
 #include <memory>
 #include <unordered_map>

@@ -1,5 +1,4 @@
-// One measured run of holdfast-bench, as the program that compares hands it to the process that measures; the result
-// goes the other way as one JSON object.
+// One measured run of holdfast-bench, handed to the process that measures; the result comes back as one JSON object.
 #pragma once
 
 #include <cstddef>
@@ -21,25 +20,25 @@ struct allocation_run {
     std::string domain = "emulated";
     std::string directory;  ///< empty, for this run alone
     unsigned threads = 1;
-    double scale = 0;                 ///< millions of calls a thread, where nothing is timed but the whole; 0: calls_of
-    std::uint64_t latency_calls = 0;  ///< calls a thread, each timed; 0: as the workload says
-    std::uint64_t seed = 0;           ///< of sizes and of slots
-    std::size_t size = 64;            ///< bytes of a block, where the workload has none of its own
-    std::size_t batch = 16;           ///< blocks of one call of the workload batch
-    std::size_t destinations = 1;     ///< pair, latency: a thread goes round so many
-    std::size_t objects = 100'000;    ///< threadtest: allocated by a thread before it frees them
-    std::size_t queue = 1'024;        ///< prod-con: what a producer may be ahead
-    std::size_t slots = 1'000;        ///< larson-small: blocks of a thread
+    double scale = 0;                        ///< millions of calls a thread in the pass for throughput; 0: calls_of
+    std::uint64_t latency_calls = 0;         ///< calls a thread, each timed; 0: as the workload says
+    std::uint64_t seed = 0;                  ///< of sizes and of slots
+    std::size_t size = 64;                   ///< bytes of a block, unless the workload has its own
+    std::size_t batch = 16;                  ///< blocks of one call of the workload batch
+    std::size_t destinations = 1;            ///< pair, latency: a thread goes round so many
+    std::size_t objects = 100'000;           ///< threadtest: allocated by a thread before it frees
+    std::size_t queue = 1'024;               ///< prod-con: what a producer may be ahead
+    std::size_t slots = 1'000;               ///< larson-small: blocks of a thread
     std::size_t handover_steps = 10'000;     ///< larson: steps after which the slots go to another thread
     std::size_t large_objects = 1'000;       ///< threadtest-512k: as objects
     std::size_t large_slots = 1'000;         ///< larson-large: as slots
     std::size_t dbms_objects = 5'000;        ///< dbmstest: allocated in an iteration by all threads together
     std::size_t shbench_slots = 8'192;       ///< shbench, idle-caches: blocks of a thread
-    std::size_t latency_blocks = 1'000'000;  ///< latency-million: allocated by a thread before it frees them
+    std::size_t latency_blocks = 1'000'000;  ///< latency-million: allocated by a thread before it frees
     std::uint64_t frag_phase_mib = 1'280;    ///< frag-w1 to -w4: allocated in a phase by all threads together
     std::uint64_t frag_live_mib = 256;       ///< frag-w1 to -w4: live at the most, of all threads together
-    unsigned rest_seconds = 0;               ///< before space is measured: what fades with time has
-    bool cold = false;                       ///< one pass, timed, that begins with an empty heap
+    unsigned rest_seconds = 0;               ///< before space is measured, for what fades with time
+    bool cold = false;                       ///< one timed pass that begins with an empty heap
     std::size_t bodies = 4'000;              ///< barnes-hut: of each thread
     std::string cfrac_number;                /**< cfrac: composite; empty: two primes, 28 digits */
     std::uint64_t keys = 1'000'000;          ///< index-*, ycsb-*: entries that are loaded, inserted or removed
@@ -68,42 +67,42 @@ enum class workload_kind : std::uint8_t {
 [[nodiscard]] workload_kind workload_of(const std::string& name);
 /// All names, in the order of docs/benchmarks.md.
 [[nodiscard]] std::vector<std::string> workload_names();
-/// What a table of such runs is called: the workload, and the distribution of its keys where it is not uniform.
+/// The title of a table: the workload, and the distribution of its keys where it is not uniform.
 [[nodiscard]] std::string title_of(const allocation_run& run);
 /// Blocks of 32 to 512 KiB, each touched at both ends.
 [[nodiscard]] constexpr bool is_large(workload_kind kind) noexcept {
     return kind == workload_kind::threadtest_large || kind == workload_kind::larson_large ||
            kind == workload_kind::dbmstest;
 }
-/// What its blocks take is looked at, not only its calls: the heap begins small and grows.
+/// Space is measured, not only calls: the heap begins small and grows.
 [[nodiscard]] constexpr bool measures_space(workload_kind kind) noexcept {
     return kind == workload_kind::fragmentation || kind == workload_kind::idle_caches;
 }
-/// Its passes: one that checks, and one in which every call is timed.
+/// Its passes: one that checks, one that times every call.
 [[nodiscard]] constexpr bool is_for_latency(workload_kind kind) noexcept {
     return kind == workload_kind::latency || kind == workload_kind::latency_million;
 }
 /// The sizes of its blocks.
 [[nodiscard]] size_range sizes_of(const allocation_run& run);
-/// Calls of a thread in the pass for throughput: the scale, or 2 million, of large blocks half a million (50 iterations
-/// of DBMStest with one thread), of applications and idle-caches 0.2 million, of an index a million or, of scans, 0.1
+/// Calls of a thread in the pass for throughput: the scale, or 2 million; for large blocks half a million (50
+/// iterations of DBMStest with one thread), applications and idle-caches 0.2 million, an index a million, scans 0.1
 /// million. Fragbench makes as many as its phases need; index-insert, -remove and -open, one for each key.
 [[nodiscard]] std::uint64_t calls_of(const allocation_run& run);
 
-/// When what blocks take is measured: before the first is allocated; when all that shall live do.
+/// When space is measured: before the first block is allocated; when all that shall live do.
 enum class resting : std::uint8_t { at_start, at_end };
 
-/// DBMStest: blocks that a thread allocates in an iteration, and has at most at a time.
+/// DBMStest: what a thread allocates in an iteration, and has at most.
 [[nodiscard]] std::size_t dbms_objects_of_thread(const allocation_run& run);
 [[nodiscard]] std::size_t dbms_slots(const allocation_run& run);
 
-/// Thrown where this machine or this build does not have what a run needs; the message says what to do.
+/// This machine or this build does not have what a run needs; the message says what to do.
 class backend_unavailable : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
 
-/// What the allocator itself has counted so far.
+/// What the allocator itself counted.
 struct protocol_totals {
     bool known = false;
     std::uint64_t durable_records = 0;
@@ -115,11 +114,11 @@ struct protocol_totals {
     std::uint64_t longest_checkpoint_ns = 0;  ///< of the whole run, not a sum
 };
 
-/// What a backend has to provide for: destinations of each thread, and blocks that live at the same time in all.
+/// What a backend has to provide for.
 struct allocation_demand {
     std::size_t destinations_a_thread = 0;  ///< a multiple of a cache line's words
     std::size_t destinations = 0;           ///< of all threads
-    std::uint64_t bytes = 0;                ///< of all blocks that live at the same time, with some room
+    std::uint64_t bytes = 0;                ///< of all blocks live at the same time, with some room
 };
 [[nodiscard]] allocation_demand demand_of(const allocation_run& run);
 

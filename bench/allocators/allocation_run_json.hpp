@@ -1,5 +1,5 @@
-// A run as JSON: how a benchmark tells a process of its own what to do. Apart from the run itself, since those who
-// measure need no JSON, whose header is large.
+// A run as JSON, for a process of its own. Apart from the run itself, since backends need no JSON, whose header is
+// large.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// What stands between a workload and a backend: nothing, the check of what the allocator did, or a clock around each
-// call. The workloads are templates over these, so that what is not asked for is not there.
+// Between a workload and a backend stands nothing, a check of the allocator, or a clock around each call. The workloads
+// are templates over these, so that what is not asked for costs nothing.
 #pragma once
 
 #include <concepts>
@@ -14,7 +14,7 @@
 
 namespace bench {
 
-/// One thread's way into a backend. All functions throw where memory is short.
+/// One thread's way into a backend. Throws where memory is short.
 template <class Worker>
 concept allocation_worker = requires(Worker worker, typename Worker::destination& one, std::size_t size,
                                      std::span<typename Worker::destination* const> many) {
@@ -22,15 +22,15 @@ concept allocation_worker = requires(Worker worker, typename Worker::destination
     worker.allocate(one, size);
     /// Frees what the destination refers to and makes it null.
     worker.release(one);
-    /// Allocates or frees for all of `many`: in one call where the allocator has one for that, else one by one.
+    /// For all of `many`: in one call where the allocator has one, else one by one.
     worker.allocate_batch(many, size);
     worker.release_batch(many);
     { worker.is_null(one) } -> std::same_as<bool>;
-    /// The block that the destination refers to; null where the backend has none (the measures: raw, none).
+    /// Null where the backend has no blocks (the measures: raw, none).
     { worker.block(one) } -> std::same_as<void*>;
 };
 
-/// As a program that uses a big block would: a word at each end. What the allocator gave has to be there.
+/// As a program that uses a big block would: a word at each end.
 template <allocation_worker Worker>
 void store_at_ends(Worker& worker, const typename Worker::destination& one, std::size_t size) {
     if (auto* const block = static_cast<std::byte*>(worker.block(one)); block != nullptr) {
@@ -78,7 +78,7 @@ public:
     void release_batch(destinations many) {
         timed([&] { worker_.release_batch(many); });
     }
-    /// The program's own part: not in the time of a call.
+    /// Not in the time of a call.
     void touch_ends(const destination& one, std::size_t size) { store_at_ends(worker_, one, size); }
     [[nodiscard]] void* block(const destination& one) { return worker_.block(one); }
 
@@ -95,8 +95,8 @@ private:
     tick_histogram& histogram_;
 };
 
-/// Fills each block with what tells it from all others, and looks when it is freed: two owners of one byte are noticed.
-/// The checksum is a function of the workload alone, the same for every backend.
+/// Marks each block as no other, and checks at the free: two owners of one byte are noticed. The checksum depends on
+/// the workload alone.
 template <allocation_worker Worker>
 class checking_caller {
 public:
@@ -136,7 +136,7 @@ public:
 
 private:
     static constexpr std::size_t word = sizeof(std::uint64_t);
-    /// What is marked in a block, by its size; stands in the last two bits of its first byte.
+    /// By the block's size; in the last two bits of its first byte.
     enum mark_extent : std::uint8_t { first_byte, first_word, both_ends };
     static constexpr std::uint64_t extent_bits = 3;
 
@@ -151,8 +151,8 @@ private:
     [[nodiscard]] std::uint64_t token_of(const destination& one) const noexcept {
         return mix(static_cast<std::uint64_t>(&one - first_) + 1);
     }
-    /// First word: the token and the extent of the mark; second: the size; last: the token. Of what is smaller, the
-    /// first word or byte alone.
+    /// First word: the token and the extent of the mark; second: the size; last: the token. Smaller blocks: the first
+    /// word or byte alone.
     void mark(const destination& one, std::size_t size) {
         require(!worker_.is_null(one), "a destination is null after an allocation");
         const std::uint64_t token = token_of(one);

@@ -68,7 +68,7 @@ nlohmann::ordered_json run_in_process(allocation_run run, const common_options& 
     return nlohmann::ordered_json::parse(run_self({"--worker", nlohmann::json(run).dump()}));
 }
 
-/// The checksum is one of the workload: all that run it must have the same.
+/// All that run a workload must have the same checksum.
 class checksum_check {
 public:
     void compare(const allocation_run& run, const std::string& found) {
@@ -280,7 +280,7 @@ void print_configurations(report& out, const std::vector<configuration>& all, co
 }
 
 std::uint64_t checksum_of(const std::vector<configuration>& all) {
-    std::set<std::uint64_t> different;  // one a workload and number of threads, however many backends
+    std::set<std::uint64_t> different;  // one for each workload and number of threads
     for (const configuration& one : all) {
         different.insert(one.found.checksum());
     }

@@ -1,4 +1,4 @@
-// Runs several configurations in turn (A B A B), each in a process of its own, and takes medians.
+// Runs configurations in turn (A B A B), each in a process of its own, and takes medians.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,12 @@ public:
     [[nodiscard]] const std::string& unavailable() const noexcept { return unavailable_; }
     void mark_unavailable(const std::string& reason) { unavailable_ = reason; }
     [[nodiscard]] bool has(const std::string& key) const { return values_.contains(key); }
-    /// The median of all runs; 0 where the backend does not tell.
+    /// 0 where the backend does not tell.
     [[nodiscard]] double median(const std::string& key) const;
     [[nodiscard]] const samples& values(const std::string& key) const;
     [[nodiscard]] std::string text(const std::string& key) const;
     [[nodiscard]] std::uint64_t checksum() const;
-    /// The fields of one run with the medians of all for the numbers; of the throughput and the longest call also what
-    /// each run found.
+    /// The fields of a run with the medians of the numbers; of throughput and longest call also each run's.
     [[nodiscard]] nlohmann::ordered_json median_fields() const;
 
 private:
@@ -44,38 +43,35 @@ struct configuration {
 };
 
 [[nodiscard]] std::vector<std::string> backend_names();
-/// Why the backend has no such workload, in whatever build and on whatever machine; else empty. Throws
-/// std::invalid_argument where there is no such backend or workload.
+/// Why the backend has no such workload on any machine; else empty. Throws std::invalid_argument where there is no such
+/// backend or workload.
 [[nodiscard]] std::string reason_against(const allocation_run& run);
 
-/// The environment that a run needs before its process starts. Called once, by the process that compares.
+/// Before processes start. Called once, by the process that compares.
 void prepare_environment_of_runs();
 
-/// Measures all, `rounds` times, each round all in turn, but those that are marked as unavailable, as it marks those
-/// that turn out to be. Throws std::runtime_error where one fails, or computes another checksum than others of the same
-/// workload and threads.
+/// Measures all in turn, `rounds` times, except those marked as unavailable, and marks those that turn out to be.
+/// Throws std::runtime_error where one fails, or computes another checksum than others of the same workload and
+/// threads.
 void measure_in_turn(std::vector<configuration>& all, const common_options& options);
 
-/// What runs, of the process that is to run one: prints its outcome. The exit status.
+/// In the process of a run: prints its outcome, returns the exit status.
 int run_one(const std::string& words);
 
-/// Medians, one table a workload and number of threads; the ratio is to the throughput of the first backend in it. With
+/// Medians, one table a workload and number of threads; the ratio is to the throughput of the first backend. With
 /// --json: one object a configuration. A note says what was not available.
 void print_configurations(report& out, const std::vector<configuration>& all, const common_options& options);
 
-/// A checksum of all checksums.
 [[nodiscard]] std::uint64_t checksum_of(const std::vector<configuration>& all);
 
-/// The goals of the durability `atomic`, all in one run (docs/benchmarks.md). `pattern`: sizes, scale, seed. Returns
-/// what was measured.
+/// Each measures and judges its goals (docs/benchmarks.md) in one run. `pattern`: sizes, scale, seed. Returns what was
+/// measured.
 std::vector<configuration> report_goals(report& out, const common_options& options, const allocation_run& pattern);
-/// The goals of large blocks, all in one run.
 std::vector<configuration> report_large_goals(report& out, const common_options& options,
                                               const allocation_run& pattern);
-/// The goals of small blocks, all in one run. Space is measured once, whatever the rounds.
+/// Space is measured once, whatever the rounds.
 std::vector<configuration> report_small_goals(report& out, const common_options& options,
                                               const allocation_run& pattern);
-/// The goals of indexes, all in one run.
 std::vector<configuration> report_index_goals(report& out, const common_options& options,
                                               const allocation_run& pattern);
 

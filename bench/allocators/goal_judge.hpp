@@ -1,4 +1,4 @@
-// Judges what was measured by the goals; what was not measured is said.
+// Judges by the goals; says what was not measured.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace bench {
 
-/// The faster one; null where one is not there: the better of what is left would be a goal that is too easy.
+/// Null where one is missing: the other alone would be too easy a goal.
 [[nodiscard]] inline const run_summary* faster_of(const run_summary* one, const run_summary* other) {
     if (one == nullptr || other == nullptr) {
         return nullptr;
@@ -21,7 +21,6 @@ class goal_judge {
 public:
     goal_judge(report& out, const goal_runs& runs) : out_(out), runs_(runs) {}
 
-    /// The throughput of one configuration as a multiple of another's.
     void times_as_fast(const std::string& what, const run_summary* ours, const run_summary* other, double limit) {
         if (is_there(what, ours, other)) {
             out_.goal_at_least(what, ours->median("mops") / other->median("mops"), limit, "x");

@@ -1,4 +1,4 @@
-// The configurations that goals are judged by, and how one is found again.
+// The configurations that goals are judged by.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The goals of the durability `atomic`: one run, everything in turn, so that the ratios are those of one machine at one
-// time.
+// The goals of the durability `atomic`: everything in turn in one run, so that the ratios are those of one machine at
+// one time.
 #include <fmt/format.h>
 
 #include "allocators/comparison.hpp"

@@ -26,8 +26,7 @@ void wait_until(Condition holds) {
     }
 }
 
-/// A bounded queue from one thread to one other. What the consumer looks at (front) counts as in the queue until it
-/// says that it is done with it (pop).
+/// A bounded queue from one thread to one other. What the consumer looks at (front) counts as in the queue until pop.
 template <class Item>
 class handing_queue {
 public:
@@ -59,7 +58,7 @@ private:
     struct alignas(64) shared_count {
         std::atomic<std::uint64_t> count{0};
     };
-    /// One side's own count, and what it last saw of the other's: most calls touch no line that the other writes.
+    /// Its own count, and what it last saw of the other's: most calls touch no line that the other writes.
     struct alignas(64) side {
         std::uint64_t own = 0;
         std::uint64_t seen_of_other = 0;

@@ -1,5 +1,5 @@
-// Holdfast, through its public headers alone: durability `atomic` with destinations in the heap, which its calls
-// change; durability `commit` as the volatile ones, whose callers store the address themselves, in ordinary memory.
+// Holdfast, by its public headers alone: in durability `atomic` its calls change destinations in the heap; in `commit`,
+// as with volatile allocators, callers store the address themselves, in ordinary memory.
 #include <filesystem>
 #include <optional>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// A heap of Holdfast as a run wants it, and what it has counted.
+// Holdfast's heap for a run, and its counts.
 #pragma once
 
 #include <holdfast/manager.hpp>

@@ -1,5 +1,5 @@
-// The goals of indexes: beside a durable record, an FPTree over libpmemobj, and maps of DRAM, all in one run. By the
-// processor's time of one thread, which other work on the machine changes least.
+// The goals of indexes: beside a durable record, an FPTree over libpmemobj, and maps of DRAM. By the processor's time
+// of one thread, which other work on the machine changes least.
 #include <algorithm>
 #include <iterator>
 #include <string>

@@ -1,4 +1,4 @@
-// The goals of large blocks, 32 to 512 KiB: beside libpmemobj, jemalloc and mimalloc, all in one run.
+// The goals of large blocks, 32 to 512 KiB: beside libpmemobj, jemalloc and mimalloc.
 #include <fmt/format.h>
 
 #include "allocators/comparison.hpp"

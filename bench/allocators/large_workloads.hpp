@@ -14,8 +14,8 @@
 
 namespace bench {
 
-/// In each iteration a thread allocates n = dbms_objects / threads blocks and then frees a random 90 % of all that it
-/// has: so many live blocks that the next iteration again makes n + n / 9 of them.
+/// In each iteration a thread allocates n = dbms_objects / threads blocks, then frees a random 90 % of all that it has.
+/// So n + n / 9 are live at the most.
 template <class Caller, class Field>
 std::uint64_t run_dbmstest(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
     const allocation_run& run = field.run();

@@ -1,4 +1,4 @@
-// libpmemobj of PMDK, its atomic interface: pmemobj_alloc and pmemobj_free write the PMEMoid, which lies in the pool,
+// The atomic interface of PMDK's libpmemobj: pmemobj_alloc and pmemobj_free write the PMEMoid, which lies in the pool,
 // and are all or nothing. A batch is one call after the other.
 #include <cstdlib>
 #include <filesystem>
@@ -19,8 +19,8 @@ namespace bench {
 
 namespace {
 
-/// On tmpfs and other files without DAX, libpmem would call msync for each flush. Forced, it executes flushes and
-/// fences as on persistent memory: what the domain `emulated` is. It has no mode for page-cache; there it runs so, too.
+/// On files without DAX (tmpfs), libpmem would call msync for each flush. Forced, it executes flushes and fences as on
+/// persistent memory, as the domain `emulated` does; also for page-cache, for which it has no mode.
 bool force_flushes(const allocation_run& run) {
     const bool forced = run.domain == "emulated" || run.domain == "page-cache";
     if (forced) {
@@ -88,7 +88,7 @@ public:
     [[nodiscard]] std::string domain() const { return forced_ ? "emulated" : "detect"; }
     [[nodiscard]] static protocol_totals totals() noexcept { return {}; }
     [[nodiscard]] std::uint64_t charged_bytes() const { return bench::charged_bytes(path_); }
-    /// All of the pool is allocated from the start; what it takes is what of it was touched.
+    /// The whole pool is allocated from the start; it takes what was touched.
     [[nodiscard]] static std::optional<std::uint64_t> settled_bytes() noexcept { return std::nullopt; }
     [[nodiscard]] static double finish() noexcept { return 0; }
 

@@ -1,8 +1,8 @@
-// Two that allocate nothing and measure what the others are held against.
+// Two that allocate nothing: measures for the others.
 //
 // raw: the hardware's limit for a durable operation: one record of 64 bytes, written past the caches into a ring in a
 // shared file mapping, and one fence. A batch is as many records and one fence.
-// none: a call that does nothing: what the benchmark itself costs.
+// none: what the benchmark itself costs: a call that does nothing.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -59,7 +59,7 @@ private:
 };
 
 #if defined(__x86_64__)
-/// Four stores of 16 bytes; with eight of 8 or one of 64 it takes the same time.
+/// Four stores of 16 bytes; eight of 8 or one of 64 take the same time.
 void write_record(std::byte* slot, std::uint64_t number) noexcept {
     const __m128i value = _mm_set1_epi64x(static_cast<long long>(number));
     for (std::size_t at = 0; at < record_bytes; at += sizeof value) {
@@ -161,7 +161,7 @@ private:
     volatile_destinations destinations_;
 };
 
-/// Their blocks are none: what writes into them or counts what they take cannot run.
+/// Without blocks, workloads that write into them or measure space cannot run.
 template <class Backend>
 nlohmann::ordered_json run_calls_alone(const allocation_run& run) {
     const workload_kind kind = workload_of(run.workload);

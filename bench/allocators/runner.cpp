@@ -4,7 +4,7 @@ namespace bench {
 
 namespace {
 
-/// What a clock around nothing measures: part of each time of a call.
+/// What a clock around nothing measures.
 double clock_cost(double nanoseconds) {
     tick_histogram histogram;
     for (unsigned i = 0; i < 10'000; ++i) {

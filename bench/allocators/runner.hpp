@@ -1,9 +1,9 @@
 // Runs one backend with one workload in this process: threads, passes, clocks.
 //
-// Each thread makes three passes over the workload, all threads in step: one that checks what the allocator does (and
-// warms caches and pages), one for throughput without any clock in it, one with a clock around each call. The workloads
-// for latency make the first and the last alone, those that look at space the first two; the space is that of the
-// first. A cold run makes the last alone, as long as the second, and is all about the growth of an empty heap.
+// Each thread makes three passes over the workload, all threads in step: one that checks the allocator (and warms
+// caches and pages), one for throughput without a clock in it, one with a clock around each call. Workloads for latency
+// make the first and the last alone, those for space the first two; the space is that of the first. A cold run makes
+// the last alone, as long as the second, for the growth of an empty heap.
 #pragma once
 
 #include <sys/resource.h>
@@ -36,7 +36,7 @@
 
 namespace bench {
 
-/// What a run is given to measure: an allocator, opened, with room for the destinations.
+/// An open allocator, with room for the destinations.
 template <class Backend>
 concept allocation_backend = allocation_worker<typename Backend::worker> && requires(Backend backend) {
     requires std::constructible_from<Backend, const allocation_run&>;
@@ -44,13 +44,13 @@ concept allocation_backend = allocation_worker<typename Backend::worker> && requ
     requires std::constructible_from<typename Backend::worker, Backend&, unsigned>;
     /// demand_of(run).destinations, null, on a cache line's boundary.
     { backend.destinations() } -> std::same_as<typename Backend::worker::destination*>;
-    /// What it says of itself, found rather than asked for.
+    /// As found, not as asked for.
     { backend.durability() } -> std::convertible_to<std::string>;
     { backend.domain() } -> std::convertible_to<std::string>;
     { backend.totals() } -> std::same_as<protocol_totals>;
     { backend.charged_bytes() } -> std::same_as<std::uint64_t>;
-    /// While all threads rest: makes the state durable where that takes a commit, and returns what the file system
-    /// charges for all but the destinations. Nothing where the backend has no files, or they are allocated as a whole.
+    /// While all threads rest: makes the state durable, by a commit if needed, and returns what the file system charges
+    /// for all but the destinations. Nothing where the backend has no files, or they are allocated as a whole.
     { backend.settled_bytes() } -> std::same_as<std::optional<std::uint64_t>>;
     /// After the last pass: the time of the commit where there is one, and every check that the allocator offers.
     { backend.finish() } -> std::same_as<double>;
@@ -88,7 +88,7 @@ struct pass_result {
     ::clock_gettime(clock, &now);
     return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
-/// The most memory that this process had at a time, of files too.
+/// Of this process, files included.
 [[nodiscard]] inline double peak_resident_mib() noexcept {
     rusage usage{};
     ::getrusage(RUSAGE_SELF, &usage);
@@ -186,7 +186,7 @@ private:
                                         ? all
                                         : std::min<std::uint64_t>(all / 4, 200'000);
         switch (pass) {
-            // Of large blocks as many as are measured: a heap that still grows is not what is measured.
+            // Of large blocks as many as are measured, for the heap must not grow then.
             case pass_kind::check:
                 return is_large(kind_) || kind_ == workload_kind::idle_caches
                            ? all
@@ -237,7 +237,7 @@ private:
                 in_step_.arrive_and_wait();
             }
         } catch (const std::exception& failure) {
-            // The other threads wait for this one: there is no way on, and the process exists for this run alone.
+            // The other threads wait for this one, and the process exists for this run alone.
             fmt::print("{}\n", nlohmann::json{{"error", failure.what()}}.dump());
             std::fflush(stdout);
             std::_Exit(0);

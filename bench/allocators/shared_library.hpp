@@ -1,5 +1,5 @@
-// A library that is loaded when it is measured: it is no part of other backends' processes, its malloc replaces nobody
-// else's, and the program runs where it is missing.
+// A library that is loaded when it is measured: other backends' processes do not have it, its malloc replaces no other,
+// and the program runs where it is missing.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ public:
     /// `package`: where Debian has it. Throws backend_unavailable.
     shared_library(const char* file, const char* package);
 
-    /// A function, from the library itself before those it stands on. Throws backend_unavailable.
+    /// From the library itself before those it stands on. Throws backend_unavailable.
     template <class Function>
     [[nodiscard]] Function* find(const char* name) const {
         return reinterpret_cast<Function*>(find_symbol(name));

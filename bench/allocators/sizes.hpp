@@ -20,8 +20,8 @@ inline constexpr size_range large_sizes{32U << 10U, 512U << 10U};  ///< larson-l
 inline constexpr size_range shbench_sizes{1, 1'000};
 inline constexpr std::size_t threadtest_large_size = 512U << 10U;
 
-/// Sizes of shbench: each power of two up to 512 is as likely as the others to be the one below, and above it all sizes
-/// up to the next are alike: 1 to 1,000 B, half of them below 32, 152 B on the average.
+/// Shbench: 1 to 1,000 B, half of them below 32, 152 B on the average. A power of two up to 512 is drawn, then a size
+/// from it to the next.
 [[nodiscard]] constexpr std::size_t draw_shbench_size(random_source& random) noexcept {
     constexpr unsigned octaves = 10;
     const std::uint64_t least = std::uint64_t{1} << random.below(octaves);
@@ -29,8 +29,8 @@ inline constexpr std::size_t threadtest_large_size = 512U << 10U;
     return static_cast<std::size_t>(random.between(least, greatest));
 }
 
-/// Sizes of DBMStest: 32 KiB x (1 + k), k a Poisson variable with the mean 7.5, of which what is beyond 15 is cut off:
-/// 32 to 512 KiB, 271 KiB on the average. (PMAlloc says "a Poisson distribution between 32 KB and 512 KB", no more.)
+/// DBMStest: 32 KiB x (1 + k), k a Poisson variable with the mean 7.5, cut off beyond 15: 32 to 512 KiB, 271 KiB on the
+/// average. (PMAlloc only says "a Poisson distribution between 32 KB and 512 KB".)
 class poisson_sizes {
 public:
     constexpr poisson_sizes() noexcept {

@@ -17,8 +17,8 @@
 
 namespace bench {
 
-/// Before: blocks are allocated, random ones freed so that no more than so many bytes live. Delete: of those that live
-/// a random share is freed. After: as before, with other sizes.
+/// Before: blocks are allocated, random ones freed so that no more than so many bytes live. Delete: a random share of
+/// these is freed. After: as before, with other sizes.
 struct fragmentation_pattern {
     const char* name;
     size_range before;
@@ -54,7 +54,7 @@ inline constexpr fragmentation_pattern fragmentation_patterns[] = {
     return fragmentation_live_bytes(run) / fragmentation_of(run.workload).sizes().least + 1;
 }
 
-/// The blocks of one thread, so that any of those that live can be freed.
+/// The blocks of one thread; any live one can be freed.
 template <class Caller, class Destination>
 class live_blocks {
 public:
@@ -76,7 +76,7 @@ public:
             free_at(count_ - 1);
         }
     }
-    /// Allocates so many bytes, and frees at random what would be more than `live` beside them.
+    /// Allocates so many bytes, and frees at random what exceeds `live`.
     void churn(std::uint64_t bytes, std::uint64_t live, size_range sizes) {
         for (std::uint64_t allocated = 0; allocated < bytes;) {
             const auto size = static_cast<std::size_t>(random_.between(sizes.least, sizes.greatest));

@@ -1,4 +1,4 @@
-// The time of single calls: the processor's time stamp counter, and a histogram of what it measured.
+// The time of single calls, by the processor's time stamp counter, and its histogram.
 #pragma once
 
 #if defined(__x86_64__)
@@ -14,7 +14,7 @@
 
 namespace bench {
 
-/// A point in time, before a call. On x86-64 rdtscp: it waits until all instructions before it are done.
+/// Before a call. On x86-64 rdtscp: it waits until all instructions before it are done.
 [[nodiscard]] inline std::uint64_t read_ticks() noexcept {
 #if defined(__x86_64__)
     unsigned processor = 0;
@@ -24,9 +24,8 @@ namespace bench {
 #endif
 }
 
-/// A point in time, after a call. On x86-64 its mfence waits until all processors can see the stores of the call. After
-/// an sfence alone the processor goes on while a record is still on its way: the wait would be missing in the time of
-/// this call, and a durable call would look as fast as a volatile one.
+/// After a call. On x86-64 its mfence waits until all processors can see the stores of the call. After an sfence alone
+/// the processor goes on while a record is still on its way: a durable call would look as fast as a volatile one.
 [[nodiscard]] inline std::uint64_t read_ticks_after_stores() noexcept {
 #if defined(__x86_64__)
     _mm_mfence();
@@ -60,7 +59,7 @@ public:
         count_ += other.count_;
         greatest_ = std::max(greatest_, other.greatest_);
     }
-    /// The middle of the part that holds the given fraction of all; 0 where nothing was added.
+    /// The middle of the quantile's part; 0 where nothing was added.
     [[nodiscard]] double quantile(double fraction) const noexcept {
         const auto wanted = static_cast<std::uint64_t>(static_cast<double>(count_) * fraction);
         std::uint64_t passed = 0;

@@ -1,5 +1,5 @@
 // jemalloc, mimalloc, the C library, and memkind on a file: they keep nothing. The address goes into the destination's
-// word, as with all others.
+// word.
 #include <cstdlib>
 #include <new>
 #include <optional>
@@ -21,7 +21,7 @@ struct malloc_functions {
     void (*release)(void*);
 };
 
-/// Malloc: gives the functions. All three are called in the same way, through a pointer.
+/// Malloc: gives the functions, which are all called by a pointer.
 template <malloc_functions (*Malloc)(const allocation_run&)>
 class volatile_backend {
 public:
@@ -65,8 +65,7 @@ private:
 };
 
 malloc_functions jemalloc(const allocation_run& /*run*/) {
-    // Its variables of threads need more static room than the loader leaves; the comparing process sees to that
-    // (comparison.cpp).
+    // Its variables of threads need more static room than the loader leaves: see comparison.cpp.
     const shared_library library("libjemalloc.so.2", "libjemalloc-dev");
     return {library.find<void*(std::size_t)>("malloc"), library.find<void(void*)>("free")};
 }
@@ -76,8 +75,7 @@ malloc_functions mimalloc(const allocation_run& /*run*/) {
 }
 malloc_functions glibc(const allocation_run& /*run*/) { return {&std::malloc, &std::free}; }
 
-/// Of memkind the kind that a program with persistent memory takes: a file, without a name, on the directory's file
-/// system. One a process.
+/// The kind for persistent memory: a file without a name on the directory's file system. One a process.
 class memkind_kind {
 public:
     static malloc_functions open(const allocation_run& run) {

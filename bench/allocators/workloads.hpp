@@ -1,8 +1,8 @@
-// The workloads: what calls come in which order, for all backends the same. Each is one thread's part; it leaves all
-// destinations null and returns how many calls it made (an allocation is one, a free is one).
+// The workloads, the same for all backends. Each is one thread's part; it leaves all destinations null and returns how
+// many calls it made (an allocation is one, a free is one).
 //
-// Threadtest, prod-con and Larson are those by which PMAlloc and its forerunners are measured (PMAlloc, TOCS 2024,
-// section 8); what differs is said beside each.
+// Threadtest, prod-con and Larson measure PMAlloc and its forerunners (PMAlloc, TOCS 2024, section 8); what differs is
+// said beside each.
 #pragma once
 
 #include <algorithm>
@@ -85,7 +85,7 @@ private:
     std::vector<std::uint64_t> answers_;
 };
 
-/// Allocates into one destination and frees it, round by round through the thread's destinations.
+/// Allocates into one destination and frees it, in turn for the thread's destinations.
 template <class Caller, class Field>
 std::uint64_t run_pair(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
     const auto own = field.part(thread, field.run().destinations);
@@ -100,7 +100,7 @@ std::uint64_t run_pair(Caller& caller, Field& field, unsigned thread, std::uint6
     return pairs * 2;
 }
 
-/// Allocates into many destinations with one call and frees them with one call, in rounds. Each block counts as a call.
+/// Allocates into many destinations with one call and frees them with one. Each block counts as a call.
 template <class Caller, class Field>
 std::uint64_t run_batch(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
     using destination = typename Caller::destination;
@@ -117,7 +117,7 @@ std::uint64_t run_batch(Caller& caller, Field& field, unsigned thread, std::uint
     return rounds * 2 * many.size();
 }
 
-/// Threadtest: allocates all of `own`, then frees all, again and again. Touch: blocks are large, and touched.
+/// Threadtest: allocates all of `own`, frees all, again and again. Touch: blocks are large, and touched.
 template <bool Touch, class Caller, class Destination>
 std::uint64_t allocate_and_free_all(Caller& caller, std::span<Destination> own, std::size_t size, std::uint64_t calls) {
     const std::uint64_t rounds = std::max<std::uint64_t>(calls / (2 * own.size()), 1);
@@ -135,8 +135,8 @@ std::uint64_t allocate_and_free_all(Caller& caller, std::span<Destination> own, 
     return rounds * 2 * own.size();
 }
 
-/// Producer and consumer, in pairs of threads: one allocates, the other frees what comes through the queue. With one
-/// thread, it does both in turn, a free half a queue behind its allocation.
+/// Producer and consumer, in pairs of threads: one allocates, the other frees what comes through the queue. One thread
+/// alone does both in turn, a free half a queue behind its allocation.
 template <class Caller, class Field>
 std::uint64_t run_prod_con(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
     auto& queue = field.queue_of(thread);
@@ -178,9 +178,9 @@ std::uint64_t run_prod_con(Caller& caller, Field& field, unsigned thread, std::u
 }
 
 /// Larson: a thread frees a random one of its slots and allocates a block into it, of 64 to 256 B (larson-small) or 32
-/// to 512 KiB. After so many steps, its slots go to another thread: Larson's server starts a thread that takes them
-/// over, here they go round among the threads, so that neither starting threads nor a barrier is measured (a thread
-/// waits for the one before it alone).
+/// to 512 KiB. After so many steps, its slots go to another thread. Larson's server starts a thread for them; here they
+/// go round among the threads, each of which waits only for the one before it, so that neither starting threads nor a
+/// barrier is measured.
 template <bool Large, class Caller, class Field>
 std::uint64_t run_larson(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
     const allocation_run& run = field.run();
@@ -225,9 +225,9 @@ std::uint64_t run_larson(Caller& caller, Field& field, unsigned thread, std::uin
     return steps * 2 + fills;
 }
 
-/// Shbench, after what is written of MicroQuill's: sizes of 1 to 1,000 B, small ones more often, and blocks that live
-/// for long among such that live shortly. A thread frees a random block and allocates another in its place; half of the
-/// time it is one of the first 64th of its slots, three eighths of the time of the next eighth, else any of the rest.
+/// Shbench, after descriptions of MicroQuill's: sizes of 1 to 1,000 B, more small ones, and long-lived blocks among
+/// short-lived ones. A thread replaces a random block by another: half of the time one of the first 64th of its slots,
+/// three eighths of the time of the next eighth, else any of the rest.
 template <class Caller, class Field>
 std::uint64_t run_shbench(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
     const auto slots = field.part(thread, field.run().shbench_slots);
@@ -258,7 +258,7 @@ std::uint64_t run_shbench(Caller& caller, Field& field, unsigned thread, std::ui
     return steps * 2 + filling;
 }
 
-/// Each thread does what shbench does and frees all; then all threads are idle, and what is held is measured.
+/// As shbench; then each thread frees all and is idle, and what is held is measured.
 template <class Caller, class Field>
 std::uint64_t run_idle_caches(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
     field.all_rest(thread, resting::at_start, 0);

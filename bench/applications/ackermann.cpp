@@ -1,5 +1,5 @@
-// Ackermann's function by its definition, with six blocks of 600 bytes for what its steps found: for each m from 1 to
-// 3, one has the results of (m, n), the other in which order they were found.
+// Ackermann's function by its definition, with six blocks of 600 bytes: for each m from 1 to 3, one has the results of
+// (m, n), the other the order in which they were found.
 #include <algorithm>
 #include <array>
 #include <cstring>

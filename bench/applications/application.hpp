@@ -1,5 +1,5 @@
-// Small programs whose blocks come from the allocator that is measured (those of PMAlloc, TOCS 2024, section 8.6,
-// written anew from what it says of them). Each proves its answer.
+// Small programs on the measured allocator (those of PMAlloc, TOCS 2024, section 8.6, written anew from its
+// description). Each proves its answer.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ struct application_outcome {
 struct application {
     const char* name;
     application_demand (*demand)(const allocation_run& run);
-    /// One thread's part: about so many calls, at least one answer. All blocks are free again when it returns. Throws
-    /// std::logic_error where an answer is wrong.
+    /// One thread's part: about so many calls, at least one answer. Frees all blocks. Throws std::logic_error where an
+    /// answer is wrong.
     application_outcome (*work)(application_memory& memory, const allocation_run& run, unsigned thread,
                                 std::uint64_t calls);
 };

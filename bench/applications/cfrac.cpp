@@ -28,7 +28,7 @@ constexpr std::size_t live_numbers = 16'384;
 constexpr std::size_t bytes_of_number = 128;
 constexpr unsigned spare_relations = 10;
 
-/// GMP's memory functions for the numbers of one thread. Each block has before it which of the thread's blocks it is.
+/// GMP's memory functions for one thread. Before each block lies its number.
 class number_memory {
 public:
     explicit number_memory(application_memory& memory) : memory_(memory) {
@@ -49,7 +49,7 @@ private:
         std::uint32_t which;
     };
 
-    // Called by C: nothing may be thrown through it. There is no way on, and the process exists for this run alone.
+    // Called by C: nothing may be thrown through it, and the process exists for this run alone.
     static void* allocate(std::size_t size) noexcept {
         try {
             return current->take(size);

@@ -1,5 +1,5 @@
-// What a commit is measured against: the same bytes written twice with plain pwrite and fdatasync, once one after the
-// other into a journal file, once at the places that the pages have in the heap's files.
+// What a commit is measured against: the same bytes written twice with pwrite and fdatasync, first into a journal file,
+// then at the places that the pages have in the heap's files.
 #pragma once
 
 #include <cstddef>

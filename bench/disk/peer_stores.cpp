@@ -1,4 +1,4 @@
-// The declarations that are needed of LMDB, SQLite and RocksDB, from their documentation: their headers are not needed.
+// Declarations of LMDB, SQLite and RocksDB, from their documentation: their headers are not needed.
 #include <stdexcept>
 #include <vector>
 

@@ -15,7 +15,7 @@ namespace {
 
 std::string last_error(const char* call) { return fmt::format("{}: {}", call, std::generic_category().message(errno)); }
 
-/// Once a process: each further one would only hide the mounts from nobody.
+/// Once a process.
 std::string enter_namespace() {
     static bool entered = false;
     if (entered) {

@@ -7,8 +7,8 @@
 
 namespace bench {
 
-/// A tmpfs of its own, mounted in a mount namespace that this process and its children alone see: it is gone when they
-/// are, however they end. It takes memory for what is written to it.
+/// A tmpfs in a mount namespace of this process and its children: it is gone when they are, however they end. It takes
+/// memory for what is written to it.
 class small_file_system {
 public:
     /// Mounts it over the directory, which exists. Where that is not possible, why_not() says so.

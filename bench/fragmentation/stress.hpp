@@ -29,12 +29,12 @@ struct stress_plan {
     std::uint64_t first_object_bytes = 0;
 };
 
-/// Objects that can exist at the same time, of which none is smaller than the first.
+/// That can exist at the same time; none is smaller than the first.
 [[nodiscard]] std::size_t stress_objects(const stress_plan& plan) noexcept;
 
-/// Runs all steps: the filling, then twice the size each, as long as one object fits in what was freed. Every page of
-/// every object is written, and looked at after each step. Throws std::logic_error where an object was changed by
-/// another, or the heap does not go on after it was full.
+/// Runs all steps: the filling, then twice the size each, as long as one object fits in what was freed. Every page is
+/// written, and looked at after each step. Throws std::logic_error where an object was changed by another, or the heap
+/// does not go on after it was full.
 [[nodiscard]] std::vector<stress_step> run_stress(space_backend& backend, const stress_plan& plan,
                                                   const std::function<std::uint64_t()>& charged);
 

@@ -23,7 +23,7 @@ public:
     backend& operator=(const backend&) = delete;
     virtual ~backend() = default;
 
-    /// What it says of itself, found rather than asked for.
+    /// As found, not as asked for.
     [[nodiscard]] virtual std::string durability() const { return "volatile"; }
     [[nodiscard]] virtual std::string domain() const { return "none"; }
 
@@ -38,7 +38,7 @@ public:
 
     // One thread, and no call of another meanwhile:
 
-    /// Inserts the keys 1, 2, ... `count` with the value of each from `value_of`, into an empty map.
+    /// Inserts the keys 1, 2, ... `count` into an empty map.
     virtual void load(std::uint64_t count, std::uint64_t (*value_of)(std::uint64_t key)) {
         for (std::uint64_t key = 1; key <= count; ++key) {
             insert(key, value_of(key));
@@ -49,12 +49,11 @@ public:
     /// Bytes that all entries take where they lie on media; 0: not known.
     [[nodiscard]] virtual std::uint64_t bytes() const { return 0; }
     [[nodiscard]] virtual bench::protocol_totals totals() const { return {}; }
-    /// After the last call: the milliseconds of the commit where there is one, and every check that the map offers.
+    /// After the last call: every check of the map; returns the milliseconds of the commit where there is one.
     [[nodiscard]] virtual double finish() { return 0; }
 };
 
-/// Makes it with room for `entries` in the directory of the run. Throws bench::backend_unavailable where this machine
-/// or this build does not have it.
+/// With room for `entries`, in the directory of the run. Throws bench::backend_unavailable.
 using maker = std::unique_ptr<backend> (*)(const bench::allocation_run& run, std::uint64_t entries);
 [[nodiscard]] std::unique_ptr<backend> make_holdfast(const bench::allocation_run& run, std::uint64_t entries);
 [[nodiscard]] std::unique_ptr<backend> make_holdfast_hash(const bench::allocation_run& run, std::uint64_t entries);

@@ -83,7 +83,7 @@ public:
         put(*to, key, value, to->bitmap);
         return true;
     }
-    /// In another slot, so that one store of the bitmap changes from the old value to the new one.
+    /// In another slot, so that one store of the bitmap changes the value.
     bool update(std::uint64_t key, std::uint64_t value) override {
         leaf* to = leaf_of(key);
         if (slot_of(*to, key) == slots) {
@@ -152,7 +152,7 @@ private:
         pool_ = pool;
         root_ = at<root>(functions_.root(pool_, sizeof(root)));
     }
-    /// By the smallest key of each leaf; the first takes all that are smaller. Those without entries are left out.
+    /// By the smallest key of each leaf with entries; the first takes all smaller ones.
     void find_leaves() {
         for (PMEMoid next = root_->first; next.off != 0;) {
             leaf* const each = at<leaf>(next);

@@ -1,5 +1,5 @@
-// What the threads of a workload ask of a map, made before anything is measured: a function of the workload's name, its
-// parameters and the seed alone, the same for every backend.
+// What threads ask of a map, made before anything is measured: a function of the workload's name, its parameters and
+// the seed alone.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace indexes {
 
-/// Key i of the map, all of them distinct. Those below the number of keys are loaded, inserted or removed; those behind
-/// are what timed calls and mixes insert.
+/// Distinct for each i. Those below the number of keys are loaded, inserted or removed; timed calls and mixes insert
+/// those behind.
 [[nodiscard]] constexpr std::uint64_t key_of(std::uint64_t seed, std::uint64_t i) noexcept {
     return bench::mix(seed + i * 0x9e37'79b9'7f4a'7c15U);
 }
 
-/// Values tell the key that they belong to, in the upper half, and in the lower one whether an update wrote them: what
-/// a map holds in the end does not depend on the order in which threads came. None is 0.
+/// The upper half of a value tells its key, the lower one whether an update wrote it: the map's final content does not
+/// depend on the order in which threads came. None is 0.
 [[nodiscard]] constexpr std::uint64_t mark_of(std::uint64_t key) noexcept { return bench::mix(key) >> 32U | 1U; }
 [[nodiscard]] constexpr std::uint64_t loaded_value_of(std::uint64_t key) noexcept { return mark_of(key) << 32U; }
 [[nodiscard]] constexpr std::uint64_t updated_value_of(std::uint64_t key, std::uint64_t number) noexcept {
@@ -34,7 +34,7 @@ struct request {
     std::uint8_t length;  ///< of a scan, in entries
 };
 
-/// What calls are made, in hundredths: the rest are look-ups.
+/// Calls in hundredths; the rest are look-ups.
 struct workload {
     std::string_view name;
     unsigned inserts = 0;
@@ -76,7 +76,7 @@ public:
     /// Calls in the pass that times each.
     [[nodiscard]] std::uint64_t timed_calls() const noexcept;
     [[nodiscard]] std::vector<request> next(std::uint64_t calls);
-    /// All keys so far are below, as key_of() numbers them.
+    /// All keys so far are below, by key_of().
     [[nodiscard]] std::uint64_t end_of_keys() const noexcept;
 
 private:

@@ -10,11 +10,10 @@
 
 namespace indexes {
 
-/// Why the backend cannot run it, in whatever build and on whatever machine; else empty.
+/// Why the backend cannot run it on any machine; else empty.
 [[nodiscard]] std::string reason_against(const bench::allocation_run& run);
 
-/// Runs one in this process, against which there is no reason. Throws bench::backend_unavailable where this machine or
-/// this build does not have the map.
+/// Runs one in this process, against which there is no reason. Throws bench::backend_unavailable.
 [[nodiscard]] nlohmann::ordered_json run_workload(const bench::allocation_run& run);
 
 }  // namespace indexes

@@ -1,12 +1,12 @@
-// What an open cannot do without: to map the files of a heap.
+// What an open cannot do without.
 #pragma once
 
 #include <filesystem>
 
 namespace bench {
 
-/// Opens each file of the heap's directory, maps it shared as a whole, and unmaps it; milliseconds. It reads nothing: a
-/// clean open of the heap walks its tables, too. Throws std::system_error.
+/// Maps each file of the heap's directory, shared and whole, and unmaps it; milliseconds. It reads nothing: a clean
+/// open also walks the tables. Throws std::system_error.
 [[nodiscard]] double map_files(const std::filesystem::path& heap);
 
 }  // namespace bench

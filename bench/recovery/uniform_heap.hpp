@@ -19,7 +19,7 @@ struct uniform_openings {
     samples replay;     ///< of it, by the heap's own account
     samples clean;
     samples mapping;  ///< the files, and nothing else
-    /// Records that the last recovery had to look at. In the domain page-cache these are the ones in flight alone.
+    /// Records that the last recovery looked at; in the domain page-cache those in flight alone.
     std::uint64_t pending = 0;
 };
 

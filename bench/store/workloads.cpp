@@ -183,7 +183,7 @@ void remove(const opened& store, std::uint64_t from, std::uint64_t count) {
     });
 }
 
-/// A large store: filled, read, scanned, half and then nine tenths of it removed, and what it takes of the disk.
+/// A large store: filled, read, scanned, half and then nine tenths of it removed; and its disk space.
 store_results large_store(const store_library& library, bool /*is_lmdb*/, const std::filesystem::path& directory,
                           const store_sizes& sizes) {
     store_results found;
@@ -228,8 +228,7 @@ store_results large_store(const store_library& library, bool /*is_lmdb*/, const 
     return found;
 }
 
-/// What a store takes of the disk where a reader stays while everything is overwritten ten times; and without the
-/// overwriting.
+/// Disk space where a reader stays while everything is overwritten ten times; and without the overwriting.
 store_results stuck_reader(const store_library& library, bool /*is_lmdb*/, const std::filesystem::path& directory,
                            const store_sizes& sizes) {
     store_results found;

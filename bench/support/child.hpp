@@ -1,4 +1,4 @@
-// A part of a benchmark in a process of its own, which may be made to die in the midst of it.
+// A part of a benchmark in a process of its own, which may die in the midst of it.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,6 @@
 
 namespace bench {
 
-/// What the work in the child has of the world outside.
 class child_process {
 public:
     explicit child_process(int to_parent) noexcept : to_parent_(to_parent) {}
@@ -23,8 +22,7 @@ private:
 enum class ending { exits, dies };
 
 /// Runs `work` in a child of this process, which returns from it or dies in it, as expected: else std::runtime_error,
-/// and the child has printed why. Returns what was handed back, null where nothing was. This process must have no other
-/// threads.
+/// and the child has printed why. Returns what was handed back, or null. This process must have no other threads.
 using child_work = std::function<void(const child_process&)>;
 nlohmann::json run_child(ending expected, const child_work& work);
 

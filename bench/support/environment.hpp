@@ -8,8 +8,8 @@
 
 namespace bench {
 
-/// Machine, cores, memory, kernel, the file system of `directory` (by statfs), build, and the commit id: of the
-/// environment variable HOLDFAST_COMMIT, else as git described the tree when it was configured.
+/// The file system is that of `directory` (by statfs), the commit id that of the environment variable HOLDFAST_COMMIT,
+/// else as git described the tree when it was configured.
 [[nodiscard]] nlohmann::ordered_json describe_environment(const std::filesystem::path& directory);
 
 /// Writes everything back and empties the kernel's caches of files; false where we may not.
@@ -18,7 +18,7 @@ namespace bench {
 /// fdatasync. Throws std::system_error.
 void sync_file(const std::filesystem::path& file);
 
-/// A directory of its own inside `parent`, removed with all it contains by the destructor.
+/// A directory inside `parent`, removed with all it contains by the destructor.
 class workplace {
 public:
     /// Throws std::system_error.

@@ -1,5 +1,4 @@
-// What every benchmark prints: environment, parameters, tables, goals, checksum; for people, or with --json one object
-// a line for programs.
+// What every benchmark prints: environment, parameters, tables, goals, checksum; with --json one object a line.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,6 @@
 
 namespace bench {
 
-/// The options that all benchmarks have.
 struct common_options {
     std::filesystem::path directory = ".";
     unsigned rounds = 5;
@@ -47,14 +45,14 @@ public:
     void begin(nlohmann::ordered_json parameters);
     /// A table; all rows have the keys of the first.
     void table(const std::string& title, const std::vector<row>& rows);
-    /// A goal: what was measured must not exceed (at_most) or not fall below the limit. Smoke runs judge nothing.
+    /// What was measured must not exceed (at_most) or not fall below the limit. Smoke runs judge nothing.
     void goal_at_most(const std::string& what, double measured, double limit, const std::string& unit);
     void goal_at_least(const std::string& what, double measured, double limit, const std::string& unit);
-    /// All goals that were judged so far, as --json prints them.
+    /// Judged so far, as --json prints them.
     [[nodiscard]] const nlohmann::ordered_json& goals() const noexcept { return goals_; }
     void note(const std::string& text);
     void checksum(std::uint64_t value);
-    /// The program's exit status: 1 where a goal was missed and --require-goals was given.
+    /// 1 where a goal was missed and --require-goals was given.
     [[nodiscard]] int exit_status() const noexcept;
 
 private:

@@ -1,5 +1,4 @@
-// What a transaction costs: the same work by Holdfast and by libpmemobj. In the domain `emulated` both execute flushes
-// and fences as on persistent memory; on a disk both are durable on the file system of the directory.
+// What a transaction costs: the same work by Holdfast and by libpmemobj.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,7 @@ public:
     [[nodiscard]] virtual std::string name() const = 0;
     /// Changes a word of 8 bytes, in so many transactions.
     virtual void change_word(std::uint64_t count) = 0;
-    /// Changes 4 objects of 64 bytes wholly, makes one, and frees the one that was made before, in so many
-    /// transactions.
+    /// Changes 4 objects of 64 bytes wholly, makes one, and frees the one made before, in so many transactions.
     virtual void change_objects(std::uint64_t count) = 0;
     /// `kind`: as in maps::map_names(). Each change is a transaction.
     [[nodiscard]] virtual maps::map& map(std::string_view kind) = 0;
@@ -42,8 +40,8 @@ enum class media : std::uint8_t { emulated, disk };
 [[nodiscard]] std::unique_ptr<backend> make_libpmemobj(const std::filesystem::path& directory,
                                                        media on = media::emulated);
 
-/// A pair of a durable allocation and a free, each one record and one fence: what a transaction is compared with.
-/// Returns the nanoseconds of one of the two.
+/// A durable allocation and a free, each one record and one fence: what a transaction is compared with. Nanoseconds of
+/// one of the two.
 [[nodiscard]] double time_of_a_record(const std::filesystem::path& directory, std::uint64_t pairs);
 
 }  // namespace transactions

@@ -1,4 +1,4 @@
-// The maps and the queue of examples/maps, for libpmemobj: the same structures and the same algorithms.
+// The maps and the queue of examples/maps, for libpmemobj, by the same algorithms.
 #pragma once
 
 #include "transactions/pmem_pool.hpp"

@@ -11,8 +11,8 @@
 
 namespace transactions {
 
-/// Runs one in this process, by one thread, in the domain `emulated` or `disk`. Throws bench::backend_unavailable for
-/// what has no such transactions.
+/// In this process, by one thread, in the domain `emulated` or `disk`. Throws bench::backend_unavailable for backends
+/// without transactions.
 [[nodiscard]] nlohmann::ordered_json run_workload(const bench::allocation_run& run);
 
 }  // namespace transactions

@@ -1,5 +1,5 @@
-// A B-tree (Bayer, McCreight 1972) of nodes with 3 to 7 items. It changes no more nodes than it must: from a leaf
-// upwards, and each node's neighbours lend or take items before it is joined with one.
+// A B-tree (Bayer, McCreight 1972) of nodes with 3 to 7 items. It changes few nodes: from a leaf upwards, and
+// neighbours lend or take items before a node is joined with one.
 #pragma once
 
 #include <cstddef>
@@ -67,7 +67,6 @@ private:
     void refill(holdfast::transaction& tx, const way& to);
     /// A node that lacks an item gets one of a neighbour that can spare it. Returns whether there was one.
     bool borrow(holdfast::transaction& tx, inner_node& parent, std::size_t index, bool is_leaf);
-    /// Joins a child with the next one.
     void join(holdfast::transaction& tx, inner_node& parent, std::size_t index, bool is_leaf);
 
     /// False where a rule is broken or the visitor has ended the walk.

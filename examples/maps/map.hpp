@@ -1,4 +1,4 @@
-// A map from numbers to numbers, whatever keeps it: what all kinds of maps here have in common.
+// A map from numbers to numbers: what all kinds of maps here have in common.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ public:
     [[nodiscard]] pid_t id() const noexcept { return id_; }
     [[nodiscard]] bool running();
     void kill() noexcept;
-    /// Waits; the exit status, or 128 plus the number of the signal that killed it, or 127 where it could not start.
+    /// The exit status, or 128 plus the number of the signal that killed it, or 127 where it could not start.
     [[nodiscard]] int wait();
 
 private:

@@ -84,7 +84,6 @@ void say(fmt::format_string<Args...> format, Args&&... args) {
     return into;
 }
 
-/// A process of the demo did not end as it must.
 class difference : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
@@ -201,7 +200,7 @@ private:
         return true;
     }
 
-    /// Waits for the moment; false where the process ended before it.
+    /// False where the process ended before the moment.
     [[nodiscard]] bool wait_for(child_process& process, const moment& when) {
         const std::string path = sidecar_path(given_.heap);
         duration interval = std::chrono::milliseconds(250);

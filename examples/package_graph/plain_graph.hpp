@@ -1,6 +1,6 @@
-// The package graph in std:: containers and ordinary memory, built from the text. The persistent graph is checked
-// against it. So the two share only the code that reads the text, and this one is built in another way (first the
-// newest version of each package, then the edges): they should not have the same faults.
+// The package graph in std:: containers and ordinary memory. The persistent graph is checked against it. So that both
+// do not have the same faults, they share only the code that reads the text, and this one is built in another way
+// (first the newest version of each package, then the edges).
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,6 @@ public:
     progress_bar(bool shown, std::string what, std::uint64_t total);
     progress_bar(const progress_bar&) = delete;
     progress_bar& operator=(const progress_bar&) = delete;
-    /// Ends the line if one is open.
     ~progress_bar();
 
     void update(std::uint64_t done, std::uint64_t commits);

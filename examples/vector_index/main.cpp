@@ -1,8 +1,8 @@
 // vector_index: an index of vectors that outlives its process; demo.py and test.sh run it.
 //
-//     vector_index build  --heap DIR --vectors FILE     adds the vectors that are not there yet, and commits now and
-//     then vector_index query  --heap DIR --vectors FILE     the nearest ones to each, found in the heap, opened
-//     read-only vector_index verify --heap DIR                    whether all links lead to nodes; a checksum
+//     vector_index build  --heap DIR --vectors FILE     adds the vectors that are not there yet, with commits
+//     vector_index query  --heap DIR --vectors FILE     the nearest ones to each; opens the heap read-only
+//     vector_index verify --heap DIR                    whether all links lead to nodes; a checksum
 //
 // FILE has numbers of 32 bits, as numpy's tofile() writes them. Exit status: 0; 1 where the index is not what it must
 // be; 2 where the work could not be done.

@@ -2,8 +2,8 @@
 // graph (Malkov and Yashunin, 2016): each vector is a node, linked with some of its nearest ones; few nodes are on
 // higher levels, too, where the links are longer. A search goes down from the one entry, level by level.
 //
-// The libraries for such graphs keep raw pointers, locks and tables of functions in their objects, so that these cannot
-// be opened at another address, nor read-only by several processes. Here all is numbers in vectors of the heap.
+// Other libraries for such graphs keep raw pointers, locks and tables of functions in their objects, which cannot be
+// opened at another address, nor read-only by several processes. Here all is numbers in vectors of the heap.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,6 @@ struct stored_graph {
     stored_graph(std::uint32_t length, std::uint32_t most_links, const allocator_type& heap)
         : dimensions(length), links(most_links), vectors(heap), ground(heap), levels(heap), upper(heap), begins(heap) {}
 
-    /// The vector of a node.
     [[nodiscard]] std::span<const float> vector_of(node of) const {
         return {vectors.data() + std::size_t{of} * dimensions, dimensions};
     }

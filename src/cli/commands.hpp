@@ -16,7 +16,7 @@ inline constexpr int exit_problems = 1;  ///< `check`: the heap breaks an invari
 inline constexpr int exit_failed = 2;    ///< the command could not do its work
 inline constexpr int exit_nothing = 3;   ///< `check`: no problem was found, and no page could be compared
 
-/// For commands that only tell how a heap is: also of one that was open on the page cache when the machine stopped.
+/// For commands that only tell how a heap is, also one that was open on the page cache when the machine stopped.
 [[nodiscard]] inline holdfast::open_options to_examine() {
     holdfast::open_options options;
     options.accept_machine_restart = true;
@@ -29,20 +29,19 @@ struct arguments {
     std::string target;  ///< defrag: a size, or empty
 };
 
-/// Prints identity, sizes, space by kind, objects, last commit. If a writer has the heap open: what its superblock and
-/// its lanes say.
+/// Identity, sizes, space by kind, objects, last commit. If a writer has the heap open: what its superblock and its
+/// lanes say.
 int info(const arguments& given);
-/// Prints all numbers of the heap, its blocks by size, and the recovery of durability `atomic`. If a writer has the
-/// heap open: what its lanes say.
+/// All numbers, blocks by size, and the recovery of durability `atomic`. If a writer has the heap open: what its lanes
+/// say.
 int stats(const arguments& given);
-/// Prints the sizes of small blocks, which are the same for every heap.
+/// The sizes of small blocks, the same for every heap.
 int classes(const arguments& given);
-/// Prints the named, unique and anonymous objects.
 int list(const arguments& given);
 struct map_arguments {
-    std::string file;  ///< the file of the page; "-": standard output
+    std::string file;  ///< of the page; "-": standard output
     bool force = false;
-    std::string store;  ///< the heap's store that is drawn; empty: the heap
+    std::string store;  ///< of the heap, to be drawn; empty: the heap
 };
 /// Draws the space of the heap, or of a store, as one HTML page.
 int map(const arguments& given, const map_arguments& output);
@@ -53,10 +52,9 @@ struct copy_arguments {
     std::string destination;
     std::vector<std::string> node_directories;  ///< empty: the copy's own directory
 };
-/// Copies the heap, its segments to `node_directories` where there are some.
 int copy(const arguments& given, const copy_arguments& to);
 
-/// Gives free space back to the file system until it charges no more than the target. Recovers a crashed heap first.
+/// Gives space back to the file system until it charges no more than the target. Recovers a crashed heap first.
 int defrag(const arguments& given);
 
 struct gc_arguments {
@@ -67,7 +65,7 @@ struct gc_arguments {
     bool leaks = false;           ///< unreachable blocks make the exit status 1
     unsigned threads = 0;
 };
-/// Frees the blocks that the roots and the objects do not reach, or only lists them.
+/// Frees, or only lists, blocks that the roots and the objects do not reach.
 int gc(const arguments& given, const gc_arguments& how);
 
 struct migration_arguments {
@@ -76,7 +74,7 @@ struct migration_arguments {
     bool no_subdirectory = false;
     bool sort = false;  ///< import alone
 };
-/// Makes a store of a data file of LMDB 0.9 or 1.0 (`imports`), or such a file of a store.
+/// Makes a store of a data file of LMDB 0.9 or 1.0 (`imports`), or the reverse.
 int migrate(const arguments& given, const migration_arguments& how, bool imports);
 
 }  // namespace holdfast_cli

@@ -12,7 +12,7 @@ namespace holdfast_cli {
 
 namespace {
 
-/// Draws a progress bar of 40 cells on standard error.
+/// 40 cells on standard error.
 void draw(const holdfast::collect_progress& so_far) {
     constexpr std::uint64_t width = 40;
     const std::uint64_t total = so_far.total_bytes == 0 ? 1 : so_far.total_bytes;

@@ -9,14 +9,13 @@
 
 namespace holdfast_cli {
 
-/// The durability that the last writer worked in.
 [[nodiscard]] std::string_view last_durability(const holdfast::lane_information& lanes);
 
 [[nodiscard]] json as_json_object(const holdfast::lane_information& lanes);
 /// Prints nothing for a heap that was never open in durability `atomic`.
 void print_lanes(const holdfast::lane_information& lanes);
 
-/// The writer that has the heap open, and what its calls have cost; null where the lanes do not have it.
+/// Of the writer that has the heap open; null where the lanes do not have them.
 [[nodiscard]] json counters_of(const holdfast::lane_information& lanes);
 void print_counters(const holdfast::lane_information& lanes);
 

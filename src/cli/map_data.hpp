@@ -1,5 +1,4 @@
-// A compact encoding of the extents of a heap, or of a store's file, for the page that draws them (map_page/model.js
-// decodes it).
+// A compact encoding of the extents of a heap, or of a store's file (map_page/model.js decodes it).
 //
 // One record for each extent, in order of address. Numbers are varints: 7 bits in a byte, the lowest first, the highest
 // bit set in all bytes but the last:
@@ -34,7 +33,7 @@ public:
 
     void add(const holdfast::extent_info& extent);
     void add(const hf_lmdb_extent& extent);
-    /// Writes pending repetitions. Call it once, after the last add().
+    /// Call it once, after the last add().
     void finish();
 
     [[nodiscard]] const std::string& bytes() const noexcept { return bytes_; }

@@ -9,9 +9,9 @@
 
 namespace holdfast_cli {
 
-/// One self-contained HTML page. `header` has path, description, uuid, domain, state, commit, segment_pages, segments
-/// and bytes (map.cpp); all its text is shown as text. `data` is finished. `space` counts the same extents, and the
-/// page compares the two.
+/// Self-contained HTML. `header` has path, description, uuid, domain, state, commit, segment_pages, segments and bytes
+/// (map.cpp); all its text is shown as text. `data` is finished. `space` counts the same extents: the page compares the
+/// two.
 [[nodiscard]] std::string map_document(json header, const space_summary& space, const map_encoder& data);
 /// The page of a store, whose `header` has all numbers (store_map.cpp).
 [[nodiscard]] std::string map_document(json header, const map_encoder& data);

@@ -20,15 +20,15 @@ using json = nlohmann::ordered_json;
 
 /// "label               value".
 void print_line(std::string_view label, std::string_view value);
-/// Prints columns that are as wide as their widest cell, except the last one. Each row has as many cells as the first.
+/// Columns are as wide as their widest cell, except the last one. Each row has as many cells as the first.
 void print_table(const std::vector<std::vector<std::string>>& rows);
-/// The fields of an error; empty ones are left out.
+/// Empty fields are left out.
 [[nodiscard]] json describe(const holdfast::error& what);
-/// Prints an object on one line. Bytes that are no UTF-8, which names in a heap may contain, are replaced.
+/// On one line. Bytes that are no UTF-8, which names in a heap may contain, are replaced.
 void print(const json& object);
 /// Prints the JSON result of a command that the error has stopped.
 void print_failure(const std::string& heap, const holdfast::error& what);
-/// The text with control characters escaped, so that names in a heap cannot control the terminal.
+/// Escapes control characters, so that names in a heap cannot control the terminal.
 [[nodiscard]] std::string printable(const std::string& text);
 
 }  // namespace holdfast_cli

@@ -26,7 +26,6 @@ struct space_share {
     std::uint64_t backed_bytes = 0;
 };
 
-/// The extents of a heap by kind.
 class space_summary {
 public:
     void add(const holdfast::extent_info& extent) noexcept;

@@ -9,17 +9,15 @@ namespace holdfast_cli {
 
 /// Whether the path is a store: a directory with a data.mdb of ours in it, or such a file itself.
 [[nodiscard]] bool is_store(const std::string& path);
-/// Whether it is the file itself.
 [[nodiscard]] bool is_store_file(const std::string& path);
 
 // Each opens the store as a reader does, beside programs that write: after a crash it is recovered. Failures are
 // thrown.
 
-/// Prints the format's version, the last transaction, databases, entries, pages, and what the file takes.
+/// Format version, last transaction, databases, entries, pages, and what the file takes.
 int store_info(const arguments& given);
 /// Reads every page of the last version: checksums, order of keys, counts.
 int store_check(const arguments& given);
-/// Prints the databases.
 int store_list(const arguments& given);
 /// The page of `holdfast map`: of a store alone, and of one that lies in a heap.
 [[nodiscard]] std::string store_page(const std::string& path);

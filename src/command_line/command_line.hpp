@@ -1,7 +1,7 @@
 // The arguments of a program: options, flags, commands, and the help that describes them.
 //
-// A wrapper of CLI11, whose headers take seconds to compile: only command_line.cpp includes them. It is no layer of the
-// library and is not installed; programs, benchmarks, examples and tests use it.
+// Wraps CLI11, whose headers take seconds to compile: only command_line.cpp includes them. It is no layer of the
+// library and not installed; programs, benchmarks, examples and tests use it.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,11 @@ namespace holdfast_programs {
 /// The meaning of K, M, ... after a number of bytes. Ki, Mi, ... are always powers of 1024.
 enum class kilobyte : std::uint8_t { of_1000, of_1024 };
 
-/// An option or a flag of a command: a handle that is valid as long as the command line lives. Every function changes
-/// the option and returns it.
+/// A handle, valid as long as the command line lives. Every function changes the option and returns it.
 class option {
 public:
     option required() const;
-    /// The help shows the value that the variable has now.
+    /// The help shows the variable's present value.
     option show_default() const;
     /// Both ends belong to the range. The help shows their type.
     option range(int least, int greatest) const;
@@ -35,14 +34,14 @@ public:
     option range(double least, double greatest) const;
     option positive() const;
     option one_of(std::vector<std::string> allowed) const;
-    /// A number that may have a unit: 64K, 2GiB. It is converted to bytes before range() checks it, in whatever order
-    /// the two functions are called.
+    /// A number that may have a unit: 64K, 2GiB. It becomes bytes before range() checks it, in whatever order both are
+    /// called.
     option size(kilobyte kilo) const;
-    /// The character that separates several values in one argument.
+    /// Between several values in one argument.
     option delimiter(char separator) const;
     option needs(const option& other) const;
     option excludes(const option& other) const;
-    /// An option that the program passes to itself: the help lists it last, under "Internal".
+    /// The program passes it to itself: the help lists it last, under "Internal".
     option internal() const;
 
 private:
@@ -52,7 +51,7 @@ private:
     CLI::Option* declared_;
 };
 
-/// A command of a program, or the program itself: a handle that is valid as long as the command line lives.
+/// A command, or the program itself: a handle, valid as long as the command line lives.
 class command {
 public:
     /// `names`: "-o,--output", or a name without dashes for a positional argument. Parsing writes to `value`, which
@@ -66,11 +65,10 @@ public:
     option add_option(const std::string& names, std::vector<unsigned>& value, const std::string& text) const;
     option add_option(const std::string& names, std::vector<std::uint64_t>& value, const std::string& text) const;
     option add_flag(const std::string& names, bool& value, const std::string& text) const;
-    /// An option that was added before. Throws std::exception where there is none of that name.
+    /// Throws std::exception where there is none.
     [[nodiscard]] option find_option(const std::string& name) const;
-    /// Sets the last lines of the help.
+    /// The last lines of the help.
     void footer(const std::string& text) const;
-    /// Whether this command was given.
     [[nodiscard]] bool parsed() const;
 
 private:
@@ -80,7 +78,7 @@ private:
     CLI::App* app_;
 };
 
-/// The arguments of a program. Adding options that contradict each other throws.
+/// Adding options that contradict each other throws.
 class command_line : public command {
 public:
     /// Where `name` is empty, the help shows the program's name from argv.
@@ -93,8 +91,8 @@ public:
     /// Exactly one of the commands must be given.
     void require_command();
     void version_flag(const std::string& name, const std::string& version);
-    /// Reads the arguments. If there is a result, the program must exit with that status: 0 after printing help or
-    /// version, another after printing to standard error what is wrong with the arguments.
+    /// The program must exit with the result, if there is one: 0 after printing help or version, another after printing
+    /// to standard error what is wrong with the arguments.
     [[nodiscard]] std::optional<int> parse(int argc, const char* const* argv);
 
 private:

@@ -1,5 +1,5 @@
-// Entries of a page or of a small set of values: read, find, insert, remove. No function here allocates or fails; who
-// inserts asks fits() first. A block that comes from media was passed by is_valid() before.
+// Entries of a page or of a small set of values. No function here allocates or fails; callers ask fits() before they
+// insert, and is_valid() about a block from media.
 #pragma once
 
 #include <cstring>
@@ -94,7 +94,7 @@ struct stored_key {
             .is_long = (node.key_and_flags & key_size_mask) == long_key_in_leaf};
 }
 
-/// The value of a leaf's node as it lies there: inline, or a long_value, a block, a tree_record.
+/// As it lies there: inline, or a long_value, a block, a tree_record.
 [[nodiscard]] inline std::string_view value_at(const block_header& block, unsigned index) noexcept {
     if (block.kind != page_kind::leaf) {
         return {};
@@ -103,7 +103,7 @@ struct stored_key {
     return text_at(block, slots_of(block)[index] + sizeof(leaf_node) + even(key_size(node)), node.value_size);
 }
 
-/// An entry of a leaf whose key and value lie in its node: false, and nothing is set, where there is none.
+/// False, and nothing is set, where no entry is there whose key and value lie in its node.
 [[nodiscard]] inline bool plain_entry_at(const block_header& block, unsigned index, std::string_view& key,
                                          std::string_view& value) noexcept {
     if (index >= block.count || block.kind != page_kind::leaf || block.has_long_keys != 0) {
@@ -119,9 +119,9 @@ struct stored_key {
     return true;
 }
 
-/// Asks the processor for a node that will be read soon, if there is one. Nodes lie in the order in which they were
-/// written, so the processor does not foresee the next one of a scan. Always inlined, because GCC takes a function that
-/// only prefetches for one without effects and drops calls of it.
+/// Prefetches a node, if there is one. Nodes lie in the order in which they were written, so the processor does not
+/// foresee the next one of a scan. Always inlined, because GCC takes a function that only prefetches for one without
+/// effects and drops calls of it.
 [[gnu::always_inline]] inline void fetch_node(const block_header& block, unsigned index) noexcept {
     if (index < block.count && block.kind == page_kind::leaf) {
         const std::byte* const node = bytes_of(block) + slots_of(block)[index];
@@ -175,7 +175,6 @@ template <class Record>
 }
 [[nodiscard]] std::size_t size_at(const block_header& block, unsigned index) noexcept;
 
-/// Bytes that entries take, and bytes that more entries may take.
 [[nodiscard]] std::size_t used_bytes(const block_header& block) noexcept;
 [[nodiscard]] std::size_t free_bytes(const block_header& block) noexcept;
 
@@ -188,13 +187,13 @@ std::byte* insert_leaf(block_header& block, unsigned index, const stored_key& ke
                        std::uint16_t flags) noexcept;
 void insert_branch(block_header& block, unsigned index, const stored_key& key, std::uint64_t child) noexcept;
 void insert_packed(block_header& block, unsigned index, std::string_view item) noexcept;
-/// Copies an entry of another block of the same kind.
+/// Copies an entry of a block of the same kind.
 void insert_copy(block_header& block, unsigned index, const block_header& from, unsigned from_index) noexcept;
 void set_child(block_header& block, unsigned index, std::uint64_t child) noexcept;
 void remove_at(block_header& block, unsigned index) noexcept;
 /// Removes the entries from `index` on.
 void truncate_block(block_header& block, unsigned index) noexcept;
-/// The value of a node, to be written over by one of the same size.
+/// The value, to be written over by one of the same size.
 [[nodiscard]] std::byte* mutable_value_at(block_header& block, unsigned index) noexcept;
 /// What a node has of its key, of a leaf or a branch.
 [[nodiscard]] std::byte* mutable_key_at(block_header& block, unsigned index) noexcept;
@@ -212,13 +211,13 @@ struct place {
 };
 /// The first entry of a leaf or packed block that is not below the key.
 [[nodiscard]] place find_in_leaf(const block_header& block, const order& by, std::string_view key);
-/// The entry of a branch whose child may hold the key. Precondition: the branch has an entry.
+/// The entry whose child may hold the key. Precondition: the branch has an entry.
 [[nodiscard]] unsigned find_in_branch(const block_header& block, const order& by, std::string_view key);
 
 // --- media ----------------------------------------------------------------------------------------------------------
 
-/// Whether each offset and size lies inside of the block and each kind of value has its size: what the functions above
-/// rely on. `capacity`: of the place in which the block lies.
+/// Whether each offset and size lies inside of the block and each kind of value has its size: the functions above rely
+/// on it. `capacity`: of the block's place.
 [[nodiscard]] bool is_valid(const block_header& block, std::size_t capacity) noexcept;
 
 }  // namespace holdfast::store_engine

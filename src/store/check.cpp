@@ -9,7 +9,7 @@
 namespace holdfast::store_engine {
 namespace {
 
-// Walks one tree, with all that hangs on it, and counts what the records claim.
+// Walks a tree, with all that hangs on it, and counts what the records claim.
 class checker {
 public:
     /// `found`, unless null, gets the pages that the trees have, in no order.
@@ -65,7 +65,7 @@ hf_lmdb_extent extent_of(std::uint64_t number, const page_header& page) noexcept
 
 status checker::look_at(std::uint64_t number, const page_header*& page) {
     HF_STORE_TRY(pages_.get(number, page));
-    // Its first use may be long ago: the medium is asked again, as far as the system's cache lets it.
+    // Its first use may be long ago: looks at the medium again, as far as the system's cache lets it.
     if (page->run_pages > next_page_ - number || page->checksum != page_checksum(*page, number)) {
         return status::corrupted;
     }
@@ -229,8 +229,8 @@ status checker::check_named(std::string_view name, const tree_record& record) {
     return check_tree(record, keys, values, 1);
 }
 
-// Calls `look` while the list of free pages is that of the last version. Who only reads does not wait for who writes:
-// where somebody does, or where what lies there is not the last version, `look` is not called.
+// Calls `look` while the list of free pages is that of the last version. A reader does not wait for a writer: where
+// there is one, or where what lies there is not the last version, `look` is not called.
 template <class Look>
 status at_free_pages(environment& env, Look look) {
     engine& store = env.store();

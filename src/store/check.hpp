@@ -9,7 +9,7 @@
 
 namespace holdfast::store_engine {
 
-/// `pages`, unless null, is set to how many pages there are. corrupted, page_not_found: it is not sound.
+/// `pages`, unless null, is set to their number. corrupted, page_not_found: it is not sound.
 [[nodiscard]] status check_store(environment& env, std::size_t* pages);
 
 /// What every page of the file is used for, in order. Fails as check_store() does.

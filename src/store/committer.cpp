@@ -13,16 +13,16 @@ namespace holdfast::store_engine {
 namespace {
 
 // While a store is written, its log is as large as all else in it, within these bounds: a checkpoint writes each page
-// once, however often it was changed since the last one. Checkpoints that are not synced cost little, and those that
-// come often let pages be used again soon: the log stays as it is. A store that settles has a short log again.
+// once, however often it changed since the last one. Without syncs the log does not grow: checkpoints cost little, and
+// frequent ones let pages be used again soon. A store that settles has a short log again.
 constexpr std::uint64_t most_log_pages = 4096;
-// A record of so many bytes is written by a call; a shorter one by stores.
+// Records from here on are written by a call, shorter ones by stores.
 constexpr std::size_t least_written_record = std::size_t{16} << 10U;
-// Free pages in a row that are worth a hole in the file; and where much of a store that settles is free. A hole costs a
-// change of the file system's tables, so single pages are not worth it.
+// Free pages in a row that are worth a hole in the file, which costs a change of the file system's tables; and where
+// much of a store that settles is free.
 constexpr std::uint64_t least_hole = 16;
 constexpr std::uint64_t least_settled_hole = 8;
-// How many free pages without holes are kept for the next commits, at least.
+// Free pages without holes that are kept for the next commits, at least.
 constexpr std::uint64_t least_kept = 1024;
 
 }  // namespace
@@ -57,8 +57,8 @@ void committer::apply_own(const write_set& changes) {
     }
 }
 
-// Writes the record behind the last one, and lets the next writer begin there. False: it does not fit. All that needs
-// memory comes before the record is written: a recovery takes for a commit what lies there.
+// Writes the record behind the last one, and lets the next writer begin there. False: it does not fit. Memory is
+// allocated before the record is written: a recovery takes for a commit what lies there.
 bool committer::append(write_set& changes) {
     shared_header& header = shared_.header();
     if (reads_metas()) {
@@ -95,7 +95,7 @@ bool committer::is_synced(std::uint64_t transaction) const noexcept {
     return header.synced.load(std::memory_order_acquire) >= transaction && header.unsynced.load() == 0;
 }
 
-// Makes the log durable up to a transaction. One does it for all who wait: what was written before it begins.
+// Makes the log durable up to a transaction. One thread does it for all who wait: what was written before it begins.
 status committer::sync_log(std::uint64_t transaction) {
     shared_header& header = shared_.header();
     sync_turn turn(header);
@@ -147,7 +147,7 @@ status committer::sync_log_now() {
 
 // --- checkpoints ----------------------------------------------------------------------------------------------------
 
-// The lock of the writer is held; the turn of who syncs is taken, so that the log is not synced while it begins anew.
+// Under the writer's lock. Takes the sync turn, so that the log is not synced while it begins anew.
 status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     shared_header& header = shared_.header();
     free_transaction_ = no_transaction;  // until the end: what fails before leaves free_ with a part of this
@@ -218,7 +218,7 @@ status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
         return status::ok;  // a short log does
     }
     set_unverified(start, wanted);
-    // Blocks that were written before cost a sync of theirs no change of the file system's own tables.
+    // A sync of blocks that were written before changes no tables of the file system.
     const std::vector<std::byte> zeros(page_size * 64);
     for (std::uint64_t page = 0; page < wanted; page += 64) {
         const std::size_t size = std::min<std::uint64_t>(64, wanted - page) * page_size;
@@ -271,8 +271,8 @@ status committer::write_free_list(root& version, meta_on_media& meta) {
     return status::ok;
 }
 
-// The version is set. Where it is a new one, the checkpoint before, which no recovery needs any more, gets it, too: it
-// would still let an older program in.
+// The version is set. A new one also goes to the checkpoint before, which no recovery needs any more: it would still
+// let an older program in.
 status committer::write_meta(meta_on_media& meta, bool durable) {
     const auto put = [&](meta_on_media& one) {
         one.checksum = meta_checksum(one);
@@ -296,7 +296,7 @@ status committer::write_meta(meta_on_media& meta, bool durable) {
     return put(older);
 }
 
-// Behind a checkpoint: free pages that no version sees. Some keep their blocks, for the next commits. Not where the
+// After a checkpoint: free pages that no version sees; some keep their blocks for the next commits. Not where the
 // checkpoint before may be needed again: its list of free pages does not say which lose their blocks now.
 void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
     if (options_.in_heap && base_.sequence != shared_.header().checkpoint_sequence.load()) {
@@ -336,7 +336,7 @@ bool committer::must_be_durable() const noexcept {
     return !options_.no_sync || (!in_memory_ && !reads_metas() && shared_.header().unpromised.load() == 0);
 }
 
-// Which versions may still be read: those of readers, all from the durable one on, which readers may yet enter, and
+// Versions that may still be read: those of readers, all from the durable one on, which readers may yet enter, and
 // those that a recovery begins with.
 void committer::release_pages() {
     const std::uint64_t version_of_free = std::exchange(free_transaction_, no_transaction);  // as if memory runs out

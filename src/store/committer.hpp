@@ -1,5 +1,5 @@
-// How commits of a store get to its file, below the engine that begins and ends transactions (engine.hpp): records of
-// the log, checkpoints, the space for both. By who has begun to write, but for syncs of the log.
+// How commits get to the file, below the engine (engine.hpp): records of the log, checkpoints, the space for both. By
+// the one that has begun to write, but for syncs of the log.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ protected:
     [[nodiscard]] status sync_log(std::uint64_t transaction);
     [[nodiscard]] status sync_log_now();
     struct checkpoint_kind {
-        bool settle;   ///< no commit is expected soon: the log becomes short, and space goes back
+        bool settle;   ///< no commit is expected soon: the log becomes short, space goes back
         bool durable;  ///< when it returns, even where it need not be
     };
     [[nodiscard]] status checkpoint(write_set& changes, checkpoint_kind kind);
@@ -55,7 +55,7 @@ protected:
     std::vector<std::byte> record_;
     std::vector<std::uint64_t> snapshots_;
 
-    /// In a heap: what the heap's durable state accepts, and the checkpoint that a recovery to there begins with.
+    /// In a heap: what its durable state accepts, and the checkpoint that a recovery to there begins with.
     struct base_checkpoint {
         std::uint64_t sequence = 0;
         std::uint64_t transaction = 0;

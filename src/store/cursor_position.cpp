@@ -117,7 +117,6 @@ status cursor_position::restore_value() {
 
 // --- values ---------------------------------------------------------------------------------------------------------
 
-// Looks at what the key has; the position among the values is not set.
 void cursor_position::attach_values() noexcept {
     const std::uint16_t flags = tree_.flags();
     if ((flags & node_has_many) == 0) {

@@ -1,7 +1,7 @@
 // Where a cursor stands: on a key and, in MDB_DUPSORT, on one of its values.
 //
 // A cursor in a transaction that writes stays where it is when others change its database: before they do, it keeps the
-// key, and when it is used again, it looks for it. Where that is gone, it stands before the entry behind it.
+// key, and at its next use looks for it. Where that is gone, it stands before the entry behind it.
 #pragma once
 
 #include <string>
@@ -53,7 +53,7 @@ protected:
     MDB_dbi number_;
     database_state* state_ = nullptr;
     tree_cursor tree_;
-    bool gone_ = false;  ///< the entry that it stood on is gone: `next` is the one that it stands on
+    bool gone_ = false;  ///< the entry that it stood on is gone: `next` is the present one
 
     values_kind kind_ = values_kind::one;
     bool value_gone_ = false;

@@ -196,7 +196,7 @@ status cursor::find(std::string_view key, const std::string_view* value) {
 
 // --- many values of one size ----------------------------------------------------------------------------------------
 
-// All values of the leaf, or of the block, that the position is in; the position is the last of them then.
+// All values of the position's leaf or block; the position is the last of them then.
 status cursor::give_multiple(MDB_val* data) {
     if (kind_ == values_kind::one) {
         return give(nullptr, data);

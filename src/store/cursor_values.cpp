@@ -7,7 +7,7 @@
 namespace holdfast::store_engine {
 namespace {
 
-// A block of values in memory, while it is built. Aligned as a node's value is, or better.
+// A block of values that is being built. Aligned as a node's value is, or better.
 class block_buffer {
 public:
     [[nodiscard]] block_header& block() noexcept { return *reinterpret_cast<block_header*>(bytes_.data()); }

@@ -1,4 +1,4 @@
-// The file of a store, mapped once: the pages' addresses never change while it is open, however it grows.
+// The file of a store, mapped once: the pages' addresses never change while it is open.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,6 @@
 
 namespace holdfast::store_engine {
 
-/// A file descriptor that is closed with its owner.
 class descriptor {
 public:
     descriptor() = default;
@@ -27,7 +26,6 @@ private:
     int number_ = -1;
 };
 
-/// A mapped range of addresses that is unmapped with its owner.
 class mapping {
 public:
     mapping() = default;
@@ -47,12 +45,12 @@ struct file_options {
     bool read_only = false;
     bool write_map = false;  ///< what users see is writable
     bool random = false;     ///< no read-ahead
-    bool overlay = false;    ///< changes are this process's own: a log is replayed that may not be written
+    bool overlay = false;    ///< changes are this process's own: replays a log that it may not write
     mode_t mode = 0664;
     std::size_t reserve = 0;  ///< bytes of addresses at least
 };
 
-/// Thread safety: reading by any number of threads; grow, trim and punch by who holds the store's write lock.
+/// Thread safety: reading by any number of threads; grow, trim and punch under the store's write lock.
 class data_file {
 public:
     [[nodiscard]] status open(const std::string& path, const file_options& options);
@@ -74,35 +72,34 @@ public:
     /// Pages that have blocks behind them, or are free and marked where they have none; the file may be longer.
     [[nodiscard]] std::uint64_t pages() const noexcept { return pages_.load(std::memory_order_relaxed); }
     [[nodiscard]] status refresh_size() noexcept;
-    /// Whether the file has no byte that is not zero. A file of more than `most` pages has one, for all this tells.
+    /// Whether all its bytes are zero. False for a file of more than `most` pages.
     [[nodiscard]] status is_blank(std::uint64_t most, bool& blank) const;
     /// The first pages from `from` on, and before `end`, that have no blocks, or may have none. False: there are none.
     [[nodiscard]] bool find_hole(std::uint64_t from, std::uint64_t end, std::uint64_t& start,
                                  std::uint64_t& count) const noexcept;
-    /// By which a file is told from another one under its name.
+    /// Tells a file from another one of its name.
     [[nodiscard]] status inode(std::uint64_t& number) const noexcept;
     /// What another process made of the file.
     void set_pages(std::uint64_t pages) noexcept { pages_.store(pages, std::memory_order_relaxed); }
 
-    /// Lets the file have `pages` pages at least, with blocks of the file system behind them, in steps.
+    /// Grows, in steps, to at least `pages` pages with blocks of the file system behind them.
     [[nodiscard]] status grow(std::uint64_t pages) noexcept;
     /// Gives blocks to pages that may have none.
     [[nodiscard]] status reserve(std::uint64_t start, std::uint64_t count) noexcept;
-    /// Gives blocks back; the pages read as zeros then. Failure is no harm.
+    /// Gives blocks back; the pages then read as zeros. Failure is no harm.
     void punch(std::uint64_t start, std::uint64_t count) noexcept;
     /// Cuts the file off. Failure is no harm.
     void trim(std::uint64_t pages) noexcept;
 
-    /// Makes all of the file durable.
     [[nodiscard]] status sync_all() const noexcept;
-    /// Makes a range of bytes durable, which was written through write_address().
+    /// Of bytes written through write_address().
     [[nodiscard]] status sync_range(std::uint64_t offset, std::uint64_t size) const noexcept;
     [[nodiscard]] status write(std::uint64_t offset, const void* bytes, std::size_t size) const noexcept;
 
     [[nodiscard]] int number() const noexcept { return file_.get(); }
     [[nodiscard]] bool read_only() const noexcept { return read_only_; }
     [[nodiscard]] bool created() const noexcept { return created_; }
-    /// Whether its file system is memory, which loses all with the power: a sync changes nothing there.
+    /// Whether its file system is memory: a sync changes nothing there.
     [[nodiscard]] bool in_memory() const noexcept;
 
 private:

@@ -91,7 +91,7 @@ status engine::take_in() {
     return status::ok;
 }
 
-// Whoever had the write lock died. What it had not published is void: pages that it wrote belong to no version. Only a
+// The owner of the write lock died. What it had not published is void: pages that it wrote belong to no version. Only a
 // checkpoint whose meta lies there already counts: a recovery would begin with it.
 status engine::after_a_death() {
     shared_header& header = shared_.header();
@@ -100,7 +100,7 @@ status engine::after_a_death() {
     root last{};
     // The dead one may have made holes behind the last page.
     header.file_pages.store(shared_.get_root(header.written.load(), last) ? last.next_page : meta.next_page);
-    // It may have died while it made the meta known, too: the transaction is made known last.
+    // It may have died while it made the meta known: the transaction comes last.
     if (meta.sequence != header.checkpoint_sequence.load() || meta.transaction > header.written.load()) {
         sync_turn turn(header);
         HF_STORE_TRY(turn.take());
@@ -111,7 +111,7 @@ status engine::after_a_death() {
         adopt(meta);
         return status::ok;
     }
-    // The end of the log may be ahead of the last commit that was published, and what lies there may be synced.
+    // The end of the log may be ahead of the last published commit, and what lies there may be synced.
     sync_turn turn(header);
     HF_STORE_TRY(turn.take());
     std::uint64_t offset = 0;

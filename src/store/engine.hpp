@@ -1,17 +1,17 @@
-// The store below its trees: pages of a file, versions of them, commits. Everything that is durable, and everything
-// that processes share, goes through here.
+// The store below its trees: pages, versions of them, commits. All that is durable or shared by processes goes through
+// here.
 //
-// A commit writes pages that no version uses (in memory that is the file's), then one record to the log; when the
-// record is durable, so is the commit, for one sync that all who wait share. A checkpoint, which comes when the log is
-// full or a commit is larger than it, makes the pages themselves durable, then a meta that names their root; then the
-// log begins anew. Recovery is the last checkpoint and the valid records behind it.
+// A commit writes pages that no version uses (in the mapped file), then one record to the log; when the record is
+// durable, so is the commit, by one sync that all who wait share. A checkpoint, when the log is full or a commit is
+// larger than it, makes the pages themselves durable, then a meta that names their root; then the log begins anew.
+// Recovery is the last checkpoint and the valid records behind it.
 //
 // A checkpoint is durable before its log is written and before pages go that only the one before had: else a loss of
-// power would find the one before, with its pages and the records behind it written over. Without syncs, too, because
-// others, or earlier ones, acknowledged what is in them; only a store that was made without syncs, and never synced,
-// has promised nothing (`unpromised`).
+// power would find the one before, with its pages and the records behind it written over. So also without syncs,
+// because others, or earlier ones, promised what is in them; only a store that was made without syncs, and never
+// synced, has promised nothing (`unpromised`).
 //
-// Thread safety: functions of readers by any number of threads; those of a writer by who has begun to write.
+// Thread safety: functions of readers by any number of threads; those of a writer by the one that has begun to write.
 #pragma once
 
 #include <mutex>
@@ -20,7 +20,7 @@
 
 namespace holdfast::store_engine {
 
-/// In a heap: what was before a commit that the heap may yet refuse.
+/// In a heap: the state before a commit that the heap may yet refuse.
 struct prepared_commit {
     std::uint64_t meta_page = 0;
     meta_on_media meta{};  ///< as it lay there
@@ -53,7 +53,7 @@ public:
     // --- the writer ---
 
     [[nodiscard]] status begin_write(shared_lock& lock, write_set& changes, lock_mode mode = lock_mode::waits);
-    /// Pages in a row that no version uses, in memory that may be written.
+    /// Adjacent pages that no version uses, to be written.
     [[nodiscard]] status allocate(write_set& changes, std::uint32_t count, std::uint64_t base, std::uint64_t& page);
     /// Ends the transaction. When it returns ok, readers see it, and it is durable unless no_sync.
     [[nodiscard]] status commit(write_set& changes, shared_lock& lock);
@@ -61,36 +61,36 @@ public:
 
     // --- the writer of a store in a heap (engine_in_heap.cpp) ---
 
-    /// The first half of a commit: as much of it is durable as commit() makes durable. It counts, and readers see it,
-    /// when accept() says so. The lock stays; until one of the next three is called, nothing else of a writer is.
+    /// The first half of a commit, as durable as commit() makes it. It counts, and readers see it, after accept(). The
+    /// lock stays; until one of the next three, no other function of a writer is called.
     [[nodiscard]] status prepare(write_set& changes);
     /// The heap has the commit.
     void accept() noexcept;
     /// The heap has not, and never will: no trace remains.
     [[nodiscard]] status withdraw() noexcept;
-    /// It is not known whether the heap has it: nothing can be written until the store is opened again.
+    /// It is unknown whether the heap has it: nothing can be written until the store is opened again.
     void give_up() noexcept;
-    /// Makes all that was accepted durable, with no_sync, too. In a child of fork(): nothing, as the heap refuses
+    /// Makes all that was accepted durable, also with no_sync. In a child of fork(): nothing, as the heap refuses
     /// there.
     [[nodiscard]] status make_accepted_durable() {
         return shared_.is_of_parent() ? status::ok : sync_log(shared_.header().written.load());
     }
     /// What is accepted is so in the heap's durable state: a recovery leads there or beyond.
     void keep_accepted() noexcept;
-    /// A commit of the heap failed, and may be durable all the same: what either state needs stays, until one is kept.
+    /// A commit of the heap failed, and may yet be durable: what either state needs stays, until one is kept.
     void keep_both() noexcept { keeps_both_ = true; }
-    /// The heap is closed: leaves the store as close() does, but for who reads. Nobody writes any more.
+    /// The heap is closed: as close(), but readers go on. Nobody writes any more.
     void leave() noexcept;
     /// With accept(): the heap's durable state has it at once.
     void set_keeps_at_once(bool at_once) noexcept { keeps_at_once_ = at_once; }
 
     // --- all ---
 
-    /// Makes commits durable that are not. With no_sync: only with `force`, and where much is not durable by a
-    /// checkpoint, which gives space back.
+    /// Makes commits durable. With no_sync: only with `force`, and where much is not durable by a checkpoint, which
+    /// gives space back.
     [[nodiscard]] status sync(bool force);
-    /// Writes a checkpoint of the last commit, shortens the log, and gives space back. EBUSY: the mode is `tries`, and
-    /// somebody writes.
+    /// Checkpoints the last commit, shortens the log, and gives space back. EBUSY: the mode is `tries`, and somebody
+    /// writes.
     [[nodiscard]] status checkpoint_now(bool durable, lock_mode mode);
     void set_no_sync(bool no_sync) noexcept { options_.no_sync = no_sync || in_memory_; }
     void set_limit(std::size_t bytes) noexcept { options_.limit = bytes; }

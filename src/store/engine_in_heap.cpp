@@ -1,15 +1,15 @@
 // A store that lies in a heap: the heap decides which commits count.
 //
-// A word of the heap holds the number of the last one. A commit is prepared here, then the word is set beside all else
-// that a transaction of the heap changes, then it is accepted here. So one group of the heap's records, or one commit
-// of the heap, decides both. A recovery takes no record and no checkpoint for valid that is beyond the word.
+// A word of the heap holds the number of the last one. A commit is prepared here, the word is set beside all else that
+// a transaction of the heap changes, then the commit is accepted here. So one group of the heap's records, or one
+// commit of the heap, decides both. A recovery ignores records and checkpoints beyond the word.
 //
-// The heap's durable state may name an older commit than the last accepted one, for as long as the program likes. So
-// the checkpoint that leads there (`base_`), its pages and its records stay until the heap has moved on: the next
-// checkpoints are written to the other meta, over each other, and their records to the other half of the log.
+// The heap's durable state may long name an older commit than the last accepted one. So the checkpoint that leads there
+// (`base_`), its pages and its records stay until the heap has moved on: the next checkpoints are written to the other
+// meta, over each other, and their records to the other half of the log.
 //
-// What a refused commit, or a crash, left beyond the word must go before the word gets there again: records are
-// written over in order, because each commit begins where the accepted ones end; a meta is taken away, durably.
+// What a refused commit, or a crash, left beyond the word must go before the word gets there again: records are written
+// over in order, because each commit begins where the accepted ones end; a meta is removed, durably.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -39,8 +39,8 @@ status engine::begin_in_heap(const meta_on_media& meta) {
     return status::ok;
 }
 
-// A copy of the heap's files may have holes where the store wrote zeros: a store to one on a full disk ends in a
-// signal. Pages that are known as free get their blocks when they are used.
+// A copy of the heap's files may have holes where the store wrote zeros: a store there on a full disk ends in a signal.
+// Pages known as free get their blocks when they are used.
 status engine::give_holes_blocks() {
     if (free_transaction_ == no_transaction) {
         HF_STORE_TRY(load_free_list());
@@ -63,7 +63,7 @@ status engine::give_holes_blocks() {
     return status::ok;
 }
 
-// The last checkpoint becomes the one that a recovery begins with as soon as the heap has all that it holds.
+// A recovery begins with the last checkpoint as soon as the heap has all that it holds.
 void committer::raise_base() noexcept {
     const shared_header& header = shared_.header();
     if (header.checkpoint_transaction.load() <= kept_.load()) {

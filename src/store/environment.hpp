@@ -19,7 +19,7 @@ inline constexpr unsigned default_max_key = 511;
 inline constexpr unsigned default_readers = 126;
 inline constexpr std::size_t default_map_size = 1048576;
 
-/// Handles 0 and 1 are the list of free pages, which is always empty here, and the main database.
+/// Handle 0 is the list of free pages, which is always empty here, 1 the main database.
 inline constexpr MDB_dbi free_database = 0;
 inline constexpr MDB_dbi main_database = 1;
 inline constexpr MDB_dbi first_named = 2;
@@ -76,7 +76,7 @@ public:
     [[nodiscard]] status set_max_key(unsigned bytes) noexcept;
     [[nodiscard]] unsigned max_key_size() const noexcept { return max_key_; }
 
-    /// The slot of this thread; it is taken at its first read transaction and given back when the thread ends.
+    /// Taken at a thread's first read transaction and given back when it ends.
     [[nodiscard]] status thread_slot(reader_slot*& slot) noexcept;
 
     // Handles. Their number never grows beyond what open() made room for.
@@ -84,7 +84,7 @@ public:
     [[nodiscard]] database_handle& handle(MDB_dbi number) noexcept { return handles_[number]; }
     [[nodiscard]] std::mutex& handle_mutex() noexcept { return handle_mutex_; }
     [[nodiscard]] std::size_t handle_capacity() const noexcept { return handles_.size(); }
-    /// By who has the mutex: the handle of a name, or a free one, whose name is set. databases_full: there is none.
+    /// Under the mutex: the handle of a name, or a free one, whose name is set. databases_full: there is none.
     [[nodiscard]] status find_handle(const std::string& name, MDB_dbi& number, bool& is_new);
     void close_handle(MDB_dbi number) noexcept;
 

@@ -215,8 +215,8 @@ void free_space::serialise(std::vector<std::byte>& list) const {
     append(freed.data(), freed.size() * sizeof(freed[0]));
 }
 
-// A page that is named twice would become free again after a transaction has taken it, and so would one that a
-// transaction to come has freed.
+// A page that is named twice, or that a transaction to come has freed, would become free again after a transaction has
+// taken it.
 status free_space::load(std::span<const std::byte> list, std::uint64_t next_page, std::uint64_t transaction) {
     clear();
     free_list_on_media head{};

@@ -1,9 +1,9 @@
-// Pages that no tree uses: those that the next transaction may take, and those that a reader, or the last checkpoint,
-// may still reach. A page that was born in transaction b and died in d is ready as soon as no snapshot s has
-// b <= s < d. (LMDB asks only for the oldest reader, so that one that stays keeps all later pages.)
+// Pages that no tree uses: the next transaction may take them, or a reader, or the last checkpoint, may still reach
+// them. A page born in transaction b that died in d is ready as soon as no snapshot s has b <= s < d. (LMDB asks only
+// for the oldest reader, so one that stays keeps all later pages.)
 //
-// Kept in memory by each process that writes, from the list of the last checkpoint and the records of the log since.
-// Thread safety: none; used by who holds the store's write lock.
+// Each process that writes keeps them in memory, from the list of the last checkpoint and the records of the log since.
+// Thread safety: used under the store's write lock.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class free_space {
 public:
     void clear() noexcept;
 
-    /// Takes `count` pages in a row, lowest first. 0: there is no such run. The caller asks is_backed() before use.
+    /// `count` pages in a row, lowest first. 0: there is no such run. The caller asks is_backed() before use.
     [[nodiscard]] std::uint64_t take(std::uint64_t count);
     /// Pages that the next transaction may take.
     void add_ready(std::uint64_t start, std::uint64_t count);
@@ -30,7 +30,7 @@ public:
     /// Pages that another process took: they are ready or freed here.
     void forget(std::uint64_t start, std::uint64_t count) noexcept;
 
-    /// Makes ready what none of the snapshots sees. `snapshots`: sorted, without repetition.
+    /// Makes ready what none of the snapshots, which are sorted and distinct, sees.
     void release(std::span<const std::uint64_t> snapshots);
 
     /// The smallest snapshot that keeps pages from use; ~0: none does.
@@ -41,7 +41,7 @@ public:
     [[nodiscard]] bool is_free_in(std::uint64_t page, std::uint64_t version) const noexcept {
         return is_ready(page) || (page < died_.size() && died_[page] != 0 && died_[page] <= version);
     }
-    /// Whether any of the pages is one that a transaction may take, or will be.
+    /// Whether a transaction may take any of the pages, now or later.
     [[nodiscard]] bool has_free(std::uint64_t start, std::uint64_t count) const noexcept;
 
     /// Whether the page is known to have blocks of the file system.

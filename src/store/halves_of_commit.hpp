@@ -11,8 +11,7 @@ class halves_of_commit {
 public:
     /// `number`: of the commit; 0: nothing was changed, and the transaction has ended. An error aborts it.
     [[nodiscard]] static status prepare(transaction& of, std::uint64_t& number);
-    /// ok: the heap has the commit; panic: it is not known whether it has; all else: it has not. Returns that, or what
-    /// failed here.
+    /// ok: the heap has the commit; panic: that is unknown; all else: it has not. Returns that, or what failed here.
     [[nodiscard]] static status settle(transaction& of, status of_heap) noexcept;
     /// Brings the databases' records into the main one, and its record into the version. `changed`: there is something
     /// to commit.

@@ -36,7 +36,7 @@ template <class Call>
     }
 }
 
-/// A copy of a key or value that lies in pages of the store, which the call it is an argument of may move.
+/// A copy of an argument that lies in pages of the store, which the call may move.
 class steady_text {
 public:
     steady_text(const transaction& in, const MDB_val& value);

@@ -7,16 +7,14 @@
 
 namespace holdfast::store_engine {
 
-/// Whether the file is one of LMDB's, of any version.
+/// Of any version.
 [[nodiscard]] bool is_lmdb_data(const std::string& path) noexcept;
 
-/// Makes a store of what a data file of LMDB 0.9 or 1.0 holds, in a file that is memory of this process. Named
-/// databases keep the order of their items, whatever function it comes from. incompatible: the unnamed one is not
-/// sorted as its flags say, or the file is encrypted; version_mismatch: the file is of another version; corrupted: it
-/// is damaged.
+/// Makes a store of a data file of LMDB 0.9 or 1.0, in memory of this process. Named databases keep the order of their
+/// items, whatever function it comes from. incompatible: the unnamed one is not sorted as its flags say, or the file is
+/// encrypted; version_mismatch: another version; corrupted: it is damaged.
 [[nodiscard]] status copy_lmdb_data(const std::string& path, descriptor& memory);
 
-/// A path by which the file of a descriptor is opened.
 [[nodiscard]] std::string path_of(const descriptor& file);
 
 }  // namespace holdfast::store_engine

@@ -1,5 +1,5 @@
-// The log: one record a commit, from which recovery rebuilds the pages that the commit wrote. A record says what bytes
-// of a page differ from a page of the commit before, so recovery needs no order of keys, and most records are small.
+// One record a commit, from which recovery rebuilds the pages that the commit wrote. It says what bytes of a page
+// differ from a page of the commit before, so recovery needs no order of keys, and most records are small.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace holdfast::store_engine {
 /// Sets the checksum of a record that goes to `offset` of the log.
 void seal_record(std::span<std::byte> record, std::uint64_t seed, std::uint64_t offset) noexcept;
 
-/// A record as it lies in the log. Its parts are inside of it, each of them was looked at.
+/// A record in the log. Its parts were checked to lie inside of it.
 struct log_record {
     log_record_on_media head{};
     std::span<const std::byte> taken;
@@ -32,7 +32,7 @@ struct log_record {
 [[nodiscard]] bool read_record(std::span<const std::byte> log, std::uint64_t offset, std::uint64_t seed,
                                std::uint64_t expected, log_record& record) noexcept;
 
-/// Reads items of fixed size one after the other out of a part of a record.
+/// Reads items of fixed size out of a part of a record.
 template <class Item, class Visit>
 void for_each_item(std::span<const std::byte> part, Visit visit) {
     for (std::size_t at = 0; at + sizeof(Item) <= part.size(); at += sizeof(Item)) {

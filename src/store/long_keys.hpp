@@ -1,4 +1,4 @@
-// Keys that are too long for a node: in runs of pages of their own. All that reads a tree's keys reads them here.
+// Keys that are too long for a node: in runs of pages of their own. All keys of a tree are read here.
 #pragma once
 
 #include "store/block.hpp"
@@ -30,7 +30,7 @@ namespace holdfast::store_engine {
 [[nodiscard]] status find_in_branch_of_long_keys(const transaction_pages& pages, const block_header& block,
                                                  const order& by, std::string_view key, unsigned& index);
 
-/// Writes a key to a run of its own, whose pages are added to `long_pages`. `node`: what the node gets.
+/// Writes the key to a run of its own, whose pages are added to `long_pages`. `node`: what the node gets.
 [[nodiscard]] status create_long_key(transaction_pages& pages, std::string_view key, long_key& node,
                                      std::uint64_t& long_pages);
 /// Frees the run of a key that has one; the node must go.

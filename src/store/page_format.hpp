@@ -18,7 +18,7 @@ inline constexpr std::uint64_t max_pages = std::uint64_t{1} << 48U;
 
 enum class page_kind : std::uint8_t { none = 0, branch = 1, leaf = 2, packed = 3, run = 4 };
 
-/// Entries in order. It fills a page behind the page's own header, or it is the value of a key that has a few values.
+/// Entries in order: a page behind its header, or the value of a key that has a few values.
 ///   slots    offsets of nodes, two bytes each, in the order of keys; grow upward from the header
 ///   nodes    from the end downward; a removed node is garbage until the block is compacted
 ///   packed   no slots: items of item_size bytes, in order, from the header on
@@ -33,10 +33,10 @@ struct block_header {
 };
 static_assert(sizeof(block_header) == 12 && alignof(block_header) == 2);
 
-/// The head of every page, and of a run of pages that holds one long value.
+/// Of every page, and of a run of pages that holds one long value.
 struct page_header {
-    std::uint64_t birth;     ///< the transaction that wrote the page
-    std::uint32_t checksum;  ///< XXH3 of the rest, seeded with the page's number; while dirty: place among dirty pages
+    std::uint64_t birth;       ///< the transaction that wrote the page
+    std::uint32_t checksum;    ///< XXH3 of the rest, seed: the page's number; while dirty: place among dirty pages
     std::uint32_t generation;  ///< which of nested transactions wrote it; means nothing after the commit
     std::uint32_t run_pages;   ///< pages of the run; 1
     block_header block;        ///< run: kind only
@@ -73,7 +73,7 @@ struct long_value {
     std::uint64_t size;  ///< bytes
 };
 
-/// What a node has of a key that is too long for it. The key lies in a run of pages of its own, which is this node's.
+/// In the node of a key that is too long for it. The key lies in a run of pages of its own.
 struct long_key {
     std::array<char, 48> head;  ///< its first bytes: they settle most comparisons
     long_value where;
@@ -92,12 +92,12 @@ struct tree_record {
 };
 static_assert(sizeof(long_value) == 16 && sizeof(long_key) == 64 && sizeof(tree_record) == 48);
 
-/// The most that a node may take, with its slot: two fit in a page.
+/// The most that a node takes, with its slot: two fit in a page.
 inline constexpr std::size_t max_node = (block_capacity - sizeof(block_header)) / 2 / 2 * 2;
-/// The most that a key may have to lie in a node, and that any key may have.
+/// The most bytes of a key in a node, and of any key.
 inline constexpr std::size_t max_key = max_node - sizeof(leaf_node) - sizeof(tree_record) - 2;
 inline constexpr std::size_t max_long_key = 65536;
-/// A part of a long key that tells two leaves apart lies in a branch up to this: branches stay wide.
+/// The part of a long key that tells two leaves apart lies in a branch up to this size: branches stay wide.
 inline constexpr std::size_t max_short_separator = 512;
 static_assert(max_node == 2032 && max_key == 1978 && max_short_separator <= max_key);
 

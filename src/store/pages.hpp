@@ -1,7 +1,7 @@
 // The pages of one transaction: what its trees read, and what they write.
 //
-// A page that this transaction wrote is changed in place; any other is copied first, and the copy takes its place. A
-// nested transaction owns only what it wrote itself, so that its end can leave the outer one as it was.
+// A page that this transaction wrote is changed in place; a copy takes the place of any other. A nested transaction
+// owns only what it wrote itself, so that its end can leave the outer one as it was.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ public:
 
     /// A page without entries.
     [[nodiscard]] status create(page_kind kind, std::uint32_t item_size, std::uint64_t& number);
-    /// A run for a long value; its memory, but for the header, is to be written. What lies behind the value is zeros.
+    /// For a long value, which is to be written behind the header. What lies behind it is zeros.
     [[nodiscard]] status create_run(std::uint64_t value_size, std::uint64_t& number, std::byte*& value);
     /// Lets the page be changed in place: itself, or a copy, whose number is returned in `number`.
     [[nodiscard]] status own(std::uint64_t& number);

@@ -57,8 +57,8 @@ void make_mutex(pthread_mutex_t& mutex, bool shared) noexcept {
 
 // --- fork -----------------------------------------------------------------------------------------------------------
 
-/// All shared_states of this process. They are made, mapped and removed under its mutex, which a thread that forks has,
-/// so that the child finds them whole.
+/// All shared_states of this process. They are made, mapped and removed under its mutex, which a thread that forks
+/// holds, so that the child finds them whole.
 class forks {
 public:
     forks() {
@@ -208,7 +208,7 @@ status shared_state::open(const std::string& path, mode_t mode, bool& first) {
         if (!is_refused(alone)) {
             return alone;
         }
-        // Waits for a first opener to be done, and keeps the store from being taken for deserted.
+        // Waits until a first opener is done, and keeps the store from looking deserted.
         HF_STORE_TRY(lock_byte(file_.get(), presence_byte, F_RDLCK, true));
         HF_STORE_TRY(map(0));
         if (memory_.size() != 0 && header_->magic == lock_magic && header_->ready.load() == lock_ready) {
@@ -232,7 +232,7 @@ status shared_state::open(const std::string& path, mode_t mode, bool& first) {
     return lock_byte(file_.get(), first_process_byte + process_, F_WRLCK, false);
 }
 
-// Backed: bytes of the file that get blocks, so that a full disk is an error here and no signal later.
+// `backed` bytes get blocks, so that a full disk is an error here and no signal later.
 status shared_state::map(std::size_t backed) {
     const std::lock_guard no_fork(forks::all().mutex());
     memory_ = mapping();
@@ -349,8 +349,8 @@ bool shared_state::get_root(std::uint64_t transaction, root& version) const noex
 
 // --- readers --------------------------------------------------------------------------------------------------------
 
-// A writer that looked at the slots before the announcement may have taken pages of that version: then the durable
-// version has moved on, which the second look shows.
+// A writer that looked at the slots before the announcement may have taken pages of that version: then the second look
+// shows that the durable version has moved on.
 root shared_state::enter(reader_slot& slot) const noexcept {
     root version{};
     for (;;) {

@@ -1,10 +1,10 @@
-// What the processes that have a store open share: the lock file. It says which commit is the last, who writes, who
-// reads what. It holds nothing that outlives them: the first that opens a store writes it anew.
+// The lock file, which the processes that have a store open share. It says which commit is the last, who writes, who
+// reads what. The first that opens a store writes it anew.
 //
 // A process that is killed holds nothing up: mutexes are robust, and each process keeps a byte of the lock file locked
 // by its open file description, which the kernel lets go. A child of fork() would keep the description, and so the
-// locks of its parent, and change the parent's slots when it closes the store: it gets a copy of the shared memory,
-// closes the file, and may do nothing but close.
+// locks of its parent, and change the parent's slots when it closes the store. So it gets a copy of the shared memory,
+// closes the file, and may only close the store.
 #pragma once
 
 #include <pthread.h>
@@ -32,7 +32,7 @@ inline constexpr std::uint64_t no_transaction = ~std::uint64_t{0};
 inline constexpr unsigned root_slots = 256;
 inline constexpr unsigned most_readers = 16384;
 
-/// Whose snapshot keeps pages from being used again. `process` 0: the slot is free.
+/// Its snapshot keeps pages from use. `process` 0: the slot is free.
 struct alignas(64) reader_slot {
     std::atomic<std::uint64_t> transaction;  ///< no_transaction: it reads nothing now
     std::atomic<std::uint32_t> process;
@@ -48,10 +48,10 @@ struct shared_header {
     std::array<std::uint8_t, 16> uuid;   ///< of the store
     std::uint64_t data_inode;            ///< of the file that this is about
     std::atomic<std::uint32_t> ready;    ///< lock_ready, or the lock file is being written
-    std::atomic<std::uint32_t> panic;    ///< a sync failed: no promise can be made any more
-    std::atomic<std::uint32_t> died;     ///< a writer died, and what it left was not looked at yet
-    pthread_mutex_t writer;              ///< who has it has the only write transaction
-    pthread_mutex_t syncer;              ///< who has it makes the log durable, for all
+    std::atomic<std::uint32_t> panic;    ///< a sync failed: nothing can be promised any more
+    std::atomic<std::uint32_t> died;     ///< a writer died; what it left was not looked at yet
+    pthread_mutex_t writer;              ///< held by the one write transaction
+    pthread_mutex_t syncer;              ///< its holder makes the log durable, for all
     pthread_mutex_t table;               ///< of readers
     std::atomic<std::uint64_t> written;  ///< the last commit; the next writer begins there
     std::atomic<std::uint64_t> durable;  ///< the last commit that readers may see
@@ -64,7 +64,7 @@ struct shared_header {
     std::atomic<std::uint64_t> file_pages;  ///< up to there, pages have blocks or are known as free
     std::atomic<std::uint64_t> log_synced;  ///< of these, durable
     std::atomic<std::uint32_t> unsynced;    ///< the checkpoint, or pages that it holds, may not be synced
-    std::atomic<std::uint32_t> unpromised;  ///< made in this session without syncs: a loss of power may take all of it
+    std::atomic<std::uint32_t> unpromised;  ///< made without syncs in this session: a loss of power may take all
     std::atomic<std::uint32_t> unreplayed;  ///< the first opener could not write what recovery rebuilt
     std::atomic<std::uint32_t> next_process;
     std::atomic<std::uint32_t> reader_limit;
@@ -79,7 +79,7 @@ inline constexpr std::size_t shared_bytes = readers_offset + most_readers * size
 
 enum class lock_mode : std::uint8_t { waits, tries };
 
-/// A robust mutex of the lock file, held while the object lives.
+/// Holds a robust mutex of the lock file.
 class shared_lock {
 public:
     shared_lock() = default;
@@ -95,9 +95,8 @@ private:
     pthread_mutex_t* mutex_ = nullptr;
 };
 
-/// The turn of who makes commits durable, for all that were written before: the mutex `syncer`, held while the object
-/// lives. Those who wait for a sync sleep until a turn ends and then all look, instead of one behind the other taking
-/// the mutex: what they wrote in the meantime goes into one sync.
+/// Holds `syncer`: the turn to make durable all commits written before. Threads that wait for a sync sleep until a turn
+/// ends and then all look, and do not take the mutex in turn: what they wrote meanwhile goes into one sync.
 class sync_turn {
 public:
     explicit sync_turn(shared_header& header) noexcept : header_(header) {}
@@ -105,8 +104,8 @@ public:
     sync_turn& operator=(const sync_turn&) = delete;
     ~sync_turn();
     [[nodiscard]] status take(lock_mode mode = lock_mode::waits) noexcept;
-    /// Returns when a turn ended after `turns` was read of sync_turns; or after some milliseconds, because who had the
-    /// turn may have died.
+    /// Returns when a turn ended after `turns` was read of sync_turns; or after some milliseconds, because the one who
+    /// had it may have died.
     static void wait(shared_header& header, std::uint32_t turns) noexcept;
 
 private:
@@ -121,14 +120,14 @@ public:
     shared_state(const shared_state&) = delete;
     shared_state& operator=(const shared_state&) = delete;
     ~shared_state();
-    /// In a child of the process that opened the store: it cannot be used.
+    /// In a child of the process that opened the store, which cannot use it.
     [[nodiscard]] bool is_of_parent() const noexcept { return is_of_parent_.load(std::memory_order_relaxed); }
     /// Opens or makes the lock file. `first`: this process is alone with the store, and must call publish() or fail.
     [[nodiscard]] status open(const std::string& path, mode_t mode, bool& first);
-    /// Memory of this process instead of a lock file: the caller takes care of what locks are for.
-    /// `of_one_process`: no other may have the store open, nor a child of fork() touch it.
+    /// Memory of this process instead of a lock file; the caller does what locks are for. `of_one_process`: no other
+    /// may have the store open, nor a child of fork() touch it.
     [[nodiscard]] status open_private(bool of_one_process);
-    /// Others may come in from here on.
+    /// Lets others in.
     void publish() noexcept;
     /// Whether no other process has the store open; nobody comes in then.
     [[nodiscard]] bool become_last() noexcept;
@@ -145,16 +144,16 @@ public:
     /// False: the version is gone.
     [[nodiscard]] bool get_root(std::uint64_t transaction, root& version) const noexcept;
 
-    /// A slot for a thread or a transaction. readers_full, or an error of the system.
+    /// For a thread or a transaction. readers_full, or an error of the system.
     [[nodiscard]] status take_slot(reader_slot*& slot) noexcept;
     static void give_slot(reader_slot& slot) noexcept;
-    /// Announces the last durable version in the slot, so that its pages stay, and returns it.
+    /// Announces the last durable version, so that its pages stay, and returns it.
     [[nodiscard]] root enter(reader_slot& slot) const noexcept;
     /// Clears the slots of processes that died; returns how many.
     unsigned clear_dead() noexcept;
-    /// Gives back all slots of this process: its threads read no more.
+    /// Gives back all slots of this process.
     void give_own_slots() noexcept;
-    /// Versions that readers see, unsorted, added to the list.
+    /// Adds the versions that readers see, unsorted.
     void collect_snapshots(std::vector<std::uint64_t>& snapshots) const;
     [[nodiscard]] reader_slot& slot(unsigned index) const noexcept { return readers_[index]; }
 

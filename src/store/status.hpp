@@ -1,4 +1,4 @@
-// What the engine's functions return: LMDB's codes, or an error number of the system. A status must not be ignored.
+// What the engine's functions return: LMDB's codes, or an error number of the system.
 #pragma once
 
 #include <cerrno>

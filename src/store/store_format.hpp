@@ -9,10 +9,10 @@
 namespace holdfast::store_engine {
 
 inline constexpr std::array<char, 8> store_magic = {'H', 'F', 'S', 'T', 'O', 'R', 'E', '\n'};
-/// Programs that know version 1 alone must not read a store with long keys: it has version 2 from its first one on.
+/// Programs that know version 1 alone must not read long keys: a store has version 2 from its first one on.
 inline constexpr std::uint32_t version_without_long_keys = 1;
 inline constexpr std::uint32_t store_version = 2;
-/// A store that lies in a heap, which says which commits count: no program must open it without the heap.
+/// The heap says which commits count: no program must open the store without it.
 inline constexpr std::uint32_t version_in_heap = 3;
 inline constexpr std::uint64_t meta_pages = 2;
 
@@ -64,8 +64,8 @@ struct freed_extent_on_media {
 };
 static_assert(sizeof(freed_extent_on_media) == 32);
 
-/// A page that a commit wrote: the page `base` (0: zeros), and the ranges that differ. Behind it, for each range, a
-/// log_range_on_media and its bytes, padded to a multiple of four. A run of pages is written as one.
+/// A page, or a run as one, that a commit wrote: the page `base` (0: zeros), and the ranges that differ. Behind it, for
+/// each range, a log_range_on_media and its bytes, padded to a multiple of four.
 struct log_page_on_media {
     std::uint64_t page;
     std::uint64_t base;

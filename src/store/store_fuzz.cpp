@@ -1,6 +1,6 @@
-// Stores that an adversary wrote, checksums repaired: metas, pages of every kind, the list of free pages, the log. A
-// store opens or is refused. If check finds it sound, all that follows succeeds, and check finds it sound afterwards.
-// Otherwise anything may be an error, but nothing crashes, hangs or grows without bound.
+// Stores that an adversary wrote, checksums repaired: metas, pages, the list of free pages, the log. A store opens or
+// is refused. If check finds it sound, all that follows succeeds and leaves it sound. Otherwise anything may be an
+// error, but nothing crashes, hangs or grows without bound.
 //
 // An input is three bytes and a list of changes to a sound store, which was closed or crashed: the number of a page, an
 // offset in it, and two bytes. Bits of the first byte, the control: 0 the store that crashed; 1 to 4 which checksums

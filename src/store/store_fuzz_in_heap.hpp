@@ -1,6 +1,6 @@
-// For the fuzzer of stores: a store that lies in a heap, and random commits, refusals, commits of the heap and crashes.
-// The heap is a number here: in memory, and as its durable state has it. A crash is another look at the file, with the
-// durable number.
+// For the fuzzer of stores: a store in a heap, and random commits, refusals, commits of the heap and crashes. The heap
+// is a number here: in memory, and as its durable state has it. A crash is another look at the file, with the durable
+// number.
 #pragma once
 
 #include <cerrno>
@@ -21,7 +21,7 @@ struct place_of_store {
     std::uint8_t identity = 0;  ///< the first byte; zeros follow
 };
 
-/// The store of a heap that is open, or was refused.
+/// Open, or refused.
 class hosted_store {
 public:
     hosted_store(const place_of_store& place, std::uint64_t accepted, bool at_once, unsigned more_flags = 0)
@@ -45,7 +45,6 @@ public:
 
     [[nodiscard]] MDB_env* env() const noexcept { return env_; }
     [[nodiscard]] int opened() const noexcept { return opened_; }
-    /// The heap's word.
     [[nodiscard]] std::uint64_t word() const noexcept { return word_; }
     void set_word(std::uint64_t commit) noexcept { word_ = commit; }
     /// What the heap says to commits that are made in one call.

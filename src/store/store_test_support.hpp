@@ -39,7 +39,6 @@ inline std::string_view as_view(const MDB_val& value) noexcept {
     return {static_cast<const char*>(value.mv_data), value.mv_size};
 }
 
-/// An environment, closed at the end.
 class test_environment {
 public:
     explicit test_environment(const std::string& path, unsigned flags = 0, MDB_dbi databases = 8,

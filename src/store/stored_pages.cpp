@@ -43,7 +43,7 @@ status stored_pages::verify(std::uint64_t number, std::uint64_t next_page) const
         (is_run ? page.block.count != 0 : page.run_pages != 1 || !is_valid(page.block, block_capacity))) {
         return status::corrupted;
     }
-    // A page from the future is one that a transaction in progress would take for its own.
+    // A transaction in progress would take a page from the future for its own.
     if (page.birth > shared_.header().written.load(std::memory_order_acquire) ||
         page.checksum != page_checksum(page, number)) {
         return status::corrupted;
@@ -126,7 +126,7 @@ void stored_pages::raise_durable(std::uint64_t transaction) noexcept {
     }
 }
 
-// In a heap the checkpoint before may be the one that counts, with its records. So the next has the other half.
+// In a heap the checkpoint before may count, with its records. So the next has the other half.
 stored_pages::log_area stored_pages::own_log() const noexcept {
     const shared_header& header = shared_.header();
     const std::uint64_t page = header.log_page.load(std::memory_order_relaxed);
@@ -224,7 +224,7 @@ status stored_pages::apply(const log_record& record) {
     return valid ? status::ok : status::corrupted;
 }
 
-// Applies one change to the pages in memory. Its base is a page there, or one of the checkpoint.
+// Changes the pages in memory. The base is one of these, or of the checkpoint.
 status stored_pages::rebuild(const page_change& change, std::uint64_t next_page, page_table& pages) const {
     const log_page_on_media& head = change.head;
     // A run is there as a whole. So no record asks for more memory than the log has.
@@ -261,8 +261,8 @@ status stored_pages::rebuild(const page_change& change, std::uint64_t next_page,
     return status::ok;
 }
 
-// The records behind the checkpoint, in order. Pages go to the file when all are rebuilt: a page that one record reads
-// may be one that a later record wrote before the crash.
+// Pages go to the file when all are rebuilt: a page that one record reads may be one that a later record wrote before
+// the crash.
 status stored_pages::replay(const meta_on_media& meta) {
     HF_STORE_TRY(load_free_list());
     page_table pages;
@@ -314,7 +314,7 @@ status stored_pages::write_rebuilt(const page_table& pages, std::uint64_t next_p
             return status::access_denied;  // a page of a version whose end was further behind
         }
         std::memcpy(file_.writable_page(number), content->data(), page_size);
-        set_unverified(number, 1);  // as a base of another page it may have been looked at, with what it had then
+        set_unverified(number, 1);  // it may have been checked with what it had as a base of another page
     }
     return status::ok;
 }

@@ -1,5 +1,5 @@
-// A B+tree: a position in it, and what changes it. The main database, each named one, and the many values of one key
-// are such trees. Positions are of one tree and one transaction.
+// A position in a B+tree, and changes. The main database, each named one, and the many values of one key are such
+// trees. A position is of one tree and one transaction.
 #pragma once
 
 #include <array>
@@ -59,12 +59,12 @@ public:
 
     // --- changes: the position is one of seek(), in a transaction that writes ---
 
-    /// Lets the pages on the way to the position be changed.
+    /// Makes the pages on the way to the position writable.
     [[nodiscard]] status own_path();
-    /// Puts an entry where the position is, and stands on it. `value` without data: its bytes are left to be written
-    /// at `written`, which may be null. Packed leaves: the key alone.
+    /// Puts an entry at the position, and stands on it. `value` without data: its bytes are to be written at `written`,
+    /// which may be null. Packed leaves: the key alone.
     [[nodiscard]] status insert(std::string_view key, std::string_view value, std::uint16_t flags, std::byte** written);
-    /// Removes the entry; stands on the one behind it, or behind the last.
+    /// Stands on the entry behind it then, or behind the last.
     [[nodiscard]] status remove();
     /// Gives the entry a value of another size, or the same.
     [[nodiscard]] status replace(std::string_view value, std::uint16_t flags, std::byte** written);
@@ -107,8 +107,7 @@ private:
     std::array<level, max_depth> levels_;
 };
 
-/// Frees all pages of a tree, with the long values and trees in its leaves; the record is empty then, but for its
-/// flags.
+/// Frees all pages, with the long values and trees in its leaves; leaves the record empty, but for its flags.
 [[nodiscard]] status drop_tree(transaction_pages& pages, tree_record& record);
 
 }  // namespace holdfast::store_engine

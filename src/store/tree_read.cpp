@@ -3,8 +3,8 @@
 
 namespace holdfast::store_engine {
 
-// A page at its depth: branches above, one leaf below. What a damaged tree has elsewhere is noticed here, so that no
-// way down is longer than the tree is deep.
+// A page at its depth: branches above, one leaf below. Notices what a damaged tree has elsewhere, so that no way down
+// is longer than the tree is deep.
 status tree_cursor::enter(unsigned depth, std::uint64_t number) {
     level& here = levels_[depth];
     here.number = number;
@@ -16,8 +16,8 @@ status tree_cursor::enter(unsigned depth, std::uint64_t number) {
     if (!fits || (kind == page_kind::packed && here.page->block.item_size != record_->item_size)) {
         return status::corrupted;
     }
-    // Who changes a page changes those above it. Where the medium lost what was written to one of these, an older one
-    // lies there, and leads to pages that others have by now.
+    // A change of a page changes those above it. Where the medium lost a write of one of these, an older one lies
+    // there, and leads to pages that others have by now.
     return depth > 0 && here.page->birth > levels_[depth - 1U].page->birth ? status::corrupted : status::ok;
 }
 

@@ -1,5 +1,4 @@
-// Changes of a tree. Two rules keep it balanced: a page that is full is split, and one that is less than a third full
-// is united with a neighbour that has room.
+// A full page is split; one that is less than a third full is united with a neighbour that has room.
 #include <algorithm>
 #include <cstring>
 
@@ -24,8 +23,8 @@ std::byte* insert_entry(block_header& block, unsigned index, const tree_entry& i
     }
 }
 
-// What tells two leaves apart, as short as it may be: the beginning of a key that is above all on the left. Other
-// orders than that of bytes get whole keys. A long one gets a run of its own.
+// What tells two leaves apart: the shortest beginning of a key that is above all on the left, or, in other orders than
+// that of bytes, a whole key. A long one gets a run of its own.
 status separator_between(transaction_pages& pages, tree_record& record, const order& by, const block_header& left,
                          const block_header& right, long_key& memory, stored_key& separator) {
     std::string_view above;
@@ -144,8 +143,8 @@ status tree_cursor::insert_stored(std::string_view key, const tree_entry& item, 
     return status::ok;
 }
 
-// A leaf that is full gives entries to a neighbour that has room before it is split: pages are four fifths full then
-// instead of two thirds, where keys come in no order (the B*-tree of Knuth, volume 3, 6.2.4).
+// Before a split, a full leaf gives entries to a neighbour that has room: where keys come in no order, pages are four
+// fifths full, not two thirds (the B*-tree of Knuth, volume 3, 6.2.4).
 status tree_cursor::insert_into_full(std::string_view key, const tree_entry& item) {
     bool shifted = false;
     if (depth_ > 1 && (index() != block().count || !in_last_leaf())) {
@@ -185,8 +184,7 @@ status tree_cursor::shift_to_neighbour(bool left, bool& shifted) {
     for (unsigned i = 0; i < full.count; ++i) {
         longest = std::max(longest, stored_key_at(full, i).text.size());
     }
-    // The separator may become longer: a key of the full leaf, or what may be short of a long one, is the most that it
-    // can be.
+    // The separator may become longer: at most a key of the full leaf, or the short part of a long one.
     if (free_bytes(neighbour->block) * 6 < neighbour->block.capacity || full.count < 4 ||
         free_bytes(parent) < branch_size(longest)) {
         return status::ok;
@@ -220,7 +218,7 @@ status tree_cursor::shift_to_neighbour(bool left, bool& shifted) {
 }
 
 // How many entries, the new one among them, stay on the left. A tree that grows at an end fills its pages; else both
-// halves have as many bytes as the other, nearly.
+// halves have nearly as many bytes.
 unsigned tree_cursor::split_point(const block_header& block, unsigned depth, const tree_entry& item) const noexcept {
     const unsigned index = levels_[depth].index + (block.kind == page_kind::branch ? 1U : 0U);
     const unsigned count = block.count + 1U;

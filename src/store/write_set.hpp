@@ -1,4 +1,4 @@
-// What a write transaction has changed so far: which pages it wrote, took and freed. A commit hands it to the engine.
+// The pages that a write transaction wrote, took and freed. A commit hands it to the engine.
 #pragma once
 
 #include <cstdint>

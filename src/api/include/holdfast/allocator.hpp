@@ -1,12 +1,11 @@
 // holdfast::allocator<T>: an allocator over an open heap, for containers that store fancy pointers.
 //
-// An allocator holds the heap's key, a number that is the same in all processes and in copies of the heap. So an
-// allocator that lies in a heap, in a container, stays right when the heap is mapped elsewhere, and is trivially
-// copyable. A cache of the calling thread leads from the key to the open heap.
+// An allocator holds the heap's key, a number that is the same in all processes and in copies of the heap. So it is
+// trivially copyable, and stays right in a heap that is mapped elsewhere. A cache of the calling thread leads from the
+// key to the open heap.
 //
-// Thread safety: any number of threads may allocate and free through any allocators at once.
-// Durability: as manager::allocate() and manager::deallocate(). Containers store the addresses of their blocks
-// themselves: in durability `atomic` a crash between an allocation and that store leaks the block.
+// Thread safety and durability: as manager::allocate() and manager::deallocate(). In durability `atomic` a crash before
+// the container has stored a block's address leaks the block.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +30,8 @@ namespace detail {
 class manager_core;
 }
 
-/// A handle to an open heap, which Boost.Interprocess programs pass to allocators and deleters. Valid as long as the
-/// manager that returned it. Thread-safe, as manager is.
+/// A handle to an open heap, which Boost.Interprocess programs pass to allocators and deleters. Valid as long as its
+/// manager, and thread-safe like it.
 class segment_manager {
 public:
     using size_type = std::size_t;
@@ -42,15 +41,14 @@ public:
     explicit segment_manager(detail::manager_core& heap) noexcept;
     [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
 
-    /// manager::allocate() and manager::deallocate().
+    /// As in manager.
     [[nodiscard]] void* allocate(size_type bytes) const;
     [[nodiscard]] void* allocate(size_type bytes, const std::nothrow_t&) const noexcept;
     [[nodiscard]] void* allocate_aligned(size_type bytes, size_type alignment) const;
     void deallocate(void* address) const;
-    /// manager::destroy_ptr(). Include <holdfast/manager.hpp>.
+    /// Include <holdfast/manager.hpp>.
     template <class T>
     bool destroy_ptr(const T* object) const;
-    /// manager::get_size() and manager::get_free_memory(), in bytes.
     [[nodiscard]] size_type get_size() const;
     [[nodiscard]] size_type get_free_memory() const;
 
@@ -59,8 +57,8 @@ private:
     detail::manager_core* heap_;
 };
 
-/// Two allocators are equal iff they serve the same heap. They do not propagate: a move or a swap between two heaps
-/// moves the elements one by one, because a pointer into another heap would not survive remapping.
+/// Two are equal iff they serve the same heap. They do not propagate: a move or a swap between two heaps moves the
+/// elements one by one, because a pointer into another heap would not survive remapping.
 template <class T, class SegmentManager>
 class allocator {
 public:
@@ -81,24 +79,24 @@ public:
     };
     static_assert(detail::refuse_raw_nodes<T>::passed);
 
-    /// There is no allocator without a heap. The constructor exists so that a container which got none does not compile
-    /// with this sentence, in the place of the compiler's list of other constructors.
+    /// Exists so that a container without an allocator fails to compile with this sentence, and not with the compiler's
+    /// list of other constructors.
     template <class Needed = T>
     allocator() noexcept {
         static_assert(sizeof(Needed) == 0,
                       "holdfast: a container needs the allocator of its heap: pass heap.get_allocator<T>() as its last "
                       "argument, or make it with heap.construct<container>(name)()");
     }
-    /// From manager::get_segment_manager(), as Boost.Interprocess spells it.
+    /// As Boost.Interprocess spells it.
     allocator(const SegmentManager* heap) noexcept : key_(heap->key()) {}  // NOLINT(google-explicit-constructor)
     explicit allocator(std::uint64_t heap_key) noexcept : key_(heap_key) {}
     template <class U>
     allocator(const allocator<U, SegmentManager>& other) noexcept  // NOLINT(google-explicit-constructor)
         : key_(other.key()) {}
 
-    /// Memory for n objects of T, which must be persistable (persistable.hpp). Throws holdfast::bad_alloc with the
-    /// reason in what(); std::bad_array_new_length; error(not_found) where no heap with the key is open for writing, or
-    /// where this allocator lies in a heap that is open read-only.
+    /// Memory for n objects of T, which must be persistable (persistable.hpp). Throws holdfast::bad_alloc;
+    /// std::bad_array_new_length; error(not_found) where no heap with the key is open for writing, or where this
+    /// allocator lies in a heap that is open read-only.
     [[nodiscard]] pointer allocate(size_type n) {
         static_assert(detail::require_persistable<T>());
         if (n > max_size()) {
@@ -107,27 +105,25 @@ public:
         expect_writable();
         return pointer{static_cast<T*>(detail::allocate(key_, n * sizeof(T), alignof(T)))};
     }
-    /// A target that is no allocated block is reported to the error handler (set_error_handler()), and nothing changes.
+    /// A target that is no allocated block goes to the error handler (set_error_handler()), and nothing changes.
     void deallocate(const pointer& target, size_type /*n*/) noexcept {
         detail::deallocate(key_, erase_type(target.get()));
     }
     [[nodiscard]] size_type max_size() const noexcept {
         return static_cast<size_type>(std::numeric_limits<difference_type>::max()) / sizeof(T);
     }
-    /// Constructs an element of a container. Elements that take an allocator, and halves of pairs that do, get this
-    /// one. So a map<string, vector<int>> lies in one heap, with all that was moved into it from another heap. A
-    /// struct takes none: where a container in it is of another open heap, this throws error(invalid_argument), and the
-    /// struct that was to be copied or moved is unchanged. Give it an `allocator_type` and constructors that take an
-    /// allocator last, then its parts follow it.
+    /// Elements that take an allocator, and halves of pairs that do, get this one. So a map<string, vector<int>> lies
+    /// in one heap, with all that was moved into it from another. A struct takes none, unless it has an
+    /// `allocator_type` and constructors that take an allocator last: where a container in it is of another open heap,
+    /// this throws error(invalid_argument), and the struct that was to be copied or moved is unchanged.
     template <class U, class... Args>
         requires(detail::reaches_allocator<U, allocator>::value || detail::may_hold_allocator<U>)
     void construct(U* target, Args&&... args) {
         detail::construct_with(*this, target, std::forward<Args>(args)...);
     }
-    /// The key of the heap that serves this allocator.
     [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
-    /// Throws error(not_found) where this allocator lies in a heap that is open read-only. For containers that allocate
-    /// through a copy of their allocator.
+    /// For containers that allocate through a copy of their allocator. Throws error(not_found) where this one lies in a
+    /// heap that is open read-only.
     void expect_writable() const { detail::expect_writable(key_, this); }
 
     [[nodiscard]] friend bool operator==(const allocator& a, const allocator& b) noexcept { return a.key_ == b.key_; }
@@ -142,16 +138,16 @@ private:
 
 static_assert(std::is_trivially_copyable_v<allocator<int>>);
 
-/// An allocator whose blocks have a type number (allocation_traits::type), so that precise collection reads the
-/// elements of a container by their registered layout:
+/// Its blocks have a type number (allocation_traits::type), so precise collection reads the elements of a container by
+/// their registered layout:
 ///
 ///     heap.register_type<edge>(3);
 ///     auto* edges = heap.construct<holdfast::vector<edge, holdfast::typed_allocator<edge, 3>>>("edges")(
 ///         heap.get_allocator<edge>());
 ///
 /// Containers of nodes (list, map) allocate their nodes with it, so the layout or the visitor of that type describes
-/// the node. What a vector has in reserve behind its last element is read as elements, too: an old pointer there may
-/// keep a block that a later collection frees.
+/// the node. A vector's reserve behind its last element is also read as elements: an old pointer there may keep a block
+/// that a later collection frees.
 template <class T, std::uint32_t Type>
 class typed_allocator : public allocator<T> {
 public:
@@ -183,8 +179,8 @@ public:
 static_assert(std::is_trivially_copyable_v<typed_allocator<int, 1>>);
 static_assert(sizeof(typed_allocator<int, 1>) == sizeof(allocator<int>));
 
-/// An allocator that is default-constructible: without a heap it takes memory from operator new. So one container type
-/// works in heaps and on the stack. Source: Metall.
+/// Without a heap it takes memory from operator new. So one container type works in heaps and on the stack. Source:
+/// Metall.
 template <class T>
 class fallback_allocator {
 public:
@@ -252,7 +248,7 @@ private:
     std::uint64_t key_ = 0;
 };
 
-/// Passes the allocator on to the elements that a container constructs.
+/// Passes the allocator on to the elements.
 template <class Allocator>
 using scoped_allocator_adaptor = boost::container::scoped_allocator_adaptor<Allocator>;
 template <class T>
@@ -260,8 +256,8 @@ using scoped_allocator = scoped_allocator_adaptor<allocator<T>>;
 
 }  // namespace holdfast
 
-/// Makes Boost.Container run the destructors of moved-from containers. It skips that of a moved-from string where
-/// pointer and allocator have trivial destructors; but its move assignment swaps, so the old block would leak.
+/// Makes Boost.Container run the destructor of a moved-from string. It skips it where pointer and allocator have
+/// trivial destructors; but its move assignment swaps, so the old block would leak.
 template <class T>
 struct boost::has_trivial_destructor_after_move<holdfast::ptr<T>> {
     static const bool value = false;

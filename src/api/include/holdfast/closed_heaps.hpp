@@ -1,6 +1,6 @@
 // manager: heaps that are not open, by their paths.
 //
-// Thread safety: all functions by any number of threads.
+// Thread-safe.
 #pragma once
 
 #include <future>
@@ -13,14 +13,14 @@ namespace holdfast {
 
 class closed_heaps {
 public:
-    /// Copies a heap; throws error, with `locked` where a writer has it open. The segments of the copy lie in its own
-    /// directory, or in `node_directories` (as open_options). Relative paths, also of the calls that return a future,
-    /// refer to the working directory at the time of the call.
+    /// Throws error, with `locked` where a writer has the heap open. The segments of the copy lie in its own directory,
+    /// or in `node_directories` (as open_options). Relative paths, also of the calls that return a future, refer to the
+    /// working directory at the time of the call.
     static void copy(const std::string& source, const std::string& destination,
                      const std::vector<std::string>& node_directories = {});
     [[nodiscard]] static std::future<void> copy_async(const std::string& source, const std::string& destination);
-    /// Removes the files of a heap, its directory and its directories on nodes. A directory that holds other files
-    /// stays, and an error is thrown. False where nothing is at the path.
+    /// Also removes the heap's directories on nodes. A directory that holds other files stays, and an error is thrown.
+    /// False where nothing is at the path.
     static bool remove(const std::string& path);
     [[nodiscard]] static std::future<bool> remove_async(const std::string& path);
     /// Whether open_read_only would succeed: a crashed heap counts, one that a writer has open does not.

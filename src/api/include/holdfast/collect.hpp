@@ -1,4 +1,4 @@
-// Options and report of manager::collect(), which frees what a program can no longer reach.
+// Options and report of manager::collect().
 #pragma once
 
 #include <cstddef>
@@ -55,7 +55,7 @@ struct collect_report {
     std::uint64_t bytes_freed = 0;
     std::vector<unreachable_blocks> freed;  ///< ordered by type, then size
     std::uint64_t slabs_freed = 0;          ///< slabs in which no block was reached
-    std::uint64_t extents_freed = 0;
+    std::uint64_t extents_freed = 0;        ///< blocks of whole pages
     std::uint64_t slabs_quarantined = 0;    ///< damaged slabs, which are left alone
     std::uint64_t refused_pointers = 0;     ///< words that lead into the heap but to no block
     std::uint64_t free_block_pointers = 0;  ///< words that lead to a free block
@@ -69,8 +69,7 @@ struct collect_report {
     std::uint64_t sweep_ns = 0;
 };
 
-/// Called for every free, in the thread that frees. True: the block stays allocated, and the program frees it later
-/// with manager::free_now(). It must not throw.
+/// Called for every free, in its thread. True: the block stays allocated until manager::free_now(). It must not throw.
 using free_filter = std::function<bool(void* block)>;
 
 }  // namespace holdfast

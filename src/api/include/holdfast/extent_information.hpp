@@ -23,10 +23,10 @@ struct extent_info {
     std::uint32_t block_size = 0;   ///< of a slab: bytes of each block; 0: it is damaged, or was freed during the walk
     std::uint32_t blocks = 0;       ///< of a slab: how many fit
     std::uint32_t live_blocks = 0;  ///< of a slab: how many are allocated
-    /// Bytes that the file system has space for, written or reserved. The rest are holes in the segment files.
+    /// The file system has space for them, written or reserved; the rest are holes in the segment files.
     std::uint64_t backed_bytes = 0;
-    /// Off: backed_bytes is a lower bound, because the file system (tmpfs) does not tell where space is reserved that
-    /// was never written.
+    /// Off: backed_bytes is a lower bound, because the file system (tmpfs) does not tell where space is reserved but
+    /// never written.
     bool backed_exactly = true;
 };
 

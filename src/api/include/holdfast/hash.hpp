@@ -1,10 +1,9 @@
 // holdfast::hash, equal_to, less: the defaults of Holdfast's associative containers.
 //
-// The places of elements in a stored hash table depend on the hash function, so the function is part of the data. For
-// integers, enumerations, floating point, strings, pairs, tuples and std::optional it is defined here and never
-// changes. For other types it is boost::hash, which finds hash_value(const T&) next to T: write that function, and do
-// not change it while a heap uses it. All string types of one character type hash and compare alike, so look-up takes a
-// std::string_view or a literal without building a string.
+// The hash function is part of the data of a stored hash table. For integers, enumerations, floating point, strings,
+// pairs, tuples and std::optional it is defined here and never changes. For other types it is boost::hash, which finds
+// hash_value(const T&) next to T: write that, and do not change it while a heap uses it. All string types of one
+// character type hash and compare alike, so look-up takes a std::string_view or a literal without building a string.
 #pragma once
 
 #include <bit>
@@ -31,7 +30,7 @@ namespace detail {
 inline constexpr std::uint64_t hash_first = 0x9E3779B97F4A7C15U;
 inline constexpr std::uint64_t hash_second = 0xC2B2AE3D27D4EB4FU;
 
-/// The two halves of the 128-bit product, combined by exclusive or. Source: wyhash.
+/// The halves of the 128-bit product, combined by exclusive or. Source: wyhash.
 [[nodiscard]] inline std::uint64_t hash_mix(std::uint64_t a, std::uint64_t b) noexcept {
     __extension__ using wide = unsigned __int128;
     const wide product = static_cast<wide>(a) * b;
@@ -45,7 +44,7 @@ template <class Word>
     return word;
 }
 
-/// 1 to 7 bytes as a word. The parts overlap; the size is hashed as well, which keeps the results distinct.
+/// 1 to 7 bytes as a word. The parts overlap; the size, which is hashed as well, keeps the results distinct.
 [[nodiscard]] inline std::uint64_t hash_load_short(const unsigned char* bytes, std::size_t count) noexcept {
     if (count >= 4) {
         return hash_load<std::uint32_t>(bytes) | hash_load<std::uint32_t>(bytes + count - 4) << 32;
@@ -53,7 +52,7 @@ template <class Word>
     return std::uint64_t{bytes[0]} | std::uint64_t{bytes[count / 2]} << 8 | std::uint64_t{bytes[count - 1]} << 16;
 }
 
-/// The hash of bytes in memory order; all supported architectures are little endian. Its two constants may be a secret.
+/// Hashes bytes in memory order; all supported architectures are little endian. The two constants may be a secret.
 [[nodiscard]] inline std::uint64_t hash_bytes(const void* data, std::size_t size, std::uint64_t first = hash_first,
                                               std::uint64_t second = hash_second) noexcept {
     static_assert(std::endian::native == std::endian::little);
@@ -92,7 +91,7 @@ concept string_like = string_traits<T>::is_string;
 template <string_like T>
 using view_of = typename string_traits<T>::view;
 
-/// A view of any string, literal or view. A Boost string converts only to deduced types, so data and size are passed.
+/// A Boost string converts only to deduced types, so data and size are passed.
 template <class View, class T>
 [[nodiscard]] View to_view(const T& text) noexcept {
     if constexpr (string_like<T>) {
@@ -106,7 +105,6 @@ concept viewable = std::is_same_v<View, typename string_traits<T>::view> || std:
 
 }  // namespace detail
 
-/// The hash of T. The top of this file lists the types with a fixed hash.
 template <class T>
 struct hash : boost::hash<T> {};
 
@@ -128,7 +126,7 @@ struct hash<T> {
     }
 };
 
-/// Transparent: accepts any string, view or literal of the same character type.
+/// Accepts any string, view or literal of the same character type.
 template <detail::string_like T>
 struct hash<T> {
     using is_transparent = void;
@@ -168,7 +166,6 @@ struct hash<std::optional<T>> {
     }
 };
 
-/// Refused: an address changes with the mapping, so it cannot be a key of a hash table in a heap.
 template <class T>
 struct hash<ptr<T>> {
     static_assert(
@@ -189,8 +186,8 @@ struct equal_to<T> {
     }
 };
 
-/// As std::less; transparent for strings. holdfast::ptr compares by address; the order of targets in one heap is the
-/// same at every mapping.
+/// As std::less; transparent for strings. holdfast::ptr compares by address; in one heap that order is the same at
+/// every mapping.
 template <class T>
 struct less : std::less<T> {};
 template <detail::string_like T>

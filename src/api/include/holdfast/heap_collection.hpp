@@ -21,10 +21,10 @@ public:
     collect_report collect(const collect_options& options = {});
     /// What the recovery of this open reached and freed; nothing where the heap had not crashed in durability
     /// `collect`. Which small blocks were allocated is unknown after such a crash: blocks_freed counts blocks of whole
-    /// pages alone, and slabs_freed counts slabs in which nothing was reached.
+    /// pages alone.
     [[nodiscard]] std::optional<collect_report> last_recovery_trace() const;
-    /// Records where the pointers of a type are, for precise collection, and replaces an earlier layout of that type.
-    /// The heap keeps it, as durable as its objects. Throws error(invalid_argument), error(read_only).
+    /// For precise collection; replaces an earlier layout of the type. The heap keeps it, as durable as its objects.
+    /// Throws error(invalid_argument), error(read_only).
     void register_type(const type_layout& layout);
     template <class T>
     void register_type(std::uint32_t type, std::string name = {}) {
@@ -34,10 +34,9 @@ public:
     /// In this process `visitor` finds the pointers of the type, instead of its layout. An empty one removes it. Throws
     /// error(invalid_argument) for a bad type number.
     void register_visitor(std::uint32_t type, block_visitor visitor);
-    /// Lets `filter` decide on every free from now on (deallocate, free_from, destroy, allocators); an empty filter
-    /// ends that. No other thread uses the heap meanwhile. Blocks that the filter still keeps when the heap is closed
-    /// stay allocated until collect() frees them. Throws error(unsupported) in durability `atomic`, where frees are
-    /// durable at once.
+    /// Lets `filter` decide on every free from now on (deallocate, free_from, destroy, allocators); an empty one ends
+    /// that. No other thread uses the heap meanwhile. Blocks that the filter still keeps at the close stay allocated
+    /// until collect() frees them. Throws error(unsupported) in durability `atomic`, where frees are durable at once.
     void set_free_filter(free_filter filter);
     /// deallocate() without the filter.
     void free_now(void* block);

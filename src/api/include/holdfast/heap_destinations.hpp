@@ -2,17 +2,17 @@
 //
 // Durability `atomic`: a crash leaves each call done as a whole or not at all, and done if it has returned.
 // Durability `commit`: the effect of a call is part of the next commit().
-// Durability `collect`: no crash leaves a destination that points to memory that is free or another block's.
-// free_from() and realloc_to() write the destination back before they free; what allocate_to() and publish() store
-// in it is durable when the program has called persist() on it.
+// Durability `collect`: no crash leaves a destination that points to memory that is free or another block's. What
+// allocate_to() and publish() store in it is durable after persist(); free_from() and realloc_to() write it back before
+// they free.
 //
-// A destination is a `ptr` in this heap: a root, or a word in an allocated block that was durably initialised
-// (zeroed memory is). It has one operation at a time. Only these calls and the assignment of `ptr` write it; it is
-// never copied byte by byte. A program that moves a pointer (`head = tmp; tmp = nullptr`) persists `head` before it
-// empties `tmp`, and `tmp` before it frees through `head` (docs/atomic-protocol.md, "What the program promises").
+// A destination is a `ptr` in this heap: a root, or a word in an allocated block that was durably initialised (zeroed
+// memory is). It has one operation at a time. Only these calls and the assignment of `ptr` write it. A program that
+// moves a pointer (`head = tmp; tmp = nullptr`) persists `head` before it empties `tmp`, and `tmp` before it frees
+// through `head` (docs/atomic-protocol.md, "What the program promises").
 //
-// Errors: holdfast::bad_alloc for a lack of space; error(bad_address) for a destination outside the heap or one
-// that points to no allocated block; error(read_only). Then nothing has changed. Thread-safe.
+// Errors: holdfast::bad_alloc; error(bad_address) for a destination outside the heap or one that points to no allocated
+// block; error(read_only). Then nothing has changed. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@
 
 namespace holdfast {
 
-/// Words of 8 bytes that lie side by side, from `place` on, a multiple of 8, and what they become.
+/// Adjacent words of 8 bytes, from `place`, a multiple of 8, on, and what they become.
 struct word_run {
     void* place = nullptr;
     std::span<const std::uint64_t> values;
@@ -67,18 +67,18 @@ public:
     /// Gives back a block that is reserved, else error(bad_address).
     void cancel(void* reserved);
     /// allocate_to() for many destinations, with one fence for up to 32. Each element is atomic, the batch is not: on
-    /// failure the first elements are done, and the other destinations are as they were.
+    /// failure the first are done and the others as they were.
     template <class T>
     void allocate_batch(std::span<ptr<T>* const> destinations, size_type bytes, const allocation_traits& traits = {}) {
         for_each_batch(destinations, [&](std::span<void* const> words) { allocate_words(words, bytes, traits); });
     }
-    /// free_from() for many destinations, as allocate_batch(). Null ones are skipped.
+    /// free_from(), as allocate_batch(). Null destinations are skipped.
     template <class T>
     void free_batch(std::span<ptr<T>* const> destinations) {
         for_each_batch(destinations, [this](std::span<void* const> words) { free_words(words); });
     }
-    /// Reserves a block, constructs a T in it, persists and publishes it: two fences. If the constructor throws,
-    /// nothing is left behind. A `ptr` in T can be a destination once this returns.
+    /// Reserves a block, constructs a T, persists and publishes it: two fences. If the constructor throws, nothing is
+    /// left behind. A `ptr` in T can be a destination afterwards.
     template <class T, class... Args>
     T* make_persistent(ptr<T>& destination, Args&&... args) {
         static_assert(detail::require_persistable<T>());
@@ -99,25 +99,24 @@ public:
         return free_from(destination);
     }
 
-    /// The program's own data: flush() starts to write a range back, drain() waits until what this thread flushed is
-    /// durable, persist() does both. They do nothing in the domain page-cache and in durability `commit`.
+    /// For the program's own data: flush() starts to write a range back, drain() waits until what this thread flushed
+    /// is durable, persist() does both. Nothing in the domain page-cache and in durability `commit`.
     void flush(const void* begin, size_type bytes) const noexcept;
     void drain() const noexcept;
     void persist(const void* begin, size_type bytes) const noexcept {
         flush(begin, bytes);
         drain();
     }
-    /// A transaction (<holdfast/transaction.hpp>) that only stores words, and the cheapest one: all runs or none, by
-    /// one record for each four words of a run and one fence, with the promises, the durability and the rules of
-    /// transactions. In durability `collect` the words are stored in the order of the runs. No run overlaps another.
-    /// Throws error(bad_address) for words outside the heap, error(invalid_argument) for runs that overlap,
-    /// error(read_only), bad_alloc. Up to 8 records need no memory.
+    /// The cheapest transaction (<holdfast/transaction.hpp>), with the same promises, durability and rules: stores all
+    /// runs or none, by one record for each four words of a run and one fence. In durability `collect` the words are
+    /// stored in the order of the runs. Throws error(bad_address) for words outside the heap, error(invalid_argument)
+    /// for runs that overlap, error(read_only), bad_alloc. Up to 8 records need no memory.
     void store_words(std::span<const word_run> runs);
 
     /// Waits until the transaction of a ticket (transaction::commit_later()) and the earlier ones of its thread are
-    /// durable; they are stored in the heap then. By any thread. Throws error(poisoned) where the disk failed, now or
-    /// before: then none of them is there after the next open, or all of them; and what a commit throws: then they go
-    /// on waiting. error(invalid_argument) for a ticket of another heap.
+    /// durable and stored in the heap. By any thread. Throws error(poisoned) where the disk failed, now or before: then
+    /// the next open finds none of them or all; what a commit throws: then they go on waiting; error(invalid_argument)
+    /// for a ticket of another heap.
     void sync(const ticket& of);
     /// Waits for the tickets of all threads.
     void sync();
@@ -132,7 +131,6 @@ protected:
     ~heap_destinations() = default;
 
 private:
-    // Destinations, as the addresses of their words.
     void* allocate_to_word(void* destination, size_type bytes, const allocation_traits& traits);
     bool free_from_word(void* destination);
     void* reallocate_to_word(void* destination, size_type bytes, const allocation_traits& traits);
@@ -152,7 +150,7 @@ private:
             destinations = destinations.subspan(some);
         }
     }
-    /// Cancels a reserved block unless it was published.
+    /// Cancels the block unless it was published.
     struct pending_block {
         pending_block(heap_destinations& of, void* reserved) : owner(of), block(reserved) {}
         pending_block(const pending_block&) = delete;

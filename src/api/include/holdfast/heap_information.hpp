@@ -1,4 +1,4 @@
-// manager: what an open heap says of itself: checks, numbers, extents, names, and what recovery did.
+// manager: what an open heap says of itself.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ public:
     /// open in durability `atomic` or `collect`, which has no checksums.
     struct page_comparison {
         std::uint64_t compared = 0;     ///< pages
-        std::uint64_t without_sum = 0;  ///< pages that have none: never committed, or changed in another durability
+        std::uint64_t without_sum = 0;  ///< never committed, or changed in another durability
     };
     [[nodiscard]] page_comparison last_comparison() const;
     [[nodiscard]] heap_statistics statistics() const;
@@ -32,19 +32,18 @@ public:
     [[nodiscard]] std::string get_description() const;  ///< of the heap; "" where none was set
     /// Throws error(read_only) for a heap opened so.
     void set_description(std::string_view description);
-    /// Where the segments lie, by node, with links followed; empty: all in the heap's directory (open_options).
+    /// Where the segments of each node lie, with links followed; empty: all segments lie in the heap's directory.
     [[nodiscard]] std::vector<std::string> node_directories() const;
-    /// The persistence domain, found at the open: "disk", "page-cache", "dax", "eadr" or "emulated"
-    /// (docs/architecture.md).
+    /// Found at the open: "disk", "page-cache", "dax", "eadr" or "emulated" (docs/architecture.md).
     [[nodiscard]] std::string domain() const;
 
-    /// Calls `each` for every allocated block, in order of address; it may free the block that it is given. Blocks that
-    /// others allocate or free meanwhile may be missed or seen. Throws error.
+    /// Visits the allocated blocks in order of address; `each` may free its block. Blocks that others allocate or free
+    /// meanwhile may be missed or seen. Throws error.
     void for_each_block(const std::function<void(const block_info&)>& each) const;
-    /// Calls `each` for every extent, allocated or free, in order of address. Throws error.
+    /// Visits all extents in order of address. Throws error.
     void for_each_extent(const std::function<void(const extent_info&)>& each) const;
     [[nodiscard]] protocol_counters counters() const;
-    /// What this open had to do for a heap that crashed in durability `atomic`; all zero where there was nothing.
+    /// All zero where the heap had not crashed in durability `atomic`.
     [[nodiscard]] recovery_report last_recovery() const;
     [[nodiscard]] lane_information lanes() const;  ///< throws error, as an open does
 

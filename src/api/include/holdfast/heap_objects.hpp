@@ -1,6 +1,6 @@
 // manager: named, unique and anonymous objects.
 //
-// Thread safety: all functions by any number of threads.
+// Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@
 
 namespace holdfast {
 
-/// One object of the directory: a copy, which stays as it is when the object changes.
+/// A copy, which stays as it is when the object changes.
 class object_info {
 public:
-    /// The name of a named object, the type's name for a unique one, "" for an anonymous one.
+    /// For a unique object its type's name, for an anonymous one "".
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] instance_kind kind() const noexcept { return kind_; }
     [[nodiscard]] const void* value() const noexcept { return address_; }
@@ -50,7 +50,7 @@ private:
     std::string description_;
 };
 
-/// Iterates over copies of the objects that existed when begin() was called.
+/// Iterates over copies of the objects that existed at begin().
 class object_iterator {
 public:
     using iterator_category = std::forward_iterator_tag;
@@ -88,10 +88,10 @@ public:
     using const_unique_iterator = object_iterator;
     using const_anonymous_iterator = object_iterator;
 
-    /// construct<T>(name)(args...) constructs a T; construct<T>(name)[n](args...) constructs an array of n, each from
-    /// the same arguments. Durable when it returns in durability `atomic` and `collect`, with the next commit() in
-    /// `commit`. Throws error(name_exists), error(invalid_argument) for an empty name or n = 0, holdfast::bad_alloc,
-    /// and what the constructor throws. Then nothing is left behind.
+    /// construct<T>(name)(args...) constructs a T; construct<T>(name)[n](args...) an array of n, each from the same
+    /// arguments. Durable when it returns in durability `atomic` and `collect`, with the next commit() in `commit`.
+    /// Throws error(name_exists), error(invalid_argument) for an empty name or n = 0, holdfast::bad_alloc, and what the
+    /// constructor throws. Then nothing is left behind.
     template <class T>
     [[nodiscard]] auto construct(const detail::instance_name& name) {
         return detail::construct_proxy<T>(core(), name, detail::if_exists::fail);
@@ -101,7 +101,7 @@ public:
     [[nodiscard]] auto construct(const detail::instance_name& name, const std::nothrow_t&) {
         return detail::construct_proxy<T>(core(), name, detail::if_exists::return_null);
     }
-    /// Finds the object or constructs it, in one step among threads. Throws error(type_mismatch) for another type.
+    /// Finds or constructs, in one step among threads. Throws error(type_mismatch).
     template <class T>
     [[nodiscard]] auto find_or_construct(const detail::instance_name& name) {
         return detail::construct_proxy<T>(core(), name, detail::if_exists::find);
@@ -115,14 +115,15 @@ public:
     [[nodiscard]] auto find_or_construct_it(const detail::instance_name& name) {
         return detail::construct_it_proxy<T>(core(), name, detail::if_exists::find);
     }
-    /// The object and the number of its elements; {nullptr, 0} where there is none. Throws error(type_mismatch).
+    /// The object and the number of its elements; {nullptr, 0} where there is none. Throws error(type_mismatch) for
+    /// another type.
     template <class T>
     [[nodiscard]] std::pair<T*, size_type> find(const detail::instance_name& name) const {
         const auto found = detail::find_object(core(), name, detail::object_type::of<T>());
         return {static_cast<T*>(found.address), found.count};
     }
-    /// Destroys the object and frees it; false where there is none. Throws error(type_mismatch), error(read_only),
-    /// error(locked) for the head of an index that is open.
+    /// False where there is none. Throws error(type_mismatch), error(read_only), error(locked) for the head of an index
+    /// that is open.
     template <class T>
     bool destroy(const detail::instance_name& name) {
         const detail::object_lock lock(core());
@@ -133,14 +134,14 @@ public:
         detail::destroy_found<T>(core(), found);
         return true;
     }
-    /// As destroy(), for an object of any kind, by its address. Throws error(bad_address) where no object is there.
+    /// Destroys an object of any kind. Throws as destroy(), and error(bad_address) where no object is there.
     template <class T>
     bool destroy_ptr(const T* object) {
         const detail::object_lock lock(core());
         detail::destroy_found<T>(core(), detail::find_object_at(core(), object, detail::object_type::of<T>()));
         return true;
     }
-    /// These take the address of an object. They throw error(bad_address) where no object is there.
+    /// These throw error(bad_address) where no object is there.
     template <class T>
     [[nodiscard]] std::string get_instance_name(const T* object) const {
         return object_at(object).name();
@@ -178,9 +179,9 @@ public:
     [[nodiscard]] const_unique_iterator unique_end() const { return {}; }
     [[nodiscard]] const_anonymous_iterator anonymous_begin() const { return objects(instance_kind::anonymous); }
     [[nodiscard]] const_anonymous_iterator anonymous_end() const { return {}; }
-    /// The object at the address. Throws error(bad_address) where no object of the directory starts there.
+    /// Throws error(bad_address) where no object of the directory starts there.
     [[nodiscard]] object_info object_at(const void* object) const;
-    /// Runs f while no other thread can construct, find or destroy objects (Boost.Interprocess).
+    /// While it runs, no other thread constructs, finds or destroys objects (Boost.Interprocess).
     template <class Function>
     void atomic_func(Function& function) {
         const detail::object_lock lock(core());

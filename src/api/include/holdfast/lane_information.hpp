@@ -13,9 +13,9 @@ namespace holdfast {
 struct protocol_counters {
     std::uint64_t durable_records = 0;
     std::uint64_t fences = 0;
-    std::uint64_t lines_flushed = 0;
-    std::uint64_t reflushes = 0;    ///< lines flushed again after fewer than 4 others
-    std::uint64_t media_bytes = 0;  ///< written: records, lines, times of checkpoints
+    std::uint64_t lines_flushed = 0;  ///< of 64 bytes
+    std::uint64_t reflushes = 0;      ///< lines flushed again after fewer than 4 others
+    std::uint64_t media_bytes = 0;    ///< written: records, lines, times of checkpoints
     std::uint64_t checkpoints = 0;
     std::uint64_t checkpoint_ns = 0;          ///< sum over all checkpoints
     std::uint64_t longest_checkpoint_ns = 0;  ///< the longest that one call worked on one
@@ -23,8 +23,8 @@ struct protocol_counters {
     std::uint64_t lanes = 0;
 };
 
-/// What a writer in durability `atomic` tells other processes about itself. It is updated after each checkpoint; in the
-/// domain page-cache, which has none, after every 64 records of a thread at first, and after every 65,536 later.
+/// What a writer in durability `atomic` tells other processes. It is updated after each checkpoint; in the domain
+/// page-cache, which has none, after every 64 records of a thread at first, and after every 65,536 later.
 struct writer_information {
     std::uint64_t process = 0;
     bool alive = false;  ///< this process can see a process of that number
@@ -34,11 +34,11 @@ struct writer_information {
 /// All zero where the heap was never open in durability `atomic`.
 struct lane_information {
     bool last_writer_atomic = false;  ///< the last writer worked in durability `atomic`
-    /// The last writer has not closed the heap: it crashed, or still has it open. A read-only open has replayed the
-    /// records in memory; the next writer replays them on media.
+    /// The last writer crashed, or still has the heap open. A read-only open has replayed the records in memory; the
+    /// next writer replays them on media.
     bool pending = false;
-    std::uint64_t incarnations = 0;  ///< how often the heap was opened for writing in durability `atomic`
-    std::uint64_t lanes = 0;         ///< in the file: the most threads that had a lane at the same time
+    std::uint64_t incarnations = 0;  ///< opens for writing in durability `atomic`
+    std::uint64_t lanes = 0;         ///< in the file: the most threads that had one at once
     std::uint64_t slots = 0;         ///< records of a lane
     /// Which records count after a crash. "clock": those newer than the last checkpoint. "in flight" (page-cache):
     /// those of calls that had not returned. "" where there are no lanes.

@@ -6,21 +6,20 @@
 //     heap.commit();
 //
 // This is durability `commit`: a crash leaves the heap as the last commit() left it. In durability `atomic` every call
-// survives a crash when it has returned (holdfast::durability in open_options.hpp has all promises):
+// survives a crash when it has returned (open_options.hpp has all promises):
 //
 //     holdfast::manager heap(holdfast::open_only, "graph.hf", {.durability = holdfast::durability::atomic});
 //     node* fresh = heap.make_persistent<node>(list->head, 1);  // block and pointer: both survive a crash, or neither
 //
-// Thread safety: any number of threads may allocate, free, and call the functions on objects at once. commit(),
-// close(), snapshot() and collect() need that all other threads stand still: they neither call the heap nor store to
-// its memory. A thread that stores while commit() runs may lose these stores, but never what was committed before:
-// calls that change what a commit writes wait for it, and a commit that notices a store fails
-// (concurrent_modification). A thread that ends returns the free blocks that it kept, so it counts as active until it
-// is joined. Different managers are independent. A signal handler must not call the library: if it has interrupted the
-// allocator, its call fails with errc::unsupported where it would wait for its own thread.
+// Thread safety: any number of threads may allocate, free, and call the functions on objects at once. During commit(),
+// close(), snapshot() and collect() all others stand still: they neither call the heap nor store to its memory. A store
+// while commit() runs may be lost, but never what was committed before: calls that change what a commit writes wait for
+// it, and a commit that notices a store fails (concurrent_modification). A thread that ends returns the free blocks
+// that it kept, so it counts as active until it is joined. Different managers are independent. A signal handler must
+// not call the library: a call that would wait for its own, interrupted thread fails with errc::unsupported.
 //
-// A heap is the directory that was opened. While it is open, the program may change its working directory, and the
-// directory may be renamed. path() and messages name the path that the program opened.
+// Nothing in holdfast/detail/ is for users. While a heap is open, its directory may be renamed, and the program may
+// change its working directory. path() and messages name the path that the program opened.
 //
 // After fork() the heap is the parent's: commit(), close() and snapshot() of the child fail (errc::wrong_process). In
 // durability `commit` the child has a private copy of the heap's memory, in the others no mapping of it.
@@ -52,50 +51,48 @@ using error_handler = std::function<void(const error&)>;
 /// Sets the process's handler; returns the one before. Empty: the default, a line on standard error. Thread-safe.
 error_handler set_error_handler(error_handler handler);
 
-/// An open heap. Its functions are declared by concept: heap_blocks, heap_destinations, heap_objects, heap_collection
-/// and heap_information; those of heaps that are not open in closed_heaps.
+/// An open heap. Its bases declare most functions: heap_blocks, heap_destinations, heap_objects, heap_collection,
+/// heap_information, and, for heaps that are not open, closed_heaps.
 class manager : public heap_information, public closed_heaps {
 public:
-    /// Create or open a heap (open_options.hpp). Throw holdfast::error; on failure nothing on media has changed, except
-    /// that a crashed heap may have been recovered. A new, empty heap is durable when the constructor returns.
+    /// Throw holdfast::error; then nothing on media has changed, except that a crashed heap may have been recovered. A
+    /// new, empty heap is durable when the constructor returns.
     manager(create_only_t, const std::string& path, const open_options& options = {});
     manager(open_only_t, const std::string& path, const open_options& options = {});
     manager(open_or_create_t, const std::string& path, const open_options& options = {});
     manager(open_read_only_t, const std::string& path, const open_options& options = {});
     /// As Boost.Interprocess and Metall. A new heap reserves `size` bytes of user space on disk at once. Its
-    /// maximum_size is `size`, plus an eighth and 4 MiB for what slabs and runs of pages need beside their blocks. An
-    /// existing heap keeps its limit (open_options::maximum_size changes it).
+    /// maximum_size is `size`, plus an eighth and 4 MiB for what slabs and runs of pages need beside blocks. An
+    /// existing heap keeps its limit.
     manager(create_only_t, const std::string& path, size_type size, void* base_address = nullptr);
     manager(open_or_create_t, const std::string& path, size_type size, void* base_address = nullptr);
     manager(open_only_t, const std::string& path, void* base_address);
     manager(manager&& other) noexcept;
     manager& operator=(manager&& other) noexcept;
-    /// close(), but a failure goes to the error handler. In a child of fork() it reports nothing.
+    /// close(); a failure goes to the error handler, except in a child of fork().
     ~manager();
 
     /// Durability `commit`: makes the present state durable, atomically: a crash while it runs leaves this state or
-    /// that of the last commit. All other threads stand still. Throws error: no_space (commit() may be called again);
-    /// concurrent_modification (another thread stored to the heap); corrupt (a stray store has hit the heap's own
-    /// tables, which are not written); poisoned (a sync failed: reopen the heap). All but the last leave the last
-    /// commit.
-    /// Durability `atomic` and `collect`: carries out what commit_later() left, and syncs the files. A later crash does
-    /// not lead back to this state.
+    /// that of the last commit. Throws error: no_space (commit() may be called again); concurrent_modification (another
+    /// thread stored to the heap); corrupt (a stray store has hit the heap's own tables, which are not written);
+    /// poisoned (a sync failed: reopen the heap). All but the last leave the last commit.
+    /// Durability `atomic` and `collect`: carries out what commit_later() left, and syncs the files. No crash leads
+    /// back to this state.
     void commit();
-    /// Runs `body(transaction&)`, and commits the transaction; an exception aborts it. Include
-    /// <holdfast/transaction.hpp>.
+    /// Runs `body(transaction&)` and commits; an exception aborts. Include <holdfast/transaction.hpp>.
     template <class Function>
     decltype(auto) transact(Function&& body);
-    /// As transact(), but commits by transaction::commit_later(), and returns the ticket.
+    /// As transact(), but commits by transaction::commit_later().
     template <class Function>
     [[nodiscard]] ticket transact_later(Function&& body);
     /// Metall's and Boost.Interprocess's name for commit(); always synchronous.
     void flush(bool /*synchronous*/ = true) { commit(); }
     using heap_destinations::flush;
     /// Commits if `commit_changes` (default: open_options::commit_on_close), then unmaps the heap. A second call does
-    /// nothing. Throws error; on failure the heap stays open.
+    /// nothing. Throws error; then the heap stays open.
     void close();
     void close(bool commit_changes);
-    /// What the last commit() through this manager did; all zero where there was none.
+    /// What the last one through this manager did; all zero where there was none.
     [[nodiscard]] commit_report last_commit() const;
 
     /// Gives unused space back to the file system: empty slabs and free extents become holes, segments at the end are
@@ -105,9 +102,9 @@ public:
 
     /// Commits (unless the heap is open read-only), then copies the heap to the new directory `destination`; durable
     /// when it returns. Throws error(already_exists) where something is at that path, and, in durability `commit` and
-    /// `atomic`, error(concurrent_modification) where it notices that other threads go on. The copy has its own uuid
-    /// and is sparse. Its files and its directory have the permissions of the heap's, less the umask. In durability
-    /// `commit` it shares blocks where the file system can (in the others a store to a shared block would need space).
+    /// `atomic`, error(concurrent_modification) where it notices that other threads go on. The copy is sparse, with its
+    /// own uuid and the heap's permissions, less the umask. In durability `commit` it shares blocks where the file
+    /// system can (in the others a store to a shared block would need space).
     void snapshot(const std::string& destination);
 
     // Of an open heap without a path, of one that is not open with its path.

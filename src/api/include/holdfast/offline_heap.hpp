@@ -26,16 +26,15 @@ struct offline_state;
 class offline_heap {
 public:
     explicit offline_heap(detail::offline_state& state) noexcept : state_(&state) {}
-    /// Where the heap's base is mapped.
     [[nodiscard]] void* get_address() const noexcept;
     /// Bytes of user space.
     [[nodiscard]] std::size_t get_size() const noexcept;
-    /// One of manager::root_count words that the trace begins at. A change stays, as durable as the trace. Throws
+    /// The trace begins at the manager::root_count roots. A change stays, as durable as the trace. Throws
     /// error(invalid_argument).
     [[nodiscard]] ptr<void>& root(std::size_t index);
-    /// The trace begins at this block, too, or at the block that this address lies in. Nothing is kept on media: the
-    /// program stores a pointer to the block in the heap before the next crash, or keeps it again. Throws
-    /// error(bad_address) outside the heap.
+    /// The trace also begins at the block that this address lies in. Media keep nothing of that: the program stores a
+    /// pointer to the block in the heap before the next crash, or keeps it again. Throws error(bad_address) outside the
+    /// heap.
     void keep(const void* address);
     /// As manager::register_visitor(), for this trace alone, if it is precise (open_options::precise_recovery).
     void register_visitor(std::uint32_t type, block_visitor visitor);

@@ -1,8 +1,8 @@
 // Which types may be stored in a heap: holdfast::persistable<T>, which construct<T>() and every allocator check.
 //
-// The next process maps the heap at another address. Raw pointers, references, virtual tables, functions and objects of
-// the operating system mean nothing there. Types that visibly contain one are refused at compile time, with a message.
-// The members of a struct are not visible: its author must see to them.
+// The next process maps the heap elsewhere: raw pointers, references, virtual tables, functions and objects of the
+// operating system mean nothing there. Types that visibly contain one do not compile. The members of a struct are not
+// visible: its author must see to them.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ namespace detail {
 enum class flaw {
     none,
     raw_pointer,        ///< a pointer, a reference or a view: an address of this process
-    foreign_container,  ///< a container whose memory comes from std::allocator or another that hands out raw pointers
-    raw_container,      ///< a container that keeps raw pointers whatever its allocator hands out
+    foreign_container,  ///< its allocator, std::allocator say, hands out raw pointers
+    raw_container,      ///< a container that keeps raw pointers in any case
     smart_pointer,      ///< std::unique_ptr to a raw pointer, std::shared_ptr, std::weak_ptr
     code,               ///< std::function, a pointer to a member function
     virtual_table,      ///< a polymorphic type
@@ -38,9 +38,8 @@ template <class T, class... Outer>
 
 }  // namespace detail
 
-/// Whether objects of type T may be stored in a heap. Specialise it for your own types: as std::true_type to allow what
-/// would be refused (raw pointers in a heap created with `same_address`), as std::false_type to refuse a type whose
-/// members are unfit:
+/// Specialise it for your own types: as std::true_type to allow what would be refused (raw pointers in a heap created
+/// with `same_address`), as std::false_type to refuse a type whose members are unfit:
 ///
 ///     template <> struct holdfast::persistable<node*> : std::true_type {};
 template <class T>
@@ -58,7 +57,7 @@ inline constexpr bool is_instance = false;
 template <class... Args, template <class...> class Template>
 inline constexpr bool is_instance<Template<Args...>, Template> = true;
 
-/// The types that T visibly consists of: elements of arrays, halves of pairs, alternatives of variants.
+/// What T visibly consists of: elements of arrays, halves of pairs, alternatives of variants.
 template <class T>
 struct parts {
     template <class... Outer>
@@ -96,7 +95,7 @@ concept allocator_aware = requires {
 template <class T>
 concept has_elements = requires { typename T::value_type; };
 
-/// True for a container that keeps its elements inside itself (Boost's static_vector): its allocator never allocates.
+/// A container that keeps its elements inside itself (Boost's static_vector): its allocator never allocates.
 template <class T>
 concept keeps_elements_inside = requires { T::static_capacity; };
 
@@ -130,7 +129,7 @@ template <class T>
            name.starts_with("std::exception_ptr") || name.starts_with("std::__exception_ptr");
 }
 
-/// The flaw of T itself, without its elements and parts.
+/// Without its elements and parts.
 template <class T>
 [[nodiscard]] consteval flaw own_flaw() noexcept {
     if constexpr (std::is_pointer_v<T> || std::is_reference_v<T> || is_view<T>()) {
@@ -173,7 +172,7 @@ template <class T, class... Outer>
     }
 }
 
-/// Fails to compile with a message for the flaw of T; the compiler's note beside it names T.
+/// Fails to compile with a message for the flaw; the compiler's note beside it names T.
 template <class T>
 [[nodiscard]] consteval bool require_persistable() noexcept {
     constexpr flaw found = find_flaw<T>();

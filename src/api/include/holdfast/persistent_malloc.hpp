@@ -7,11 +7,10 @@
 //     ++(*counts)[42];
 //     heap.manager().commit();
 //
-// The heap's range of addresses must be free when it is opened; else the open fails with errc::address_taken, and the
-// message says what occupies it. A new heap takes the first free one of 16 addresses that are 2 TiB apart, or any
-// address where none of them is free; open_options::base_address chooses another one. The program must not store what
-// does not survive a process: virtual tables, functions, pointers to other memory. The compiler does not check that
-// here.
+// If the heap's range of addresses is not free, the open fails with errc::address_taken, and the message says what
+// occupies it. A new heap takes the first free one of 16 addresses that are 2 TiB apart, or any address where none of
+// them is free; open_options::base_address chooses another one. The program must not store what does not survive a
+// process: virtual tables, functions, pointers to other memory. The compiler does not check that here.
 //
 // Thread safety and durability: as manager.hpp. Tracing (durability `collect`, manager::collect()) also follows raw
 // pointers in such a heap.
@@ -31,8 +30,8 @@
 
 namespace holdfast {
 
-/// An allocator whose pointers are `T*`. It holds the heap's key, so it works in every process that has the heap open.
-/// Two are equal iff they serve the same heap.
+/// An allocator whose pointers are `T*`. It holds the heap's key, as allocator does. Two are equal iff they serve the
+/// same heap.
 template <class T>
 class raw_allocator {
 public:
@@ -47,14 +46,14 @@ public:
     raw_allocator(const raw_allocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
         : key_(other.key()) {}
 
-    /// Memory for n objects, aligned for T. Throws holdfast::bad_alloc, error(not_found) where the heap is not open for
-    /// writing, std::bad_array_new_length.
+    /// Memory for n objects. Throws holdfast::bad_alloc, error(not_found) where the heap is not open for writing,
+    /// std::bad_array_new_length.
     [[nodiscard]] T* allocate(std::size_t n) { return allocate_typed(n, 0); }
     void deallocate(T* target, std::size_t /*n*/) noexcept {
         detail::deallocate(key_, const_cast<void*>(static_cast<const volatile void*>(target)));
     }
-    /// Constructs an element of a container. Throws error(invalid_argument) where an allocator in it is of another open
-    /// heap. std::scoped_allocator_adaptor passes this allocator on to the elements.
+    /// Throws error(invalid_argument) where an allocator in the element is of another open heap.
+    /// std::scoped_allocator_adaptor passes this allocator on to the elements.
     template <class U, class... Args>
         requires detail::may_hold_allocator<U>
     void construct(U* target, Args&&... args) {
@@ -81,7 +80,7 @@ private:
     std::uint64_t key_;
 };
 
-/// A raw_allocator whose blocks have a type number, as those of typed_allocator.
+/// As typed_allocator.
 template <class T, std::uint32_t Type>
 class typed_raw_allocator : public raw_allocator<T> {
 public:
@@ -103,7 +102,7 @@ public:
 
 namespace detail {
 
-/// Wraps an object that may hold raw pointers, because its heap is always mapped at the same address.
+/// May hold raw pointers, because its heap is always mapped at the same address.
 template <class T>
 struct at_one_address {
     template <class... Args>
@@ -113,7 +112,7 @@ struct at_one_address {
 
 /// Throws error(invalid_argument) unless the heap was created with same_address.
 void require_same_address(const manager& heap);
-/// Opens or creates the heap; a new one at an address that the kernel and the loader do not choose.
+/// A new heap gets an address that the kernel and the loader do not choose.
 [[nodiscard]] manager open_at_one_address(const std::string& path, const open_options& options);
 
 }  // namespace detail
@@ -121,11 +120,11 @@ void require_same_address(const manager& heap);
 template <class T>
 struct persistable<detail::at_one_address<T>> : std::true_type {};
 
-/// Owns an open heap; its destructor is that of manager.
+/// Owns an open manager.
 class persistent_malloc {
 public:
-    /// Opens the heap at the path, or creates it. Throws error as an open does; address_taken; invalid_argument where
-    /// the heap was created without `same_address`.
+    /// Opens or creates the heap. Throws error as an open does; address_taken; invalid_argument where the heap was
+    /// created without `same_address`.
     explicit persistent_malloc(const std::string& path, const open_options& options = {})
         : heap_(detail::open_at_one_address(path, options)) {}
 
@@ -137,7 +136,7 @@ public:
         return raw_allocator<T>(heap_.get_segment_manager()->key());
     }
 
-    /// The object of that name, constructed from `args` where there is none. Throws as manager::find_or_construct().
+    /// Constructs the object from `args` where there is none. Throws as manager::find_or_construct().
     template <class T, class... Args>
     T* find_or_construct(const char* name, Args&&... args) {
         return &heap_
@@ -157,8 +156,7 @@ public:
         return heap_.template destroy<detail::at_one_address<T>>(name);
     }
 
-    /// As malloc() and free(): blocks of at least 16 bytes, aligned to 16. Throw holdfast::bad_alloc,
-    /// error(bad_address).
+    /// Blocks of at least 16 bytes, aligned to 16. Throw as manager's.
     [[nodiscard]] void* allocate(std::size_t bytes) { return heap_.allocate(bytes < 16 ? 16 : bytes); }
     void deallocate(void* block) { heap_.deallocate(block); }
 

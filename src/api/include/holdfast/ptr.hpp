@@ -4,16 +4,16 @@
 // 48..63 hold the stamp. A zeroed word is null; a pointer to itself (distance 0) is not. A distance of exactly -2^47
 // cannot occur: a user address space has 2^47 bytes.
 //
-// The stamp belongs to the word and not to the value: assignment copies the target and keeps the stamp of the pointer
-// written to. Only the allocator changes a stamp. With it one durable record is enough for an operation of durability
-// `atomic` (docs/atomic-protocol.md). Never copy a ptr with memcpy.
+// The stamp belongs to the word, not to the value: assignment copies the target and keeps the stamp of the pointer
+// written to, so never copy a ptr with memcpy. Only the allocator changes a stamp. With it one durable record is enough
+// for an operation of durability `atomic` (docs/atomic-protocol.md).
 //
 // Boost.Intrusive keeps the colours of trees in the low bits of pointers to nodes (pointer_plus_bits, below). Such a
 // word is the distance to the target's address with the bits in it; a null pointer with bits has the bits alone in
 // place of the distance. No pointer has such a distance: its target would lie below address 8.
 //
 // Thread safety: as a raw pointer. The word is 8-byte aligned and written with one store.
-// Durability: a store to a ptr is durable as any store of the program is (manager::persist(), commit()).
+// Durability: as any store of the program (manager::persist(), commit()).
 #pragma once
 
 #include <compare>
@@ -42,13 +42,13 @@ class ptr;
 
 namespace detail {
 
-/// Bits that pointer_plus_bits may use: of targets that are aligned to 8.
+/// For pointer_plus_bits: of targets that are aligned to 8.
 inline constexpr std::size_t most_low_bits = 3;
 inline constexpr unsigned distance_bits = 48;
 inline constexpr std::uint64_t distance_mask = (std::uint64_t{1} << distance_bits) - 1;
 inline constexpr std::uint64_t distance_bias = std::uint64_t{1} << (distance_bits - 1);
 
-/// What void and non-void pointers share: the word and its coding.
+/// The word and its coding, for void and other pointers.
 class ptr_word {
 public:
     constexpr ptr_word() noexcept = default;
@@ -79,7 +79,7 @@ private:
         return value >> most_low_bits == 0;
     }
 
-    /// Hides from the compiler where the address came from, without an instruction. Compilers take an address plus a
+    /// Hides from the compiler, without an instruction, where the address came from. Compilers take an address plus a
     /// distance for an address in the same object (GCC bug 49330; clang rewrites it so) and would reorder accesses
     /// through a ptr on the stack with accesses to its target.
     [[nodiscard]] static std::uintptr_t forget_origin(std::uintptr_t address) noexcept {
@@ -128,7 +128,6 @@ public:
     template <class U>
     using rebind = ptr<U>;
 
-    /// Null.
     constexpr ptr() noexcept = default;
     /// A template, so that the literal 0, which Boost.Container passes, selects the constructor from T*.
     template <std::same_as<std::nullptr_t> Null>
@@ -172,7 +171,7 @@ public:
         return *this;
     }
 
-    /// The target's address in this process; null for a null ptr. operator* and operator[] need a ptr that is not null.
+    /// The target's address in this process. operator* and operator[] need a ptr that is not null.
     [[nodiscard]] T* get() const noexcept { return reinterpret_cast<T*>(target()); }
     [[nodiscard]] T* operator->() const noexcept { return get(); }
     [[nodiscard]] reference operator*() const noexcept
@@ -233,13 +232,13 @@ public:
         b = kept;
     }
 
-    /// Needed by std::pointer_traits.
+    /// For std::pointer_traits.
     template <class U = T>
         requires(!std::is_void_v<U>)
     [[nodiscard]] static ptr pointer_to(U& target) noexcept {
         return ptr{std::addressof(target)};
     }
-    /// The casts that Boost's pointer_traits looks for. They accept null.
+    /// For Boost's pointer_traits. They accept null.
     template <class U>
     [[nodiscard]] static ptr static_cast_from(const ptr<U>& other) noexcept {
         return ptr{static_cast<T*>(other.get())};
@@ -264,7 +263,7 @@ private:
 
 static_assert(sizeof(ptr<int>) == 8 && alignof(ptr<int>) == 8);
 
-/// Casts from ptr to ptr, found by argument-dependent lookup, as for smart pointers.
+/// As for smart pointers: found by argument-dependent lookup.
 template <class T, class U>
 [[nodiscard]] ptr<T> static_pointer_cast(const ptr<U>& p) noexcept {
     return ptr<T>{static_cast<T*>(p.get())};
@@ -291,7 +290,7 @@ template <class T>
     return p;
 }
 
-/// The name that programs written for Boost.Interprocess and Metall use.
+/// As Boost.Interprocess and Metall call it.
 template <class T>
 using offset_ptr = ptr<T>;
 
@@ -302,7 +301,7 @@ struct std::hash<holdfast::ptr<T>> {
     [[nodiscard]] std::size_t operator()(const holdfast::ptr<T>& p) const noexcept { return std::hash<T*>{}(p.get()); }
 };
 
-/// Lets Boost.Intrusive, and with it the trees of Boost.Container, store colours and balances in pointers to nodes.
+/// Lets Boost.Intrusive, and so the trees of Boost.Container, store colours and balances in pointers to nodes.
 template <std::size_t Alignment>
 struct boost::intrusive::max_pointer_plus_bits<holdfast::ptr<void>, Alignment> {
     static constexpr std::size_t value = Alignment % 8 == 0   ? holdfast::detail::most_low_bits

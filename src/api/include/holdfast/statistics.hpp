@@ -10,14 +10,14 @@ namespace holdfast {
 
 /// What the recovery of this open did with the records of durability `atomic`.
 struct recovery_report {
-    std::uint64_t lanes = 0;        ///< lanes that were read
+    std::uint64_t lanes = 0;        ///< that were read
     std::uint64_t pending = 0;      ///< records that no checkpoint (page-cache: no completed call) had made void
-    std::uint64_t replayed = 0;     ///< words on media that were rewritten
+    std::uint64_t replayed = 0;     ///< words that were rewritten on media
     std::uint64_t rolled_back = 0;  ///< records that the crash cut off: their calls had not returned
     std::uint64_t time_ns = 0;
 };
 
-/// Numbers about an open heap; all sizes in bytes.
+/// All sizes in bytes.
 struct heap_statistics {
     std::uint64_t reserved_address_space = 0;
     std::uint64_t user_bytes = 0;       ///< user space backed by files (the frontier)
@@ -26,9 +26,9 @@ struct heap_statistics {
     std::uint64_t free_bytes = 0;          ///< user_bytes - allocated_bytes
     std::uint64_t largest_free_block = 0;  ///< that can be had without growing the heap
     std::uint64_t apparent_bytes = 0;      ///< sum of the file sizes
-    std::uint64_t charged_bytes = 0;       ///< what the file system charges
+    std::uint64_t charged_bytes = 0;       ///< by the file system
     std::uint64_t segments = 0;
-    std::uint64_t segment_size = 0;  ///< user bytes of one segment
+    std::uint64_t segment_size = 0;  ///< user bytes of one
     std::uint64_t slabs = 0;
     std::uint64_t extents = 0;       ///< allocated extents that are not slabs
     std::uint64_t guard_ranges = 0;  ///< of a hardened heap: 64 KiB each, neither allocated nor free
@@ -38,7 +38,7 @@ struct heap_statistics {
     std::uint64_t commit_sequence = 0;
     std::int64_t last_commit_ns = 0;  ///< nanoseconds since 1970, UTC; 0 where there was none
     std::int64_t created_ns = 0;
-    std::uint64_t recoveries = 0;    ///< how many writers have recovered the heap from a crash
+    std::uint64_t recoveries = 0;    ///< how often a writer recovered the heap from a crash
     bool recovered = false;          ///< this open found a heap that was not closed
     bool rolled_forward = false;     ///< and finished a commit from the journal
     std::uint64_t maximum_size = 0;  ///< limit of the user space (open_options::maximum_size); 0: the reservation alone
@@ -55,8 +55,8 @@ struct shrink_report {
 };
 
 struct shrink_options {
-    std::uint64_t target = 0;  ///< stop when the file system charges no more than this many bytes
-    /// Called in the thread of shrink() with the numbers so far: before the first step and after each one.
+    std::uint64_t target = 0;  ///< bytes: stop when the file system charges no more
+    /// Called in the thread of shrink(), before the first step and after each one.
     std::function<void(const shrink_report&)> progress;
 };
 
@@ -64,7 +64,7 @@ struct shrink_options {
 struct commit_report {
     std::uint64_t dirty_pages = 0;      ///< found by the scan
     std::uint64_t fresh_pages = 0;      ///< written once, in their place
-    std::uint64_t journaled_pages = 0;  ///< written twice: to the journal, then in their place
+    std::uint64_t journaled_pages = 0;  ///< written twice: first to the journal
     std::uint64_t written_bytes = 0;
     std::uint64_t scan_ns = 0;
     std::uint64_t write_ns = 0;  ///< pwrite, all files

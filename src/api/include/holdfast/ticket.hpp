@@ -1,4 +1,4 @@
-// holdfast::ticket: a transaction that was committed and need not be durable yet.
+// A transaction that was committed and need not be durable yet.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace detail {
 struct ticket_access;
 }
 
-/// What transaction::commit_later() returns and manager::sync() waits for. A ticket made by ticket() is durable. Valid
-/// while the heap is open; it is a value that any thread may pass on.
+/// What transaction::commit_later() returns and manager::sync() waits for. ticket() is durable. Valid while the heap is
+/// open, for any thread.
 class ticket {
 public:
     ticket() noexcept = default;

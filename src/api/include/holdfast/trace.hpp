@@ -8,8 +8,8 @@
 //     heap.register_type<node>(1);            // kept in the heap
 //     heap.allocate_to(root, sizeof(node), {.type = 1});
 //
-// The type number is that of allocation_traits::type. A type whose pointers only code can find (a union, nodes of
-// variable size) needs a visitor, which each process registers again. Source: Makalu-rel, thesis chapter 6.
+// A type whose pointers only code can find (a union, nodes of variable size) needs a visitor, which each process
+// registers again. Source: Makalu-rel, thesis chapter 6.
 #pragma once
 
 #include <array>
@@ -30,11 +30,11 @@ struct pointer_field {
     bool raw = false;          ///< an address, which counts in a heap created with same_address alone; else a `ptr`
 };
 
-/// Specialise it for T with a member `fields`: the pointers of T in ascending order of offset; it may be empty.
+/// Specialise it with a member `fields`: the pointers of T in ascending order of offset; it may be empty.
 template <class T>
 struct pointers_in;
 
-/// What a heap keeps of one type number.
+/// The layout of one allocation_traits::type.
 struct type_layout {
     std::uint32_t type = 0;               ///< from 1 to 2^20 - 1
     std::uint64_t size = 0;               ///< bytes of an object: from 8 to 2^30
@@ -63,7 +63,6 @@ template <class T>
         type, sizeof(T), sizeof(T), {pointers_in<T>::fields.begin(), pointers_in<T>::fields.end()}, std::move(name)};
 }
 
-/// Receives the pointers of a block from a block_visitor.
 class pointer_visitor {
 public:
     pointer_visitor() = default;
@@ -75,7 +74,7 @@ public:
     void operator()(ptr<T>& pointer) {
         visit_pointer(&pointer);
     }
-    /// An address: counts in a heap created with same_address alone.
+    /// Counts in a heap created with same_address alone.
     template <class T>
     void operator()(T*& address) {
         visit_address(&address);
@@ -85,8 +84,7 @@ public:
 };
 
 /// Shows every pointer of the block to `visit`. Several threads call it at once, for different blocks, while no other
-/// thread uses the heap. It reads the block and nothing else of the heap. If it throws, the collection ends with an
-/// error.
+/// thread uses the heap. It reads nothing else of the heap. If it throws, the collection ends with an error.
 using block_visitor = std::function<void(void* block, std::size_t bytes, pointer_visitor& visit)>;
 
 }  // namespace holdfast

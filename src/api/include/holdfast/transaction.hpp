@@ -7,21 +7,21 @@
 //         to.balance += 10;
 //     });                                      // both are changed, or neither
 //
-// Nothing in the heap changes before commit(). An exception, abort() and the destructor of a transaction that was not
-// committed drop all of it: copies, new blocks and frees.
+// Nothing in the heap changes before commit(). An exception, abort() and the destructor drop what was not committed:
+// copies, new blocks and frees.
 //
-// Durability `atomic`: when commit() returns, the changes survive what the domain survives; a crash before leaves none
-// of them. One fence, and one more where a new block has more than 512 bytes or where the changes exceed half of the
-// thread's ring of records. Durability `commit` and `collect`: all or nothing in memory; a crash leaves what these
+// Durability `atomic`: when commit() has returned, the changes survive what the domain survives; a crash before leaves
+// none of them. Costs one fence, and one more where a new block has more than 512 bytes or the changes exceed half of
+// the thread's ring of records. Durability `commit` and `collect`: all or nothing in memory; a crash leaves what these
 // durabilities leave.
 //
 // What the program promises: while a transaction is open, no other thread changes or opens the same objects; a lock
 // that is held until commit() has returned does that (holdfast::section). Words that transactions change are changed by
-// transactions alone, until the heap was closed or a checkpoint() has passed: after a crash a store of another kind may
-// be taken back to what the last transaction left. open_options::check_transactions finds programs that break this.
+// nothing else until the heap was closed or a checkpoint() has passed: a crash may take another store back to what the
+// last transaction left. open_options::check_transactions finds programs that break this.
 //
 // Not part of a transaction: named objects, and what containers allocate. An opened object holds no container, directly
-// or in a member: open() refuses it with invalid_argument.
+// or in a member.
 //
 // Thread safety: a transaction belongs to one thread; any number of threads have one each.
 #pragma once
@@ -74,21 +74,20 @@ template <class T>
 
 class transaction {
 public:
-    /// Begins one. Throws error(read_only) for a heap opened so. A heap that is closed aborts what is open in it: then
-    /// commit() throws error(invalid_argument).
+    /// Throws error(read_only) for a heap opened so. Closing the heap aborts it: then commit() throws
+    /// error(invalid_argument).
     explicit transaction(manager& heap);
-    /// Begins a transaction within another one: its abort() drops what was done since, and its commit() hands that over
-    /// to the outer one. It must end before the outer one commits, and ends with it where that aborts. Throws
-    /// error(invalid_argument) where the outer one has an open one within it.
+    /// A transaction within another one: its abort() drops what was done since, its commit() hands it over to the outer
+    /// one. It must end before the outer one commits, and ends where that aborts. Throws error(invalid_argument) where
+    /// the outer one has an open one within it.
     explicit transaction(transaction& outer);  // NOLINT(google-explicit-constructor): it copies nothing
     transaction(const transaction&) = delete;
     transaction& operator=(const transaction&) = delete;
-    /// Aborts a transaction that is still open.
     ~transaction();
 
-    /// The copy of an object of this heap, in which the transaction reads and writes it. The same copy for each call;
-    /// the object itself where this transaction has made it. Throws error(bad_address) for an object that does not lie
-    /// in the heap at a multiple of 8; error(invalid_argument) for one that holds a container.
+    /// The copy in which the transaction reads and writes an object, the same for each call; the object itself where
+    /// this transaction has made it. Throws error(bad_address) for an object that does not lie in the heap at a
+    /// multiple of 8; error(invalid_argument) for one that holds a container.
     template <class T>
         requires(!detail::is_instance<T, ptr>)
     [[nodiscard]] T& open(T& object) {
@@ -98,9 +97,9 @@ public:
     [[nodiscard]] T& open(const ptr<T>& object) {
         return open(*object);
     }
-    /// Stores a value of 8 bytes in a place that is not opened: a root, a counter. Reading the place gives the old
-    /// value until commit(), except in a block that this transaction has made. The copy of an object that is opened
-    /// later has the new value.
+    /// Stores 8 bytes in a place that is not opened: a root, a counter. Reading the place gives the old value until
+    /// commit(), except in a block that this transaction has made. The copy of an object that is opened later has the
+    /// new one.
     template <class T>
         requires(sizeof(T) == sizeof(std::uint64_t) &&  // NOLINT(misc-redundant-expression)
                  alignof(T) == alignof(std::uint64_t) && std::is_trivially_copyable_v<T>)
@@ -142,8 +141,8 @@ public:
             throw;
         }
     }
-    /// Frees a block with commit(); null is ignored. A block that this transaction has made is gone at once. Throws
-    /// error(bad_address) at commit() where it is no allocated block, or one that was freed before in this transaction.
+    /// Frees a block with commit(), or at once if this transaction has made it; null is ignored. commit() throws
+    /// error(bad_address) where it is no allocated block, or one that was freed before in this transaction.
     void free(void* block);
     template <class T>
     void destroy(T* object) {
@@ -151,22 +150,21 @@ public:
         free(const_cast<std::remove_cv_t<T>*>(object));
     }
 
-    /// Carries everything out. Throws bad_alloc or error where it cannot: then nothing is changed, and the transaction
-    /// is aborted. error(invalid_argument): objects that were opened overlap; a pointer leads out of the heap, to the
-    /// copy of an opened object, say; a transaction within this one is open.
+    /// Carries everything out. Throws bad_alloc or error: then nothing is changed, and the transaction is aborted.
+    /// error(invalid_argument): opened objects overlap; a pointer leads out of the heap, to the copy of an opened
+    /// object, say; a transaction within this one is open.
     void commit();
     /// As commit(), but in the domain `disk` without waiting for the disk: durable when manager::sync() of the ticket
-    /// has returned, after a later commit() of this thread, or when the heap was closed. A crash before may leave it or
-    /// drop it, and leaves all or nothing of what the thread had waiting. Until then:
+    /// has returned, after a later commit() of this thread, or when the heap was closed. A crash before leaves all or
+    /// nothing of what the thread had waiting. Until then:
     ///   - the heap shows what was before. A transaction of the same thread sees the changes by open() and load(), but
     ///     not by reading the heap itself;
     ///   - the program keeps the locks of what was changed: other threads would change what they see.
     /// Where objects hold `ptr`s that wait, open() syncs first. Calls outside of transactions, allocate_to() say, do
-    /// not wait for tickets, and are not ordered with them. In other domains and durabilities, commit(): the ticket is
-    /// as durable as that. Throws as commit(), and error(invalid_argument) for a transaction within another one.
+    /// not wait for tickets, and are not ordered with them. In other domains and durabilities it is commit(). Throws as
+    /// commit(), and error(invalid_argument) for a transaction within another one.
     [[nodiscard]] ticket commit_later();
     void abort() noexcept;
-    /// Neither committed nor aborted.
     [[nodiscard]] bool is_open() const noexcept { return core_ != nullptr; }
 
 private:
@@ -210,8 +208,8 @@ ticket manager::transact_later(Function&& body) {
     return tx.is_open() ? tx.commit_later() : ticket();
 }
 
-/// A transaction that holds locks until it is durable (strict two-phase locking), so that another thread sees its
-/// changes only after they survive. Several mutexes are locked without deadlock. Source: Atlas.
+/// A transaction that holds locks until it is durable (strict two-phase locking), so that other threads see its changes
+/// only after they survive. Locks several mutexes without deadlock. Source: Atlas.
 template <class... Mutexes>
 class section {
 public:

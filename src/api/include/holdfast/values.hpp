@@ -1,19 +1,16 @@
-// holdfast::values: values whose type is known when the program runs, as Python programs keep them in a heap (none,
-// bool, int, float, str, bytes, tuple, list, dict, arrays). docs/python.md describes them; this header lets programs in
-// C++ read them.
+// holdfast::values: what Python programs keep in a heap (docs/python.md), for programs in C++ that read it.
 //
 //     const auto* root = holdfast::values::find_root(heap);
 //     const auto& content = *root->entries.as<holdfast::values::dict>();
 //     if (const auto* found = content.find("title")) std::cout << found->text();
 //
-// All types are plain: ptr, integers, no containers. They are changed by transactions alone (transaction.hpp), so a
-// crash in durability `atomic` leaves each change whole or not at all. A value is owned by one place: a dict, a list, a
-// tuple, or the root.
+// Transactions alone change them (transaction.hpp), so a crash in durability `atomic` leaves each change whole or not
+// at all. A value is owned by one place: a dict, a list, a tuple, or the root.
 //
-// The functions here trust the heap: as() compares tags and nothing else. A reader of a heap that may be damaged or
-// hostile asks manager::usable_size() for each object before it follows a pointer, and bounds each walk by the size.
+// The functions here trust the heap: as() only compares tags. A reader of a heap that may be damaged or hostile asks
+// manager::usable_size() for each object before it follows a pointer, and bounds each walk by the size.
 //
-// Thread safety: as of plain structs: many readers, or one writer.
+// Thread safety: many readers, or one writer.
 #pragma once
 
 #include <bit>
@@ -27,7 +24,7 @@
 
 namespace holdfast::values {
 
-// The name of this namespace is part of the type name that a heap stores: a change of layout gets another number.
+// Heaps store this name with each type: a change of layout gets another number.
 inline namespace layout_1 {
 
 enum class kind : std::uint32_t {
@@ -37,17 +34,17 @@ enum class kind : std::uint32_t {
     real = 3,         ///< number: the bits of a double
     text = 4,         ///< object: a blob of UTF-8
     bytes = 5,        ///< object: a blob
-    big_integer = 6,  ///< object: a blob, two's complement, little endian; an int that 64 bits do not hold
+    big_integer = 6,  ///< object: a blob, two's complement, little endian; does not fit 64 bits
     tuple = 7,        ///< object: a sequence that does not change
     list = 8,         ///< object: a sequence
     dict = 9,         ///< object: a dict
     array = 10,       ///< object: an array
-    pickled = 11,     ///< object: a blob that Python's module pickle has written
+    pickled = 11,     ///< object: a blob of Python's module pickle
     entry = 12,       ///< of a dict; no value has this kind
     root = 13,        ///< the named object `holdfast.values`; no value has this kind
 };
 
-/// What every object begins with.
+/// Every object begins with it.
 struct object_tag {
     static constexpr std::uint32_t expected_mark = 0x31564648;  ///< "HFV1"
     kind what = kind::none;
@@ -73,7 +70,7 @@ struct value {
     [[nodiscard]] inline std::string_view text() const noexcept;  ///< "" where it is no blob
 };
 
-/// A run of bytes, which follow the struct.
+/// The bytes follow the struct.
 struct blob {
     object_tag tag;
     std::uint64_t size = 0;
@@ -94,11 +91,10 @@ struct sequence {
     [[nodiscard]] static bool holds(kind what) noexcept { return what == kind::list || what == kind::tuple; }
 };
 
-/// An entry of a dict. Entries of one bucket are linked by `next`, all entries in the order of their insertion by
-/// `previous` and `following`.
+/// `next` links entries of one bucket, `previous` and `following` all entries in the order of their insertion.
 struct dict_entry {
     object_tag tag{kind::entry};
-    std::uint64_t hash = 0;  ///< hash_of() the key
+    std::uint64_t hash = 0;  ///< of the key, by hash_of_...()
     value key;
     value content;
     ptr<dict_entry> next;
@@ -114,8 +110,8 @@ struct dict_segment {
 };
 
 /// A hash table that grows by one bucket at a time (linear hashing, Litwin 1980), so that no insertion moves more than
-/// the entries of one bucket. Segment 0 has 8 buckets, segment s has 8 * 2^(s-1). A dict of up to 8 entries has no
-/// buckets: it is searched from its first entry.
+/// the entries of one bucket. Segment 0 has 8 buckets, segment s has 8 * 2^(s-1). A dict of up to 8 entries has none:
+/// it is searched from its first entry.
 struct dict {
     static constexpr std::uint64_t first_buckets = 8;
     static constexpr std::uint64_t most_segments = 40;
@@ -128,7 +124,6 @@ struct dict {
     ptr<dict_entry> last;
 
     [[nodiscard]] static bool holds(kind what) noexcept { return what == kind::dict; }
-    /// Which of `buckets` buckets a hash belongs to.
     [[nodiscard]] static std::uint64_t bucket_of(std::uint64_t hash, std::uint64_t buckets) noexcept {
         const std::uint64_t wide = std::bit_ceil(buckets);
         const std::uint64_t index = hash & (wide - 1);
@@ -137,19 +132,18 @@ struct dict {
     [[nodiscard]] static std::uint64_t segment_of(std::uint64_t bucket) noexcept {
         return static_cast<std::uint64_t>(std::bit_width(bucket / first_buckets));
     }
-    /// The first bucket of a segment.
     [[nodiscard]] static std::uint64_t segment_begin(std::uint64_t segment) noexcept {
         return segment == 0 ? 0 : first_buckets << (segment - 1);
     }
     [[nodiscard]] static std::uint64_t segment_length(std::uint64_t segment) noexcept {
         return segment == 0 ? first_buckets : first_buckets << (segment - 1);
     }
-    /// The value under a key of text; null where there is none.
+    /// Null where there is none.
     [[nodiscard]] inline const value* find(std::string_view key) const noexcept;
 };
 
-/// An array of one type, in C order. The type is written as numpy.lib.format.dtype_to_descr() gives it, as a literal of
-/// Python: '<f8', or [('x', '<f4'), ('y', '<f4')]. The shape follows the struct.
+/// An array in C order. The type is the Python literal of numpy.lib.format.dtype_to_descr(): '<f8', or [('x', '<f4'),
+/// ('y', '<f4')]. The shape follows the struct.
 struct array {
     static constexpr std::uint32_t most_dimensions = 64;
     object_tag tag{kind::array};
@@ -168,7 +162,7 @@ struct array {
 /// The named object `holdfast.values`.
 struct root {
     object_tag tag{kind::root};
-    value entries;   ///< a dict: what Python sees as the heap itself
+    value entries;   ///< a dict: for Python, the heap itself
     value detached;  ///< a list: removed from its place, and in use by the process; freed by the next open for writing
 };
 inline constexpr const char* root_name = "holdfast.values";
@@ -177,7 +171,7 @@ static_assert(sizeof(value) == 24 && sizeof(blob) == 16 && sizeof(sequence) == 3
 static_assert(sizeof(dict) == 56 && sizeof(array) == 40 && sizeof(root) == 56);
 static_assert(offsetof(value, object) == 16 && offsetof(dict_entry, next) == 64 && offsetof(array, data) == 32);
 
-// The hash of a key is part of the data. Keys that Python holds for equal have one form: True is the integer 1, and a
+// The hash of a key is part of the data. Keys that are equal in Python have one form: True is the integer 1, and a
 // float that is an integer is that integer.
 [[nodiscard]] inline std::uint64_t hash_of_number(kind what, std::uint64_t number) noexcept {
     return detail::hash_mix(number ^ detail::hash_first, detail::hash_second + static_cast<std::uint64_t>(what));
@@ -211,8 +205,8 @@ inline const value* dict::find(std::string_view key) const noexcept {
     return nullptr;
 }
 
-/// The root of the values in a heap; null where no Python program has written to it. Throws error(type_mismatch) where
-/// the name bears something else, or a layout that this header does not know.
+/// Null where no Python program has written to the heap. Throws error(type_mismatch) where the name bears something
+/// else, or a layout that this header does not know.
 [[nodiscard]] inline const root* find_root(const heap_objects& heap) { return heap.find<root>(root_name).first; }
 
 }  // namespace layout_1

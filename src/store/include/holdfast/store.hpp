@@ -11,11 +11,11 @@
 //     for (const auto& [fruit, number] : view.from("b")) { ... }
 //
 // It is the engine of lmdb.h (docs/store.md): any number of processes and threads read versions that do not change, one
-// at a time writes, and a commit is durable when commit() returns. Programs link the library lmdb of
-// Holdfast, and find its lmdb.h in include/holdfast/lmdb.
+// at a time writes, and a commit is durable when commit() returns. Programs link Holdfast's library lmdb, whose lmdb.h
+// is in include/holdfast/lmdb.
 //
-// What a view or a transaction returns is valid until its end, in a transaction until its next change. Errors are
-// thrown as holdfast::store_error, but for keys that are not there.
+// What a view or a transaction returns is valid until its end, in a transaction until its next change. Errors, but for
+// keys that are not there, are thrown as holdfast::store_error.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@
 
 namespace holdfast {
 
-/// An error of a store: `code` is one of lmdb.h, or an error number of the system.
+/// `code` is one of lmdb.h, or an error number of the system.
 class store_error : public std::exception {
 public:
     explicit store_error(int code) noexcept : code_(code) {}
@@ -46,9 +46,9 @@ private:
 struct store_options {
     bool durable = true;  ///< false: a commit survives the process, not a loss of power
     bool read_only = false;
-    std::size_t limit = 0;       ///< bytes that the store may have; 0: as the file system has
+    std::size_t limit = 0;       ///< bytes; 0: as the file system has
     unsigned databases = 16;     ///< named ones that this process opens
-    unsigned longest_key = 511;  ///< bytes that a key may have, up to 65,536 (docs/store.md)
+    unsigned longest_key = 511;  ///< bytes, up to 65,536 (docs/store.md)
     mode_t mode = 0664;
 };
 
@@ -89,7 +89,7 @@ struct cursor_closer {
 
 }  // namespace store_detail
 
-/// Entries in the order of their keys, from one on: for range-based loops, once.
+/// Entries in the order of their keys, for one range-based loop.
 class store_range {
 public:
     using entry = std::pair<std::string_view, std::string_view>;
@@ -164,7 +164,6 @@ class store_transaction;
 /// One version of the store, unchanged while the view lives. Thread safety: by one thread at a time.
 class store_view {
 public:
-    /// The value; none: the key is not there.
     [[nodiscard]] std::optional<std::string_view> get(std::string_view key, MDB_dbi database = 1) const {
         if (key.empty()) {
             return std::nullopt;  // no key is
@@ -186,7 +185,7 @@ public:
         store_detail::check(mdb_stat(transaction_.get(), database, &sums));
         return sums.ms_entries;
     }
-    /// All entries from a key on; the empty key: all.
+    /// The empty key: all entries.
     [[nodiscard]] store_range from(std::string_view key, MDB_dbi database = 1) const {
         return {transaction_.get(), database, key, writes_};
     }
@@ -203,8 +202,8 @@ protected:
     std::shared_ptr<char> writes_;  ///< of a transaction, while it has not ended; a view has none
 };
 
-/// Changes that become visible, and durable, together. Entries of a range are read before the changes end, and a
-/// transaction that is nested in them ends before. Thread safety: by the thread that began them.
+/// Changes that become visible, and durable, together. Ranges are read, and nested transactions end, before they do.
+/// Thread safety: by the thread that began them.
 class store_changes : public store_view {
 public:
     void put(std::string_view key, std::string_view value, MDB_dbi database = 1) {
@@ -235,14 +234,14 @@ public:
         return outcome == MDB_SUCCESS;
     }
     void clear(MDB_dbi database = 1) { store_detail::check(mdb_drop(transaction_.get(), database, 0)); }
-    /// A transaction in this one: its changes are part of this one when it commits. This one waits meanwhile.
+    /// A transaction in this one, which waits meanwhile, and has its changes when it commits.
     [[nodiscard]] store_transaction nested();
 
 protected:
     store_changes(MDB_env* env, MDB_txn* outer) : store_view(env, outer, 0) { writes_ = std::make_shared<char>(); }
 };
 
-/// Changes that count by commit(). Without it they are undone at the end.
+/// Without commit(), the changes are undone at the end.
 class store_transaction : public store_changes {
 public:
     void commit() {
@@ -258,11 +257,11 @@ private:
 
 inline store_transaction store_changes::nested() { return {mdb_txn_env(transaction_.get()), transaction_.get()}; }
 
-/// An open store. Its views and transactions end before it. Thread safety: any number of threads; each has its views
-/// and transactions.
+/// Its views and transactions end before it. Thread safety: any number of threads; each has its own views and
+/// transactions.
 class store {
 public:
-    /// Opens the file, or makes it. Beside it lies a file with -lock at the end of its name.
+    /// Opens or makes the file. Beside it lies one with -lock at the end of its name.
     explicit store(const std::string& path, const store_options& options = {})
         : env_(store_detail::make_environment(options)) {
         const unsigned flags = MDB_NOSUBDIR | MDB_NOTLS | (options.durable ? 0U : unsigned{MDB_NOSYNC}) |
@@ -272,8 +271,8 @@ public:
     [[nodiscard]] store_view read() const { return {env_.get(), nullptr, MDB_RDONLY}; }
     /// Waits for the transaction of another thread or process to end.
     [[nodiscard]] store_transaction write() { return {env_.get(), nullptr}; }
-    /// A number for a named database, which is made where it is missing, unless the store is open for reading; 1 is the
-    /// one without a name. Waits for the transaction of another thread or process to end.
+    /// Its number; 1 is the one without a name. Makes a missing one, unless the store is open for reading. Waits as
+    /// write() does.
     [[nodiscard]] MDB_dbi database(const std::string& name, unsigned flags = 0) {
         unsigned of_store = 0;
         store_detail::check(mdb_env_get_flags(env_.get(), &of_store));
@@ -289,7 +288,7 @@ public:
     }
     /// Makes durable what was committed without that.
     void sync() { store_detail::check(mdb_env_sync(env_.get(), 1)); }
-    /// Throws store_error where a page is damaged; returns how many pages there are.
+    /// Throws store_error where a page is damaged; returns the number of pages.
     std::size_t check() const {
         std::size_t pages = 0;
         store_detail::check(hf_lmdb_check(env_.get(), &pages));

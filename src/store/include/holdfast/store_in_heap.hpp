@@ -6,12 +6,12 @@
 //         shop.write(tx).put("sold", "1");
 //     });                                      // both are there, or neither
 //
-// All of holdfast::store is there, too: views, and transactions of the store alone. What a commit promises is what the
-// heap's durability does: in `atomic` it survives a crash when it has returned; in `commit` a crash leads store and
-// heap back to the last commit of the heap. The store's file lies in the heap's directory; snapshots and copies have
-// it, and the heap's writer is the only process that has it open. Programs link the libraries holdfast and lmdb.
+// All of holdfast::store is there, too: views, and transactions of the store alone. A commit promises what the heap's
+// durability does: in `atomic` it survives a crash when it has returned; in `commit` a crash leads store and heap back
+// to the heap's last commit. The store's file lies in the heap's directory; snapshots and copies have it, and only the
+// heap's writer has it open. Programs link the libraries holdfast and lmdb.
 //
-// The heap has a named object, holdfast.store.NAME, which says what of the store counts. It must not be changed.
+// The heap's named object holdfast.store.NAME says what of the store counts. Programs must not change it.
 #pragma once
 
 #include <sys/random.h>
@@ -52,7 +52,7 @@ struct store_place {
 
 [[nodiscard]] inline std::string store_object(const std::string& name) { return "holdfast.store." + name; }
 
-/// The objects of a heap that lead to stores, by the names of the stores.
+/// By the names of the stores.
 [[nodiscard]] inline std::map<std::string, const store_place*> store_places(const manager& heap) {
     const std::string prefix = store_object({});
     std::map<std::string, const store_place*> places;
@@ -64,7 +64,7 @@ struct store_place {
     return places;
 }
 
-/// Does nothing where an object has such a name and another type: it may lead to a file, too.
+/// Does nothing where an object of such a name has another type: it may lead to a file, too.
 inline void remove_unnamed_store_files(manager& heap) {
     std::vector<std::uint64_t> named;
     for (const auto& [name, place] : store_places(heap)) {
@@ -78,7 +78,6 @@ inline void remove_unnamed_store_files(manager& heap) {
     guest_access::remove_unnamed_files(heap, named);
 }
 
-/// An open store of a heap.
 class hosted_store : public heap_guest {
 public:
     hosted_store(manager& heap, manager_core& core, const std::string& name, const store_options& options)
@@ -95,7 +94,7 @@ public:
     [[nodiscard]] const std::shared_ptr<MDB_env>& env() const noexcept { return env_; }
     [[nodiscard]] manager_core& core() const noexcept { return core_; }
     [[nodiscard]] std::uint64_t& word() const noexcept { return place_->accepted; }
-    /// The word, which a transaction of the heap has stored, is as durable as the transaction.
+    /// Makes the word as durable as the heap's transaction that has stored it.
     void persist_word() const noexcept { guest_access::persist(core_, &place_->accepted, sizeof(place_->accepted)); }
 
     const char* before_commit() noexcept override {
@@ -167,7 +166,6 @@ private:
     store_place* place_ = nullptr;
 };
 
-/// The changes of a store in a transaction of the heap.
 class joint_changes : public transaction_guest, public store_changes {
 public:
     explicit joint_changes(std::shared_ptr<hosted_store> host)
@@ -201,13 +199,13 @@ private:
 
 }  // namespace detail
 
-/// An open store of a heap. Any number of these may be open for the same store; the options of the first one count, of
-/// which `durable`, `read_only` and `mode` follow from the heap. Its views end before the heap is closed. Thread
-/// safety: as holdfast::store.
+/// Any number of these may be open for the same store; the options of the first one count, of which `durable`,
+/// `read_only` and `mode` follow from the heap. Its views end before the heap is closed. Thread safety: as
+/// holdfast::store.
 class heap_store : public store {
 public:
-    /// Opens the store of this name, or makes it. Throws error of the heap, and store_error: ENOENT where there is none
-    /// in a heap that is open read-only, MDB_CORRUPTED where it lacks what the heap has accepted.
+    /// Opens or makes the store. Throws error of the heap, and store_error: ENOENT where there is none in a heap that
+    /// is open read-only, MDB_CORRUPTED where it lacks what the heap has accepted.
     heap_store(manager& heap, const std::string& name, const store_options& options = {})
         : heap_store(std::static_pointer_cast<detail::hosted_store>(
               detail::guest_access::find_or_make(heap, name, [&](detail::manager_core& core) {
@@ -215,10 +213,10 @@ public:
               }))) {}
 
     using store::write;
-    /// Changes of the store that count if and only if the heap's transaction does, and end with it. All calls in one
-    /// transaction return one object. The first call waits for other writers of the store to end, and keeps them
-    /// waiting. So threads that write several stores in a transaction must all begin with the same store. Throws
-    /// store_error(EINVAL) for a transaction of another heap, and error(invalid_argument) for one within another one.
+    /// Changes of the store that count if and only if the heap's transaction does, and end with it; one object for each
+    /// transaction. The first call waits for other writers of the store to end, and keeps them waiting: threads that
+    /// write several stores in a transaction must all begin with the same one. Throws store_error(EINVAL) for a
+    /// transaction of another heap, and error(invalid_argument) for one within another one.
     [[nodiscard]] store_changes& write(transaction& in) {
         if (!detail::guest_access::belongs_to(in, host_->core())) {
             throw store_error(EINVAL);
@@ -238,7 +236,6 @@ private:
     std::shared_ptr<detail::hosted_store> host_;
 };
 
-/// The names of the stores in a heap.
 [[nodiscard]] inline std::vector<std::string> stores_of(const manager& heap) {
     std::vector<std::string> names;
     for (const auto& [name, place] : detail::store_places(heap)) {
@@ -247,10 +244,10 @@ private:
     return names;
 }
 
-/// Removes the store of this name, and all that it holds, also where its file is lost or damaged. False where there is
-/// none. In `commit` the removal counts, and the file goes, with the heap's next commit; in the other durabilities when
-/// the call returns. Views and transactions of the store must have ended. Throws store_error(EBUSY) where the program
-/// has a heap_store for it, and error of the heap.
+/// Removes the store, also where its file is lost or damaged. False where there is none. In `commit` the removal
+/// counts, and the file goes, with the heap's next commit; in the other durabilities when the call returns. Views and
+/// transactions of the store must have ended. Throws store_error(EBUSY) where the program has a heap_store for it, and
+/// error of the heap.
 inline bool remove_store(manager& heap, const std::string& name) {
     bool was_there = false;
     const bool removed = detail::guest_access::remove(heap, name, [&] {

@@ -1,13 +1,14 @@
 // LMDB's interface, version 0.9, over the store of Holdfast (docs/store.md).
 //
-// Programs that were written for LMDB compile against this header or run, unchanged, on this library: names, values,
-// structures and error codes are LMDB's. The documentation of LMDB 0.9 (http://www.lmdb.tech/doc/) is the contract;
-// what differs is said here and in docs/store.md:
-//  - A map size is an optional limit. Without mdb_env_set_mapsize a store grows as its file system allows.
-//  - A table of readers grows. Without mdb_env_set_maxreaders it holds 16,384.
-//  - Data files have a format of our own (docs/store-format.md). A file of LMDB is MDB_INVALID.
-//  - A commit without MDB_NOSYNC is durable when mdb_txn_commit returns. One with it may be undone by a loss of power,
-//    which damages nothing that was durable before.
+// Programs of LMDB compile against this header or run, unchanged, on this library: names, values, structures and error
+// codes are LMDB's. The documentation of LMDB 0.9 (http://www.lmdb.tech/doc/) is the contract; what differs is said
+// here and in docs/store.md:
+//  - Without mdb_env_set_mapsize a store grows as its file system allows.
+//  - The table of readers grows; without mdb_env_set_maxreaders, to 16,384.
+//  - Data files have a format of our own (docs/store-format.md). A file of LMDB is MDB_INVALID;
+//    with MDB_RDONLY it is read into memory.
+//  - Without MDB_NOSYNC, a commit is durable when mdb_txn_commit returns. With it, a loss of power may undo the commit,
+//    and damages nothing that was durable before.
 //
 // Thread safety: as LMDB. An environment by any number of threads; a transaction by one thread at a time; a thread has
 // at most one write transaction, and one read transaction unless MDB_NOTLS is set.
@@ -218,32 +219,32 @@ int mdb_reader_check(MDB_env* env, int* dead);
 
 // Ours alone.
 
-/// Lets keys, names of databases among them, have up to `bytes`, from 511 to 65,536, where mdb_env_get_maxkeysize says
-/// 511 by itself, because programs look for that. The values of MDB_DUPSORT may have as many, up to 1,978. To be called
-/// before mdb_env_open, by each process that writes longer keys; reading and removing them needs no call. The first key
-/// of more than 1,978 bytes makes the store one of version 2, which programs that know version 1 alone refuse. EINVAL
-/// outside of the range or where the environment is open.
+/// Lets keys, names of databases among them, have up to `bytes`, from 511 (what programs expect of
+/// mdb_env_get_maxkeysize) to 65,536; values of MDB_DUPSORT as many, up to 1,978. To be called before mdb_env_open, by
+/// each process that writes longer keys; reading and removing them needs no call. The first key of more than 1,978
+/// bytes makes the store one of version 2, which programs that know only version 1 refuse. EINVAL outside of the range
+/// or where the environment is open.
 #define HF_LMDB_MOST_KEYSIZE 65536
 int hf_lmdb_set_maxkeysize(MDB_env* env, unsigned int bytes);
 
-/// Reads every page that the last commit reaches: checksums, structure, order of keys, counts, and that no page is used
-/// twice or free. `pages`, unless null, is set to how many pages there are. MDB_CORRUPTED where anything is wrong.
-/// Writers and readers go on. Databases with a comparator of the caller are checked in order only if it was set.
+/// Checks every page that the last commit reaches: checksums, structure, order of keys, counts, and that no page is
+/// used twice or free. `pages`, unless null, is set to their number. MDB_CORRUPTED where anything is wrong. Writers and
+/// readers go on. The order of databases with a comparator of the caller is checked only if it was set.
 int hf_lmdb_check(MDB_env* env, size_t* pages);
 
-/// What pages of a store's file are for. FREE: for the next transaction. OLD: of an earlier version that somebody may
-/// still read, or, where another process writes, perhaps free. LONG: long values and keys.
+/// FREE: for the next transaction. OLD: of an earlier version that somebody may still read, or, where another process
+/// writes, perhaps free. LONG: long values and keys.
 enum { HF_LMDB_FREE, HF_LMDB_OLD, HF_LMDB_LONG, HF_LMDB_LEAF, HF_LMDB_META, HF_LMDB_BRANCH, HF_LMDB_LOG };
 /// A run of pages of 4096 bytes.
 typedef struct hf_lmdb_extent {
     uint64_t page;
     uint64_t pages;
-    uint64_t backed_pages;  ///< of them, with content on disk; space that is only reserved is not counted
+    uint64_t backed_pages;  ///< of them, with content on disk, not only reserved
     unsigned int kind;
-    unsigned int used_bytes;  ///< of a leaf, which is always an extent by itself: its header and entries
+    unsigned int used_bytes;  ///< of a leaf, which is an extent by itself: header and entries
 } hf_lmdb_extent;
-/// Calls `visit` for all pages of the file in order, as the last commit has them, and ends where it does not return 0:
-/// with what it has returned. Reads every page, as hf_lmdb_check does, and fails as that does, before the first call.
+/// Calls `visit` for all pages of the file in order, as of the last commit, until it returns another value than 0,
+/// which this returns. Before that it reads every page and fails as hf_lmdb_check does.
 int hf_lmdb_map(MDB_env* env, int (*visit)(void* context, const hf_lmdb_extent* extent), void* context);
 
 // NOLINTEND(readability-identifier-naming,modernize-use-using)

@@ -3,8 +3,8 @@
 //     namespace metall = holdfast::compat::metall;
 //
 // A data store is then a Holdfast heap, a directory that `holdfast` can open. Calls have the semantics of Metall's
-// documentation, except where docs/porting.md says otherwise. What a crash interrupts is not inconsistent: the data
-// store is as the last flush(), snapshot() or destructor left it.
+// documentation, except where docs/porting.md says otherwise. A crash leaves the data store as the last flush(),
+// snapshot() or destructor left it.
 //
 // No function is [[nodiscard]]: the programs were not written for it.
 #pragma once

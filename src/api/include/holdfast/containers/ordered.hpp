@@ -1,8 +1,7 @@
 // Ordered associative containers that work in a heap: trees (map, set) and sorted vectors (flat_map, flat_set).
 //
-// Look-up in a container with string keys takes a std::string_view or a literal, without building a string. Thread
-// safety and complexity are those of Boost.Container. A swap between two heaps moves the elements one by one; nodes of
-// another heap (merge(), insert()) are refused with error(invalid_argument).
+// Look-up with string keys takes a std::string_view or a literal, without building a string. Thread safety, complexity,
+// and what happens between two heaps are as in sequences.hpp.
 #pragma once
 
 #include <utility>
@@ -20,8 +19,8 @@ namespace holdfast {
 
 namespace detail {
 
-/// The defaults, spelt out, so that they are part of the type names that a heap stores: nodes that keep their colour in
-/// a pointer are not found as nodes that have a word for it, as those of older heaps.
+/// The defaults, spelt out to be part of the type names that a heap stores: nodes that keep their colour in a pointer
+/// are not found as the nodes of older heaps, which have a word for it.
 using tree_options =
     boost::container::tree_assoc_options_t<boost::container::tree_type<boost::container::red_black_tree>,
                                            boost::container::optimize_size<true>>;

@@ -1,4 +1,4 @@
-// Strings in a heap: up to 22 chars (fewer of wider types) lie inside the string, longer ones in a block of their own.
+// Strings in a heap: up to 22 chars (fewer of wider types) lie inside the string, longer ones in a block.
 //
 //     auto* title =
 //         heap.construct<holdfast::string>("title")("a heap that outlives its process", heap.get_allocator<char>());
@@ -52,8 +52,8 @@ using holdfast::wstring;
 
 }  // namespace holdfast
 
-// Boost's member swap() takes the memory of the other string as it is, whatever heap that lies in. These are the
-// members of the strings above; those of strings with other traits or allocators are Boost's: use swap(a, b).
+// Boost's member swap() takes the other string's memory, whatever heap that lies in. These are for the strings above;
+// with other traits or allocators the members are Boost's: use swap(a, b).
 #define HF_STRING_MEMBERS(character, allocator)                                                         \
     template <>                                                                                         \
     inline void boost::container::basic_string<character, std::char_traits<character>,                  \

@@ -1,12 +1,12 @@
 // Hash tables in a heap, with the interface of the standard ones. Elements never move, so a holdfast::ptr to an element
 // is valid until the element is erased. docs/decisions/0005-hash-tables-of-our-own.md says why they are not Boost's.
 //
-// The hash function is part of the stored data: see hash.hpp. With string keys, find, count, contains, equal_range and
+// The hash function is part of the stored data (hash.hpp). With string keys, find, count, contains, equal_range and
 // erase take a std::string_view or a literal.
 //
-// Thread safety: as the standard's: several threads may read; a thread that changes the table must be alone.
-// Durability `commit`: changes are part of the heap's next commit(). In `atomic` and `collect` the program must
-// persist() its data, and a crash within a call may leave the table inconsistent.
+// Thread safety: several threads may read; one that changes the table is alone. Durability `commit`: changes are part
+// of the next commit(). In `atomic` and `collect` the program must persist() its data, and a crash within a call may
+// leave the table inconsistent.
 #pragma once
 
 #include <cstddef>
@@ -74,8 +74,8 @@ typename Table::size_type erase_elements_if(Table& table, Predicate predicate) {
 
 }  // namespace detail
 
-// The name of this namespace is part of the type names that a heap stores with its objects: a change of layout gets
-// another number, so that objects of the old layout are not found as new ones.
+// Heaps store this name with each type: a change of layout gets another number, so that old objects are not found as
+// new ones.
 inline namespace layout_1 {
 
 template <class Key, class T, class Hash = hash<Key>, class Equal = equal_to<Key>,

@@ -1,4 +1,4 @@
-// Shared with the C interfaces of the layers above. Not for users.
+// Shared with the C interfaces of the layers above.
 #pragma once
 
 #include <string_view>

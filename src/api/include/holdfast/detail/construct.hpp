@@ -1,5 +1,4 @@
 // The proxies behind construct<T>(name)[n](args...). If a constructor throws, they destroy what they have constructed.
-// Not for users.
 #pragma once
 
 #include <cstddef>

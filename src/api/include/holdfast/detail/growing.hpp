@@ -1,5 +1,5 @@
 // A vector whose elements survive a growth that fails. Boost's vector moves its elements to the new memory before it
-// constructs the new ones, and loses them where one of these throws (the disk is full). Not for users.
+// constructs the new ones, and loses them where one of these throws (the disk is full).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The buckets of a hash table and their chains. Memory, hashes and keys are the table's. Not for users.
+// The buckets of a hash table and their chains. Memory, hashes and keys are the table's.
 //
 // Invariants: the number of buckets is 0 or a power of two; behind the last bucket lies one more link, an end mark; all
 // buckets before first_ are empty.

@@ -1,4 +1,4 @@
-// The data of a hash table, and the changes that keep it sound: nodes, buckets and their growth. Not for users.
+// The data of a hash table, and the changes that keep it sound: nodes, buckets and their growth.
 //
 // Invariants:
 // - Each node is in the chain of its key's hash (hash_chains::index_of()); the occupancy counts the nodes.

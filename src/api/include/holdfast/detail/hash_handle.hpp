@@ -1,4 +1,4 @@
-// Nodes outside a table, and the handles that extract() returns. Not for users.
+// Nodes outside a table, and the handles that extract() returns.
 #pragma once
 
 #include <memory>

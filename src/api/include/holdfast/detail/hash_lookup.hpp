@@ -1,5 +1,5 @@
 // Iteration, size and look-up by key in a hash table. Elements with equal keys form one range; the end, and the result
-// of a search in vain, are the null iterator. Not for users.
+// of a search in vain, are the null iterator.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Insertion, removal and extraction of single elements of a hash table. Not for users.
+// Insertion, removal and extraction of single elements of a hash table.
 //
 // An insertion has strong exception safety: hashing, comparing, allocating, constructing and growing come first;
 // linking comes last and does not throw. Removal does not throw where hash and comparison do not.

@@ -1,4 +1,4 @@
-// Links, nodes and iterators of a hash table. Not for users.
+// Links, nodes and iterators of a hash table.
 //
 // A bucket is a link: null, or the first node of its chain. The last node links to its own bucket, by an odd address
 // (the end mark). So an iterator is one pointer and finds the next bucket without the table or a hash. One more link

@@ -1,4 +1,4 @@
-// How full a hash table is, and how many buckets it should have. Not for users.
+// How full a hash table is, and how many buckets it should have.
 //
 // Invariants: the maximal load factor is positive and at most 2^20; the limit is the number of buckets times that
 // factor, rounded down. The size may exceed the limit after the factor was lowered; the next insertion then grows the

@@ -1,4 +1,4 @@
-// The hash table behind unordered_map, unordered_set and their multi variants. Not for users.
+// The hash table behind unordered_map, unordered_set and their multi variants.
 //
 // Separate chaining: elements never move, as the standard containers promise. The nodes store the results of a hash
 // function that may throw, so growing does not call it. The table is built in steps: hash_core (all data), hash_lookup,

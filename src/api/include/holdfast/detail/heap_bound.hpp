@@ -1,6 +1,6 @@
 // Containers of nodes that never get a node of another heap. Boost's swap(), merge(), splice() and insert() of nodes
 // ignore the allocators, and would damage both heaps. Here a swap between two heaps moves the elements one by one, and
-// the other calls throw. Not for users.
+// the other calls throw.
 #pragma once
 
 #include <cstdint>

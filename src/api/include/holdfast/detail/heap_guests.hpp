@@ -1,4 +1,4 @@
-// What is committed with a heap beside its own files, in its directory: stores (store_in_heap.hpp). Not for users.
+// What is committed with a heap beside its own files, in its directory: stores (store_in_heap.hpp).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The core of an open heap, for the concepts of a manager (heap_blocks.hpp to heap_information.hpp). These stand on
 // each other in one line, so that all reach the core and the fast path directly: several bases would need a virtual
-// one. Not for users.
+// one.
 #pragma once
 
 #include <cstddef>

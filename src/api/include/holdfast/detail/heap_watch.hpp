@@ -1,4 +1,4 @@
-// Whether a heap is still open, for those who may outlive its manager: transactions, indexes. Not for users.
+// Whether a heap is still open, for those who may outlive its manager: transactions, indexes.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The parts of construct, find and destroy that need no templates. Not for users.
+// The parts of construct, find and destroy that need no templates.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Refuses containers that keep raw pointers although their allocator hands out fancy ones: by the names of their nodes,
-// which are all that an allocator sees. Not for users.
+// which are all that an allocator sees.
 #pragma once
 
 #include <string>

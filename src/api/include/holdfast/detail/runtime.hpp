@@ -1,4 +1,4 @@
-// For templates of the public headers. Not for users.
+// For templates of the public headers.
 #pragma once
 
 #include <atomic>

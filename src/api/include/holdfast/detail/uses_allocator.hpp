@@ -1,7 +1,6 @@
 // Uses-allocator construction: an element that takes an allocator gets that of its container, so that containers of
 // containers lie in one heap. Both halves of a pair are elements. Nothing is added where the program passes an
-// allocator or the element takes none; such an element is refused where an allocator in it is of another heap. Not for
-// users.
+// allocator or the element takes none; such an element is refused where an allocator in it is of another heap.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The calls that ordered_index and hash_index have in common, and show. Not for users.
+// The calls that ordered_index and hash_index have in common, and show.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The invariants of an ordered_index (index_core.hpp), one function each. Not for users.
+// The invariants of an ordered_index (index_core.hpp), one function each.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The data of an open ordered_index, and its leaves on media. Not for users.
+// The data of an open ordered_index, and its leaves on media.
 //
 // Invariants of the media, which check() looks at:
 //   IDX-1: from head.first on, `next` leads through all leaves; their low keys ascend, and the first has none.

@@ -1,5 +1,5 @@
 // An ordered_index on media (docs/index.md, "Layout on media"): the head, which is the named object, and the leaves.
-// All words have 8 bytes, little endian. Not for users.
+// All words have 8 bytes, little endian.
 //
 // A record of a group holds four words side by side. So a leaf consists of cells: entries on both sides of a word H
 // that says which of them are there. An entry and H are one record where key and value have one word each:

@@ -1,4 +1,4 @@
-// Changes of the inner nodes of an ordered_index, under structure_mutex_, while readers go on. Not for users.
+// Changes of the inner nodes of an ordered_index, under structure_mutex_, while readers go on.
 //
 // A node is locked while it changes, together with its parent where separators move between the two, so that a reader
 // that came through the parent sees one of the two versions change. A node that leaves the tree gets a new version

@@ -1,4 +1,4 @@
-// bulk_load(): the leaves are made beside an index and become the index in one step. Not for users.
+// bulk_load(): the leaves are made beside an index and become the index in one step.
 //
 // A source (index_sources.hpp) gives the entries in the order of their bounds, and says where leaves end:
 //   leaf_takes()       how many of the next entries the next leaf takes at most; 0: no entry is left

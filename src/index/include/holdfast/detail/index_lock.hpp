@@ -1,6 +1,6 @@
 // The lock of an ordered_index's node in DRAM: a version for readers that take no lock, a lock for a writer, and a
 // count of readers that keep writers out. Source: optimistic lock coupling (V. Leis, F. Scheibner, A. Kemper and T.
-// Neumann, "The ART of Practical Synchronization", 2016). Not for users.
+// Neumann, "The ART of Practical Synchronization", 2016).
 //
 // What a version protects is read by atomic loads, and used only after is_still() has said that no writer came between.
 #pragma once

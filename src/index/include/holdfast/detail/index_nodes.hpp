@@ -1,5 +1,4 @@
-// The nodes of an ordered_index in DRAM, rebuilt at each open: inner nodes, and what is kept of each leaf. Not for
-// users.
+// The nodes of an ordered_index in DRAM, rebuilt at each open: inner nodes, and what is kept of each leaf.
 //
 // Readers may look at a node while a writer changes it, and at one that has left the tree: so all that they read is
 // atomic, and memory of a node stays a node of its kind until the index is closed (node_pool).

@@ -1,5 +1,5 @@
 // Opening an ordered_index: two threads come from both ends of the chain of leaves and make the inner nodes; a leaf is
-// read when it is first used. Also clear(). Not for users.
+// read when it is first used. Also clear().
 #pragma once
 
 #include <algorithm>

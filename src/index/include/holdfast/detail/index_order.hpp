@@ -1,5 +1,4 @@
-// What orders the leaves of an index: the keys of an ordered_index, or hashes of the keys of a hash_index. Not for
-// users.
+// What orders the leaves of an index: the keys of an ordered_index, or hashes of the keys of a hash_index.
 //
 //   bound          the type of what parts two leaves: a leaf has the keys whose bounds are not below its low bound
 //   range          what a leaf_node knows of its bounds

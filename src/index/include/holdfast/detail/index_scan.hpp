@@ -1,4 +1,4 @@
-// Scans of an ordered_index. Not for users.
+// Scans of an ordered_index.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Look-ups in an ordered_index. Readers lock nothing where keys and values are inline; where a block may be freed, they
-// keep writers out of one leaf. Not for users.
+// keep writers out of one leaf.
 #pragma once
 
 #include <array>

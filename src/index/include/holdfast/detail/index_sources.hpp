@@ -1,4 +1,4 @@
-// Sources for bulk_load() (index_load.hpp). Not for users.
+// Sources for bulk_load() (index_load.hpp).
 #pragma once
 
 #include <algorithm>

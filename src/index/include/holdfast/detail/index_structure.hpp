@@ -1,5 +1,5 @@
 // Splits and merges of the leaves of an ordered_index. Each is one group of records; in durability `collect`, stores of
-// which a kill may leave any prefix. Not for users.
+// which a kill may leave any prefix.
 //
 // A split writes the new leaf, then `next` of the old one: from then on the moved entries are not live in the old leaf,
 // because the new one's low key bounds it. A merge writes copies of the right leaf's entries into free slots of the

@@ -1,4 +1,4 @@
-// Functions of the library that the templates of an index call. Not for users.
+// Functions of the library that the templates of an index call.
 #pragma once
 
 #include <array>

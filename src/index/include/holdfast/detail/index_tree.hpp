@@ -1,4 +1,4 @@
-// The inner nodes of an index, and its leaves in DRAM, made from the chain of leaves on media. Not for users.
+// The inner nodes of an index, and its leaves in DRAM, made from the chain of leaves on media.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // Changes of entries in an ordered_index. Where key and value have one word each, a change is one record and one fence
-// in durability `atomic`. Not for users.
+// in durability `atomic`.
 #pragma once
 
 #include <algorithm>

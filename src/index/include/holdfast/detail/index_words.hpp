@@ -1,4 +1,4 @@
-// Keys and values of an ordered_index as words, how keys compare, and fingerprints. Not for users.
+// Keys and values of an ordered_index as words, how keys compare, and fingerprints.
 #pragma once
 
 #include <array>

@@ -1,6 +1,5 @@
-/* Between a store and the heap that it lies in (store_in_heap.hpp); no part of the interface for programs. The heap has
- * a word with the number of the store's last commit that counts. A commit is prepared, then the heap sets the word,
- * then the commit is settled. */
+/* Between a store and the heap that it lies in (store_in_heap.hpp). A word of the heap has the number of the store's
+ * last commit that counts. A commit is prepared, then the heap sets the word, then the commit is settled. */
 #pragma once
 
 #include <lmdb.h>
@@ -37,7 +36,7 @@ int hf_lmdb_settle(MDB_txn* txn, int of_heap);
 /* Before and after a commit of the heap's memory, which has the word; not between the halves of a commit. */
 int hf_lmdb_before_heap_commit(MDB_env* env);
 void hf_lmdb_after_heap_commit(MDB_env* env);
-/* Or behind one that failed: a recovery of the heap may find its old state or the new one. Then a transaction may fail
+/* Or after one that failed: a recovery of the heap may find its old state or the new one, so a transaction may fail
  * with EBUSY until a commit of the heap succeeds. */
 void hf_lmdb_heap_commit_failed(MDB_env* env);
 /* The heap is closed: nothing can be written any more; views stay as they are. */

@@ -1,8 +1,7 @@
 // The allocators of Boost.Interprocess over a Holdfast heap.
 //
-// allocator<T, segment_manager> is the only kind there is: Holdfast keeps small blocks in slabs of one size and gives
-// each thread a cache of them, which is what the pools of the other names are for. These names exist, are types of
-// their own, and their functions that fill or empty pools do nothing.
+// All kinds are allocator<T, segment_manager>: Holdfast's slabs and thread caches do what the pools of the other names
+// are for. Those are types of their own, whose functions that fill or empty pools do nothing.
 //
 // An allocator holds the key of its heap and may lie in it. Thread safety: any number of threads.
 #pragma once
@@ -36,7 +35,6 @@ public:
     };
 
     // NOLINTBEGIN(google-explicit-constructor): as Boost.Interprocess.
-    /// From managed_mapped_file::get_segment_manager().
     basic_allocator(SegmentManager* segment) noexcept : base(static_cast<const SegmentManager*>(segment)) {}
     template <class U>
     basic_allocator(const holdfast::allocator<U, SegmentManager>& other) noexcept : base(other) {}
@@ -48,7 +46,6 @@ public:
     }
     pointer allocate_one() { return allocate(1); }
     void deallocate_one(const pointer& block) noexcept { this->deallocate(block, 1); }
-    /// Elements that the block has room for.
     size_type size(const pointer& block) const { return get_segment_manager()->size(block.get()) / sizeof(T); }
     /// See segment_blocks::allocation_command().
     pointer allocation_command(allocation_type command, size_type least, size_type& received, pointer& reuse) {
@@ -61,7 +58,7 @@ public:
     static pointer address(U& object) noexcept {
         return pointer(std::addressof(object));
     }
-    /// Null where this process has the heap not open as a managed_mapped_file.
+    /// Null where the heap is not open as a managed_mapped_file of this process.
     SegmentManager* get_segment_manager() const {
         const open_segment* const found = open_segments().with_key(this->key(), this);
         return found == nullptr ? nullptr : found->handle;
@@ -83,7 +80,7 @@ struct plain_family {
     template <class T>
     using allocator = interprocess::allocator<T, SegmentManager>;
 };
-/// `Kind` and its parameters make the pools of different names different types.
+/// `Kind` and its parameters make pools of different names different types.
 template <class Kind, class SegmentManager, std::size_t NodesPerBlock>
 struct pool_family {
     template <class T>

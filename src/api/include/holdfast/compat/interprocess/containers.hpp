@@ -1,5 +1,5 @@
-// The containers of Boost.Interprocess, which are those of Boost.Container. vector is holdfast::vector, which is one of
-// them and keeps its elements where an insertion fails.
+// The containers of Boost.Interprocess, which are those of Boost.Container. vector is holdfast::vector, which keeps its
+// elements where an insertion fails.
 //
 // Hash tables: boost::unordered_map and its kin take an allocator of a segment; holdfast::unordered_map is faster
 // (docs/decisions/0005-hash-tables-of-our-own.md).

@@ -66,8 +66,7 @@ inline error_code_t code_of(errc reason) noexcept {
     }
 }
 
-/// Calls `call`. What it throws of Holdfast becomes the exception that Boost.Interprocess has for it, with the same
-/// text in what(): path, field, found and expected.
+/// What `call` throws of Holdfast becomes the exception that Boost.Interprocess has for it, with the same what().
 template <class Call>
 decltype(auto) translated(Call&& call) {
     try {

@@ -3,8 +3,8 @@
 //     bip::managed_mapped_file file(bip::open_or_create, "data.hf", 1 << 20);
 //     auto* counters = file.find_or_construct<bip::vector<int, int_allocator>>("counters")(file.get_segment_manager());
 //
-// The "file" is a directory, the heap, which `holdfast` and every other program of Holdfast can open. One process at a
-// time may have it open for writing. docs/porting.md says what differs.
+// The "file" is a directory, a heap for every program of Holdfast. One process at a time may have it open for writing.
+// docs/porting.md says what differs.
 #pragma once
 
 #include <cstddef>
@@ -31,17 +31,17 @@ using holdfast::open_or_create_t;
 using holdfast::open_read_only;
 using holdfast::open_read_only_t;
 struct open_copy_on_write_t {};
-/// Opens a segment whose changes are this process's own, and gone when it is closed. It counts as a writer.
+/// Changes are this process's own, and gone with the close. It counts as a writer.
 inline constexpr open_copy_on_write_t open_copy_on_write{};
 
-/// What allocators, deleters and containers take. One for each open segment; valid as long as that.
+/// What allocators, deleters and containers take; valid as long as the segment is open.
 class segment_manager : public detail::segment_objects {
 public:
     explicit segment_manager(detail::open_segment& segment) noexcept : detail::segment_objects(segment) {}
     segment_manager(const segment_manager&) = delete;
     segment_manager& operator=(const segment_manager&) = delete;
 
-    /// The number by which allocators find the heap (holdfast::allocator::key()).
+    /// As holdfast::allocator::key().
     std::uint64_t key() const noexcept { return heap().get_segment_manager()->key(); }
     template <class T>
     interprocess::allocator<T, segment_manager> get_allocator() {
@@ -53,8 +53,8 @@ public:
     }
 };
 
-/// A segment in files. Thread-safe as segment_blocks and segment_objects; flush(), the destructor, assignment and
-/// swap() need that no other thread uses the segment.
+/// Thread-safe as segment_blocks and segment_objects; during flush(), the destructor, assignment and swap() no other
+/// thread uses the segment.
 class managed_mapped_file : public detail::segment_objects {
 public:
     using segment_manager = interprocess::segment_manager;
@@ -62,9 +62,9 @@ public:
 
     /// No segment: only assignment, swap and destruction may follow.
     managed_mapped_file() noexcept = default;
-    /// Creates a segment of `size` bytes, which are reserved on disk at once; grow() adds to them. Its directory gets
-    /// `access` where that differs from the default, with the right to search for those who may read or write. Throws
-    /// interprocess_exception (already_exists_error where anything is at the path), bad_alloc.
+    /// Reserves `size` bytes on disk at once; grow() adds to them. The directory gets `access` where that differs from
+    /// the default, with the right to search for those who may read or write. Throws interprocess_exception
+    /// (already_exists_error where anything is at the path), bad_alloc.
     managed_mapped_file(create_only_t, const std::string& path, size_type size, const void* address = nullptr,
                         const permissions& access = permissions())
         : managed_mapped_file(
@@ -74,7 +74,7 @@ public:
                         const permissions& access = permissions())
         : managed_mapped_file(
               opening{}, [&] { return opened_or_created(path, size, address, access); }, false) {}
-    /// Throws interprocess_exception: not_found_error; busy_error where another process has it open, or this one.
+    /// Throws interprocess_exception: not_found_error; busy_error where a process has it open.
     managed_mapped_file(open_only_t, const std::string& path, const void* address = nullptr)
         : managed_mapped_file(
               opening{}, [&] { return holdfast::manager(open_only, path, at(address)); }, false) {}
@@ -82,7 +82,7 @@ public:
     managed_mapped_file(open_read_only_t, const std::string& path, const void* address = nullptr)
         : managed_mapped_file(
               opening{}, [&] { return holdfast::manager(open_read_only, path, options_at(address)); }, false) {}
-    /// As open_only, but flush() does nothing and the destructor leaves the segment as it was.
+    /// flush() does nothing, and the destructor leaves the segment as it was.
     managed_mapped_file(open_copy_on_write_t, const std::string& path, const void* address = nullptr)
         : managed_mapped_file(
               opening{}, [&] { return opened_to_discard(path, address); }, true) {}
@@ -100,8 +100,8 @@ public:
     }
     friend void swap(managed_mapped_file& a, managed_mapped_file& b) noexcept { a.swap(b); }
 
-    /// Makes the present state durable, atomically: a crash leaves this state or the one before. False on failure, and
-    /// then the last flushed state stands.
+    /// Makes the present state durable, atomically: a crash leaves this state or the one before. False on failure: then
+    /// the last flushed state stands.
     bool flush() {
         if (segment_->discards || heap().read_only()) {
             return true;
@@ -122,7 +122,7 @@ public:
     interprocess::deleter<T, segment_manager> get_deleter() const {
         return {get_segment_manager()};
     }
-    /// The heap itself, for what Boost.Interprocess has not: snapshot(), statistics(), check(), transactions.
+    /// For what Boost.Interprocess has not: snapshot(), statistics(), check(), transactions.
     holdfast::manager& native() const noexcept { return heap(); }
 
     /// Of a segment that no process has open: adds `extra` bytes to its size. False on failure.
@@ -143,7 +143,7 @@ public:
     }
 
 private:
-    /// What an open segment consists of; in the registry as long as it lives.
+    /// It is in the registry as long as it lives.
     struct open_parts {
         open_parts(holdfast::manager heap, bool discards) : segment(std::move(heap), discards), handle(segment) {
             segment.handle = &handle;
@@ -253,11 +253,11 @@ struct segment_of_names {
 };
 }  // namespace detail
 
-/// managed_mapped_file, whatever algorithm and index the program chose.
+/// Whatever algorithm and index the program chose.
 template <class Char, class Algorithm, template <class> class Index>
 using basic_managed_mapped_file = typename detail::segment_of_names<Char>::type;
 
-/// Removes a segment. Also an ordinary file at the path, as one that Boost.Interprocess left there.
+/// Removes a segment, or an ordinary file, as Boost.Interprocess leaves it.
 struct file_mapping {
     static bool remove(const char* path) noexcept {
         try {

@@ -1,8 +1,8 @@
 // The open heap behind a managed_mapped_file, and the registry of those that this process has open. Not for users.
 //
-// Boost.Interprocess keeps its segment manager inside the segment, so that an allocator or a deleter in the segment
-// reaches it by an offset. Holdfast keeps nothing of a running process in a heap: allocators hold the heap's key, and
-// this registry leads from a key, or from an address in a heap, to the segment manager.
+// Boost.Interprocess keeps its segment manager inside the segment, where allocators and deleters reach it by an offset.
+// Holdfast keeps nothing of a running process in a heap: this registry leads from an allocator's key, or from an
+// address in a heap, to the segment manager.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ class segment_manager;
 
 namespace detail {
 
-/// The size that a program asked for is not stored: the heap's limit has room for the metadata of that many bytes
-/// (manager(create_only, path, size)), and the size follows from it.
+/// The size that a program asked for is not stored: it follows from the heap's limit, which has room for the metadata
+/// of that many bytes (manager(create_only, path, size)).
 inline constexpr std::uint64_t size_unit = 4096;
 inline constexpr std::uint64_t room_for_metadata = std::uint64_t{4} << 20U;
 constexpr std::uint64_t align_size(std::uint64_t size) noexcept {
@@ -45,7 +45,7 @@ struct open_segment {
 
     /// Bytes: the size that it was created with or has grown to; of a heap without a limit, what its files hold.
     std::size_t size() const { return limit == 0 ? heap.get_size() : static_cast<std::size_t>(size_of_limit(limit)); }
-    /// Keeps a copy of the name until the segment is closed: names are handed out as const char*.
+    /// Until the segment is closed: names are handed out as const char*.
     const char* keep(const std::string& name) {
         const std::lock_guard guard(mutex);
         return names.insert(name).first->c_str();
@@ -69,14 +69,14 @@ public:
         const std::lock_guard guard(mutex_);
         std::erase(segments_, &segment);
     }
-    /// The segment that the address lies in; null where there is none.
+    /// Null where there is none.
     open_segment* at(const void* address) const {
         const std::shared_lock guard(mutex_);
         const auto found = std::find_if(segments_.begin(), segments_.end(),
                                         [&](const auto* one) { return one->heap.belongs_to_segment(address); });
         return found == segments_.end() ? nullptr : *found;
     }
-    /// The segment with the key. Copies of a heap that are open at once share it: then that which `asker` lies in.
+    /// Copies of a heap that are open at once share the key: then that which `asker` lies in.
     open_segment* with_key(std::uint64_t key, const void* asker) const {
         const std::shared_lock guard(mutex_);
         open_segment* found = nullptr;

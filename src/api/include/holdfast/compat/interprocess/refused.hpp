@@ -23,7 +23,7 @@ struct refuse_named {
                   "interprocess_mutex and its kin, or keep boost::interprocess for what is not in the heap");
 };
 
-/// Derived from what the rest of the program expects, so that the sentence is the only message.
+/// Derived from what the program expects, so that the sentence is the only message.
 template <class Kind>
 class refused_segment : public managed_mapped_file {
 public:

@@ -22,7 +22,7 @@ inline std::uint64_t fresh_run() noexcept {
     return mixed ^ mixed >> 33U;
 }
 
-/// A number of this run of the program: not that of any run before, nor of the process that this one was forked from.
+/// Not that of any run before, nor of the process that this one was forked from.
 inline std::uint64_t this_run() noexcept {
     static std::atomic<std::uint64_t> run{fresh_run()};
     static const int registered =
@@ -31,15 +31,15 @@ inline std::uint64_t this_run() noexcept {
     return run.load(std::memory_order_relaxed);
 }
 
-/// 24 bits of state that only the run which stored them reads: in the next run, after a crash or a flush() in the midst
-/// of things, the state is 0. It lies in a segment, and its waiters are threads of this process.
+/// 24 bits of state that only the run which stored them reads: for the next run, after a crash or a flush() in the
+/// midst of things, they are 0. It lies in a segment; threads of this process wait for it.
 class run_word {
 public:
     static constexpr unsigned state_bits = 24;
     static constexpr std::uint64_t state_mask = (std::uint64_t{1} << state_bits) - 1;
 
     std::uint64_t state() const noexcept { return state_of(word_.load(std::memory_order_acquire)); }
-    /// Applies `change(state, next)`, which says whether `next` may replace the state. False where it may not.
+    /// `change(state, next)` says whether `next` may replace the state. False where it may not.
     template <class Change>
     bool try_change(Change&& change) noexcept {
         std::uint64_t word = word_.load(std::memory_order_relaxed);
@@ -53,7 +53,6 @@ public:
             }
         }
     }
-    /// Waits until the change may be made.
     template <class Change>
     void change(Change&& change) noexcept {
         while (!try_change(change)) {

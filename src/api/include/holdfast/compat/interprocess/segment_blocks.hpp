@@ -1,8 +1,7 @@
 // What a managed_mapped_file and its segment_manager share: memory, handles, sizes.
 //
-// Thread safety: all functions by any number of threads, except zero_free_memory(). Exceptions: interprocess_exception
-// and bad_alloc, as in Boost.Interprocess. Durability: changes are durable with the next flush() or the destructor of
-// the managed_mapped_file; a crash leaves the segment as one of these left it.
+// Thread-safe, except zero_free_memory(). Exceptions: interprocess_exception and bad_alloc, as in Boost.Interprocess.
+// Durability: a crash leaves the segment as the last flush() or destructor of the managed_mapped_file left it.
 #pragma once
 
 #include <cstddef>
@@ -36,10 +35,9 @@ public:
     using handle_t = std::ptrdiff_t;
     using multiallocation_chain = boost::container::dtl::basic_multiallocation_chain<void_pointer>;
 
-    /// Where the segment is mapped in this process.
     void* get_address() const noexcept { return heap().get_address(); }
-    /// Bytes: the size that the segment was created with, rounded up to 4 KiB, or has grown to. Allocations fail with
-    /// bad_alloc when about so many bytes are allocated; metadata do not count.
+    /// Bytes at creation, rounded up to 4 KiB, or after grow(). Allocations fail with bad_alloc when about so many
+    /// bytes are allocated; metadata do not count.
     size_type get_size() const {
         return translated([&] { return segment_->size(); });
     }
@@ -60,8 +58,7 @@ public:
         return translated([&] { return heap().get_address_from_handle(static_cast<std::uint64_t>(handle)); });
     }
 
-    /// Memory of at least `bytes` bytes, aligned to 16 bytes (to 8 where `bytes` is below 16). Throws bad_alloc; with
-    /// std::nothrow: null.
+    /// Aligned to 16 bytes (to 8 where `bytes` is below 16). Throws bad_alloc; with std::nothrow: null.
     void* allocate(size_type bytes) const {
         return translated([&] { return heap().allocate(bytes == 0 ? 1 : bytes); });
     }
@@ -83,7 +80,7 @@ public:
     void deallocate(void* address) const {
         translated([&] { heap().deallocate(address); });
     }
-    /// Usable bytes of a block: at least those that were asked for.
+    /// Usable bytes: at least those that were asked for.
     size_type size(const void* address) const {
         return translated([&] { return heap().usable_size(address); });
     }
@@ -110,8 +107,8 @@ public:
         }
     }
 
-    /// Boost.Interprocess's expansion in place. A block of Holdfast has room up to its size class, and is expanded by
-    /// telling how much; it never grows backwards. `received`: elements, preferred before the call, had after it.
+    /// A block has room up to its size class, and is expanded in place by telling how much; it never grows backwards.
+    /// `received`: elements, preferred before the call, had after it.
     template <class T>
     T* allocation_command(allocation_type command, size_type least, size_type& received, T*& reuse) const {
         if (reuse != nullptr && (command & (expand_fwd | shrink_in_place)) != 0) {
@@ -140,8 +137,7 @@ public:
         return static_cast<T*>(fresh);
     }
 
-    /// Overwrites free memory with zeros, and gives whole free pages back to the file system. No other thread uses the
-    /// segment meanwhile.
+    /// Also gives whole free pages back to the file system. No other thread uses the segment meanwhile.
     void zero_free_memory() const {
         translated([&] {
             std::vector<extent_info> slabs;
@@ -159,7 +155,7 @@ public:
     bool all_memory_deallocated() const {
         return translated([&] { return heap().all_memory_deallocated(); });
     }
-    /// Whether the heap's checks find nothing. Reads its tables, not the user's data.
+    /// Reads the heap's tables, not the user's data.
     bool check_sanity() const {
         return translated([&] { return heap().check_sanity(); });
     }

@@ -1,9 +1,8 @@
 // What a managed_mapped_file and its segment_manager share: named, unique and anonymous objects.
 //
-// Unlike Boost.Interprocess, the segment knows the types of its objects: to ask for one as another type throws
-// interprocess_exception.
+// The segment knows the types of its objects: to ask for one as another type throws interprocess_exception.
 //
-// Thread safety: all functions by any number of threads.
+// Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +61,7 @@ private:
     bool returns_null_;
 };
 
-/// One object of an iteration. The name is valid as long as the iterator that it came from.
+/// The name is valid as long as the iterator that it came from.
 class object_entry {
 public:
     explicit object_entry(const object_info& object) noexcept : object_(&object) {}
@@ -75,7 +74,7 @@ private:
     const object_info* object_;
 };
 
-/// Iterates over the objects that existed when begin() was called.
+/// Iterates over the objects that existed at begin().
 class const_object_iterator {
 public:
     using iterator_category = std::input_iterator_tag;
@@ -150,7 +149,7 @@ public:
     auto find_or_construct_it(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
         return proxy<T>(heap().find_or_construct_it<T>(name), true);
     }
-    /// The object and the number of its elements; {nullptr, 0} where there is none.
+    /// {nullptr, 0} where there is none.
     template <class T>
     std::pair<T*, size_type> find(const holdfast::detail::instance_name& name) const {
         return translated([&] { return heap().find<T>(name); });
@@ -165,7 +164,7 @@ public:
     bool destroy(const holdfast::detail::instance_name& name) const {
         return translated([&] { return heap().destroy<T>(name); });
     }
-    /// Destroys an object of any kind by its address.
+    /// Destroys an object of any kind.
     template <class T>
     void destroy_ptr(const T* object) const {
         translated([&] { heap().destroy_ptr(object); });
@@ -195,18 +194,18 @@ public:
     const_named_iterator named_end() const { return {}; }
     const_unique_iterator unique_begin() const { return const_unique_iterator(heap().unique_begin()); }
     const_unique_iterator unique_end() const { return {}; }
-    /// The directory of objects grows by itself: these need do nothing.
+    /// The directory of objects grows by itself.
     void reserve_named_objects(size_type /*count*/) const noexcept {}
     void reserve_unique_objects(size_type /*count*/) const noexcept {}
     void shrink_to_fit_indexes() const noexcept {}
 
-    /// Runs `function` while no other thread can construct, find or destroy objects. It is atomic among threads, and no
-    /// transaction: an exception undoes nothing (<holdfast/transaction.hpp> has transactions).
+    /// While it runs, no other thread constructs, finds or destroys objects. It is no transaction
+    /// (<holdfast/transaction.hpp>): an exception undoes nothing.
     template <class Function>
     void atomic_func(Function&& function) const {
         translated([&] { heap().atomic_func(function); });
     }
-    /// Waits for the lock, and so always returns true.
+    /// Waits for the lock: always true.
     template <class Function>
     bool try_atomic_func(Function&& function) const {
         atomic_func(function);

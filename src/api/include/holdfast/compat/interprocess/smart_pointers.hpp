@@ -1,9 +1,8 @@
-// The smart pointers of Boost.Interprocess, with a deleter of ours: they may lie in a segment.
+// The smart pointers of Boost.Interprocess; they may lie in a segment.
 //
-// shared_ptr, weak_ptr, intrusive_ptr, scoped_ptr, unique_ptr and enable_shared_from_this are Boost's own templates. A
-// count that lies in a segment is part of it: after a crash it is as the last flush() left it, together with the
-// pointers that it counts. A shared_ptr in ordinary memory that points into a segment is gone after a crash, and its
-// count is not: keep the pointers of a shared object in the segment, too.
+// They are Boost's templates, with a deleter of ours. After a crash, a count in a segment is as the last flush() left
+// it, together with the pointers in the segment that it counts. A shared_ptr in ordinary memory is gone then, and is
+// still counted: keep the pointers of a shared object in its segment.
 #pragma once
 
 #include <new>
@@ -29,8 +28,8 @@ using boost::interprocess::static_pointer_cast;
 using boost::interprocess::weak_ptr;
 using boost::movelib::unique_ptr;
 
-/// Destroys an object of a segment (destroy_ptr). It keeps nothing: the segment is that which the object lies in. Where
-/// no managed_mapped_file of this process has that open, nothing is destroyed.
+/// Destroys an object (destroy_ptr) of the segment that it lies in. Where no managed_mapped_file of this process has
+/// that open, nothing is destroyed.
 template <class T, class SegmentManager>
 class deleter {
 public:
@@ -59,8 +58,8 @@ struct managed_weak_ptr {
                           deleter<T, typename ManagedMemory::segment_manager>>;
 };
 
-/// These take an object that construct<T>() made in `segment`, and destroy it some day. Throws bad_alloc, and the
-/// object is then destroyed; with std::nothrow: empty, and the object stays.
+/// For an object that construct<T>() made in `segment`. Throws bad_alloc, and the object is then destroyed; with
+/// std::nothrow: empty, and the object stays.
 template <class T, class ManagedMemory>
 typename managed_unique_ptr<T, ManagedMemory>::type make_managed_unique_ptr(T* object, ManagedMemory& segment) {
     return typename managed_unique_ptr<T, ManagedMemory>::type(ptr<T>(object), segment.template get_deleter<T>());

@@ -1,9 +1,9 @@
 // Locks that may lie in a segment: the names of Boost.Interprocess, for the threads of one process.
 //
-// A heap has one writing process, so these locks exclude its threads from each other, and no other process. What a lock
-// of Boost.Interprocess does not do: a lock that was held when the process died is free in the next run.
+// A heap has one writing process: these locks exclude its threads from each other. Unlike Boost.Interprocess's, a lock
+// that was held when the process died is free in the next run.
 //
-// A lock that lies in a segment is changed by lock(), so that its page is written at the next flush().
+// lock() changes a lock in a segment, so the next flush() writes its page.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,8 @@ using boost::interprocess::sharable_lock;
 using boost::interprocess::try_to_lock;
 using boost::interprocess::upgradable_lock;
 
-/// One writer, or many readers; one reader at a time may become the writer. A reader that waits does not hold back
-/// writers, and a writer that waits does not hold back readers.
+/// One writer, or many readers; one reader at a time may become the writer. Neither readers nor writers that wait hold
+/// back the others.
 class interprocess_upgradable_mutex {
     static constexpr std::uint64_t writer = 1;
     static constexpr std::uint64_t upgrader = 2;
@@ -76,7 +76,6 @@ public:
     void unlock_upgradable_and_lock_sharable() {
         give([](std::uint64_t& state) { return state = (state & ~upgrader) + reader, true; });
     }
-    /// Waits until all readers have gone.
     void unlock_upgradable_and_lock() { word_.change(upgrade); }
     bool try_unlock_upgradable_and_lock() { return word_.try_change(upgrade); }
     template <class TimePoint>
@@ -165,7 +164,6 @@ public:
     }
 
 private:
-    /// A number of this thread in this run.
     static std::uint64_t me() noexcept {
         static thread_local const char place = 0;
         return detail::this_run() * 0x9e3779b97f4a7c15U + reinterpret_cast<std::uintptr_t>(&place);
@@ -230,7 +228,7 @@ private:
 };
 using interprocess_condition = interprocess_condition_any;
 
-/// Its count is data of the segment: the next run finds it as the last flush() left it.
+/// The next run finds its count as the last flush() left it.
 class interprocess_semaphore {
 public:
     explicit interprocess_semaphore(unsigned count) noexcept : count_(count) {}

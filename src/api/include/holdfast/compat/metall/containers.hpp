@@ -1,7 +1,7 @@
 // metall::container over a Holdfast heap.
 //
-// The hash tables of all names are holdfast::unordered_map and its kin: open addressing (unordered_flat_map) would move
-// elements, and Boost's keeps raw pointers.
+// All hash tables are holdfast::unordered_map and its kin: open addressing (unordered_flat_map) would move elements,
+// and Boost's keeps raw pointers.
 #pragma once
 
 #include <cstddef>
@@ -69,9 +69,8 @@ using queue = std::queue<T, Container>;
 template <class T, class Container = vector<T>, class Compare = std::less<typename Container::value_type>>
 using priority_queue = std::priority_queue<T, Container, Compare>;
 
-/// A map that threads edit at once: elements lie in banks by the hash of their keys, each an ordered map. The locks of
-/// the banks belong to the process and are shared by all maps of the type, as in Metall; so an editor must not touch
-/// another map of the same type.
+/// Elements lie in banks by the hash of their keys, each an ordered map. The locks of the banks belong to the process
+/// and are shared by all maps of the type, as in Metall; so an editor must not touch another map of the same type.
 ///
 /// Thread safety: insert(), edit() and scoped_edit() by any number of threads. Iteration, find(), count() and size()
 /// while no thread edits.
@@ -152,13 +151,13 @@ public:
         return banks_[bank].insert(std::move(value)).second;
     }
     bool insert(const value_type& value) { return insert(value_type(value)); }
-    /// The element, which is made where there is none, and the lock on it.
+    /// The element, made where there is none, and the lock on it.
     std::pair<T&, std::unique_lock<std::mutex>> scoped_edit(const Key& key) {
         const std::size_t bank = bank_of(key);
         auto lock = utility::mutex::mutex_lock<Banks>(bank);
         return {banks_[bank].try_emplace(key).first->second, std::move(lock)};
     }
-    /// Calls the editor with the element, which is made where there is none, under its lock.
+    /// Calls the editor with the element, made where there is none, under its lock.
     template <class Editor>
     void edit(const Key& key, Editor&& editor) {
         const auto locked = scoped_edit(key);

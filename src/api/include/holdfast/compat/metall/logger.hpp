@@ -9,7 +9,7 @@
 
 #include <holdfast/detail/needs_cxx20.hpp>
 
-/// The version of Metall whose interface this is: major * 100,000 + minor * 100 + patch.
+/// Of Metall's interface: major * 100,000 + minor * 100 + patch.
 #ifndef METALL_VERSION
 #define METALL_VERSION 2800
 #endif
@@ -35,8 +35,8 @@ inline std::string to_version_string(version_type version) {
            std::to_string(version % 100);
 }
 
-/// Messages of functions that do not throw. Thread-safe, except the functions that set something. Unlike Metall's it
-/// never ends the process: abort_on_critical_error() is kept and has no effect.
+/// Messages of functions that do not throw. Thread-safe, except the functions that set something. It never ends the
+/// process: abort_on_critical_error() has no effect.
 class logger {
 public:
     enum struct level {
@@ -47,7 +47,6 @@ public:
         debug = metall_debug,
         verbose = metall_verbose,
     };
-    /// The least level that is shown.
     struct level_filter {
         static const level_filter critical, error, warning, info, debug, verbose, silent;
         bool should_log(level message) const noexcept { return least.has_value() && message >= *least; }
@@ -94,7 +93,7 @@ inline const logger::level_filter logger::level_filter::silent{std::nullopt};
 
 namespace detail {
 
-/// Calls `call`. An exception of Holdfast becomes a message, and the result is `otherwise`.
+/// An exception of Holdfast becomes a message, and the result `otherwise`.
 template <class Result, class Call>
 Result or_else(Result otherwise, Call&& call) noexcept {
     try {

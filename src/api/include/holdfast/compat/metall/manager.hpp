@@ -1,8 +1,8 @@
 // holdfast::compat::metall::manager: the interface of metall::manager over a Holdfast heap.
 //
 // As in Metall, constructors do not throw: check_sanity() says whether the data store is open, and functions of one
-// that is not return null, false or 0. Each failure is a message of `logger`, with path, field, found and expected.
-// Exceptions of the program's own constructors pass through.
+// that is not return null, false or 0. Each failure is a message of `logger`. Exceptions of the program's own
+// constructors pass through.
 //
 // Thread safety and durability: as holdfast::manager in durability `commit`. flush(), snapshot() and the destructor
 // commit; a crash leaves the data store as the last of them left it, where Metall's would be inconsistent.
@@ -74,8 +74,8 @@ class closed_stores {
 public:
     using char_type = char;
 
-    /// An existing data store at the destination is replaced. `clone` and `threads` are ignored: blocks are shared
-    /// where the file system can. Fails where a writer has the source open.
+    /// Replaces a data store at the destination. `clone` and `threads` are ignored: blocks are shared where the file
+    /// system can. Fails where a writer has the source open.
     static bool copy(const std::string& source, const std::string& destination, bool /*clone*/ = true,
                      int /*threads*/ = 0) noexcept {
         return or_else(false, [&] {
@@ -141,7 +141,7 @@ protected:
         }
         return !found.empty();
     }
-    /// Lets `make` make a data store at a path beside `path`, then puts it in the place of one that may be there.
+    /// Lets `make` make a data store beside `path`, then puts it in the place of one that may be there.
     template <class Make>
     static void replace(const std::string& path, Make&& make) {
         const auto parent = std::filesystem::path(path).parent_path();
@@ -189,7 +189,6 @@ public:
     using const_anonymous_iterator = object_attribute_iterator;
     using instance_name = holdfast::detail::instance_name;
 
-    /// Whether the data store is open.
     bool check_sanity() const noexcept { return state_ != nullptr; }
     bool read_only() const noexcept { return check_sanity() && state_->heap.read_only(); }
 
@@ -281,7 +280,7 @@ public:
 protected:
     struct open_store {
         explicit open_store(holdfast::manager opened) : heap(std::move(opened)) {}
-        /// Keeps a copy of the name: names are handed out as const char*.
+        /// Names are handed out as const char*.
         const char* keep(const std::string& name) {
             const std::lock_guard guard(mutex);
             return names.insert(name).first->c_str();
@@ -293,7 +292,7 @@ protected:
 
     store_objects() noexcept = default;
 
-    /// What `call` returns; `otherwise` where the data store is not open or the call fails.
+    /// `otherwise` where the data store is not open or the call fails.
     template <class Result, class Call>
     Result ask(Result otherwise, Call&& call) const noexcept {
         return check_sanity() ? or_else(std::move(otherwise), std::forward<Call>(call)) : otherwise;
@@ -334,8 +333,8 @@ public:
     basic_manager(open_read_only_t, const std::string& path) noexcept {
         open([&] { return holdfast::manager(open_read_only, path); });
     }
-    /// Replaces a data store at the path, and makes the directories above it. A directory that holds anything else is
-    /// left alone, and check_sanity() is false.
+    /// Replaces a data store at the path, and makes the directories above it. A directory that holds anything else
+    /// stays, and check_sanity() is false.
     basic_manager(create_only_t, const std::string& path) noexcept { create(path, {}); }
     /// Allocations fail when about `capacity` bytes are allocated, at least 8 MiB. Nothing is reserved on disk.
     basic_manager(create_only_t, const std::string& path, size_type capacity) noexcept {
@@ -362,7 +361,7 @@ public:
     bool all_memory_deallocated() const noexcept {
         return ask(false, [&] { return state_->heap.all_memory_deallocated(); });
     }
-    /// Makes the present state durable, atomically. Always synchronous.
+    /// Durable when it returns.
     void flush(bool /*synchronous*/ = true) noexcept {
         ask(false, [&] {
             if (!state_->heap.read_only()) {
@@ -371,7 +370,7 @@ public:
             return true;
         });
     }
-    /// flush(), then copies the data store; one that is at the destination is replaced. The copy has its own UUID.
+    /// flush(), then copies the data store; replaces one at the destination. The copy has its own UUID.
     bool snapshot(const std::string& destination, bool /*clone*/ = true, int /*threads*/ = 0) noexcept {
         return ask(false, [&] {
             replace(destination, [&](const std::string& fresh) { state_->heap.snapshot(fresh); });
@@ -396,21 +395,21 @@ public:
     bool get_description(std::string* description) const noexcept {
         return ask(false, [&] { return told(state_->heap.get_description(), description); });
     }
-    /// Of a manager that is not open: an allocator whose allocations throw.
+    /// Where none is open: its allocations throw.
     template <class T = std::byte>
     allocator_type<T> get_allocator() const noexcept {
         return check_sanity() ? state_->heap.template get_allocator<T>() : allocator_type<T>(std::uint64_t{0});
     }
     static constexpr size_type chunk_size() noexcept { return ChunkSize; }
     const void* get_address() const noexcept { return check_sanity() ? state_->heap.get_address() : nullptr; }
-    /// Bytes that can be allocated at most: the capacity, else the addresses that are reserved.
+    /// The most bytes that can be allocated: the capacity, else the addresses that are reserved.
     size_type get_size() const noexcept {
         return ask(size_type{0}, [&]() -> size_type {
             const heap_statistics numbers = state_->heap.statistics();
             return numbers.maximum_size == 0 ? numbers.reserved_address_space : numbers.maximum_size;
         });
     }
-    /// The heap itself, for what Metall has not: transactions, statistics(), check(). Null where none is open.
+    /// For what Metall has not: transactions, statistics(), check(). Null where none is open.
     holdfast::manager* native() const noexcept { return check_sanity() ? &state_->heap : nullptr; }
 
 private:
@@ -453,7 +452,6 @@ using manager = basic_manager<>;
 
 namespace utility {
 
-/// A type for containers in a data store and elsewhere: holdfast::fallback_allocator.
 template <class Allocator>
 using fallback_allocator_adaptor = holdfast::fallback_allocator<typename Allocator::value_type>;
 

@@ -1,7 +1,7 @@
 // Objects of a data store that is not open: manager::access_named_object_attribute(path) and its kin.
 //
-// The accessor opens the heap read-only, copies what the directory of objects says, and closes it. set_description()
-// opens it for writing. Both fail where a writer has the heap open, this process included.
+// The accessor opens the heap read-only, copies the directory of objects, and closes it. set_description() opens it for
+// writing. Both fail where a writer, this process included, has the heap open.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ using holdfast::anonymous_instance;
 using holdfast::instance_kind;
 using holdfast::unique_instance;
 
-/// What an iteration over objects shows: holdfast::object_info under Metall's names.
+/// holdfast::object_info under Metall's names.
 class object_attribute {
 public:
     using id_type = std::size_t;
@@ -45,7 +45,7 @@ private:
     std::shared_ptr<std::string> description_;  ///< one that an accessor has set since
 };
 
-/// Iterates over copies of the objects that there were at begin().
+/// Iterates over copies of the objects that existed at begin().
 class object_attribute_iterator {
 public:
     using iterator_category = std::forward_iterator_tag;
@@ -108,7 +108,6 @@ public:
         });
     }
 
-    /// Whether the data store could be read.
     bool good() const noexcept { return first_.objects_ != nullptr; }
     std::size_t num_objects() const noexcept { return good() ? first_.objects_->size() : 0; }
     const_iterator begin() const { return first_; }
