@@ -192,10 +192,8 @@ uint32_t hf_durability(const hf_heap* heap) {
 const char* hf_domain(const hf_heap* heap) {
     const char* found = nullptr;
     static_cast<void>(guarded([&] {
-        const std::string name = manager_of(heap).domain();
-        for (const char* const known : {"page-cache", "dax", "eadr", "emulated"}) {
-            found = name == known ? known : found;
-        }
+        const detail::manager_core& core = detail::manager_access::core(manager_of(heap));
+        found = persist::to_string(core.engine().files().domain()).data();  // a literal, so it ends with a zero
     }));
     return found;
 }

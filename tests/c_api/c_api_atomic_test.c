@@ -357,8 +357,8 @@ static void remove_heap(void) {
 }
 
 int main(int count, char** arguments) {
-    static const uint32_t domains[] = {HF_DOMAIN_PAGE_CACHE, HF_DOMAIN_EMULATED};
-    static const char* const names[] = {"page-cache", "emulated"};
+    static const uint32_t domains[] = {HF_DOMAIN_PAGE_CACHE, HF_DOMAIN_EMULATED, HF_DOMAIN_DISK};
+    static const char* const names[] = {"page-cache", "emulated", "disk"};
     if (count != 2) {
         fprintf(stderr, "usage: c_api_atomic_test DIRECTORY\n");
         return EXIT_FAILURE;
@@ -367,7 +367,7 @@ int main(int count, char** arguments) {
     (void)snprintf(heap_path, sizeof heap_path, "%s/c.hf", arguments[1]);
     remove_heap();
     test_the_page_cache_is_to_be_accepted();
-    for (size_t i = 0; i < 2; ++i) {
+    for (size_t i = 0; i < 3; ++i) {
         hf_heap* const heap = open_atomic(domains[i]);
         EXPECT(hf_durability(heap) == HF_DURABILITY_ATOMIC);
         EXPECT(strcmp(hf_domain(heap), names[i]) == 0);

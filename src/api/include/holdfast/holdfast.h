@@ -511,7 +511,7 @@ hf_code hf_object_describe(hf_heap* heap, const void* address, const char* descr
 void* hf_base(const hf_heap* heap);
 /* HF_DURABILITY_... that the heap was opened in (a heap opened read-only: commit); 0 for a NULL heap. */
 uint32_t hf_durability(const hf_heap* heap);
-/* "page-cache", "dax", "eadr" or "emulated". */
+/* "disk", "page-cache", "dax", "eadr" or "emulated"; NULL for a NULL heap. */
 const char* hf_domain(const hf_heap* heap);
 /* 1 where the address lies in the heap's user space, else 0. */
 int hf_contains(const hf_heap* heap, const void* address);
