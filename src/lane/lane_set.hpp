@@ -504,7 +504,7 @@ private:
 
     static constexpr std::uint64_t all_records = std::numeric_limits<std::uint64_t>::max();
     [[nodiscard]] std::uint64_t calls_between_steps() const noexcept {
-        return std::max<std::uint64_t>(ring_slots_ / 1024, 1);
+        return std::max<std::uint64_t>(ring_slots_ / 256, 1);
     }
     /// Takes a step of the checkpoint that this lane owns, or begins one where no other lane's runs. `room`: records
     /// until this lane's ring is full; where they are few, it takes the place of another lane's. `of_call`: records of
