@@ -489,7 +489,7 @@ private:
 
     static constexpr std::uint64_t all_records = std::numeric_limits<std::uint64_t>::max();
     [[nodiscard]] std::uint64_t calls_between_steps() const noexcept {
-        return std::max<std::uint64_t>(ring_slots_ / 1024, 1);
+        return std::max<std::uint64_t>(ring_slots_ / 256, 1);
     }
     /// Takes a step of this lane's checkpoint, or begins one where no other lane's runs, or `room`, in records of the
     /// ring, is small. `of_call`: records of this call, and probably of the next ones. The shared lane takes a whole
