@@ -192,8 +192,9 @@ uint32_t hf_durability(const hf_heap* heap) {
 const char* hf_domain(const hf_heap* heap) {
     const char* found = nullptr;
     static_cast<void>(guarded([&] {
-        const detail::manager_core& core = detail::manager_access::core(manager_of(heap));
-        found = persist::to_string(core.engine().files().domain()).data();  // a literal, so it ends with a zero
+        const holdfast::detail::manager_core& core = holdfast::detail::manager_access::core(manager_of(heap));
+        // The name is a literal, so it ends with a zero.
+        found = holdfast::persist::to_string(core.engine().files().domain()).data();
     }));
     return found;
 }
