@@ -7,18 +7,14 @@
  *     ++*counter;
  *     hf_close(heap);
  *
- * Conventions. A function returns HF_OK or the code of its failure; one that returns a pointer or a size instead
- * returns NULL or 0 on failure, and hf_errorcode() has the code. hf_errormsg() describes the failure. Outputs are
- * written on success only. Arguments that may be NULL are named as such; `options` and `traits` always may, and
- * `report` except in hf_get_recovery_trace. A NULL heap is HF_INVALID_ARGUMENT unless the text says otherwise. A change
- * of a heap that is open read-only is HF_READ_ONLY. A struct with a `size` is initialised with its HF_..._INIT; an
- * output leaves fields that this version of the library does not know as they are. Later versions may append fields to
- * structs. No function aborts or throws. Sizes are in bytes, times in nanoseconds. Strings end in a 0; they are UTF-8
- * or any other bytes.
+ * Conventions. A function that returns hf_code returns HF_OK or the code of the failure; hf_errormsg() then describes
+ * it. Output arguments are written on success only, and may be NULL only where the text says so. A NULL heap is
+ * HF_INVALID_ARGUMENT unless the text says otherwise. No function aborts or throws. Sizes are in bytes, times in
+ * nanoseconds. Strings end in a 0; they are UTF-8 or any other bytes.
  *
  * Durability `commit`: a crash leaves the heap exactly as the last hf_commit() (or hf_close(), which commits) left it.
- * Durability `atomic`: every allocation and every free survives a crash when it has returned. The calls with
- * destinations change a block and the pointer to it together:
+ * Durability `atomic`: every allocation and every free survives a crash when it has returned. The calls of the section
+ * "blocks with their destinations" change a block and the pointer to it together:
  *
  *     hf_options options = HF_OPTIONS_INIT;
  *     options.durability = HF_DURABILITY_ATOMIC;
@@ -26,11 +22,11 @@
  *     hf_allocate_to(heap, hf_root(heap, 0), 64, NULL);  // block and root pointer: both survive a crash, or neither
  *
  * Durability `collect`: after a crash, what the roots and the objects reach is allocated, and the rest is free.
- * <holdfast/open_options.hpp> has all promises.
+ * <holdfast/open_options.hpp> has the promises in full.
  *
- * Thread safety: any number of threads may allocate, free, and call the functions on objects at once. During hf_commit,
- * hf_close, hf_discard, hf_snapshot and hf_collect all other threads stand still: they neither call the heap nor store
- * to its memory (<holdfast/manager.hpp>).
+ * Thread safety: any number of threads may allocate, free, and call the functions on objects at once. hf_commit,
+ * hf_close, hf_discard, hf_snapshot and hf_collect are called by one thread while all others neither call the heap nor
+ * store to its memory (see <holdfast/manager.hpp>).
  *
  * A heap may be mapped at another address at the next open: keep pointers in it as hf_ptr. */
 #pragma once
@@ -38,7 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* C programs may pass any number as an enumerator. A fixed underlying type makes that defined in C++. */
+/* C programs may pass any number as an enumerator; a fixed underlying type makes that defined in C++. */
 #ifdef __cplusplus
 #define HF_OF_INT : int
 extern "C" {
@@ -51,7 +47,7 @@ extern "C" {
 /* --- errors --------------------------------------------------------------------------------------------------------
  */
 
-/* The values are those of holdfast::errc and never change. */
+/* What went wrong; the values are those of holdfast::errc and never change. */
 typedef enum hf_code HF_OF_INT {
     HF_OK = 0,
     HF_INVALID_ARGUMENT = 1,         /* the call has no meaning */
@@ -80,13 +76,13 @@ typedef enum hf_code HF_OF_INT {
 } hf_code;
 
 /* The message of the calling thread's last failure: path, field, what was found, what was expected, what to do. At most
- * 1,023 bytes; "" before the first. Valid until the thread's next failure; a success leaves it. */
+ * 1,023 bytes; "" before the first failure. Valid until the thread's next failure; a success leaves it. */
 const char* hf_errormsg(void);
-/* The code of the calling thread's last failure; HF_OK before the first. */
+/* The code of the calling thread's last failure, for functions that return no code. HF_OK before the first. */
 hf_code hf_errorcode(void);
 /* The name of the code, "no_space" for HF_NO_SPACE; "unknown" for any other number. Never NULL. */
 const char* hf_code_name(hf_code code);
-/* The library's version: "0.1.0". */
+/* Version of the library: "0.1.0". */
 const char* hf_version(void);
 
 /* --- opening -------------------------------------------------------------------------------------------------------
@@ -112,10 +108,11 @@ enum {
     HF_HUGE_PAGES_AT_ONCE = 2 /* what the heap grows by: atomic: collapses the pages; commit: advises the kernel */
 };
 
-/* A crashed heap before its trace; valid during the call of hf_options.before_trace. */
+/* A heap that crashed in durability `collect`, before its trace; valid during the call of hf_options.before_trace. */
 typedef struct hf_offline hf_offline;
 
-/* 0 means the default. holdfast::open_options explains each field in full. */
+/* How to create or open a heap; 0 means the default. Initialise with HF_OPTIONS_INIT: the first field lets a program
+ * work with later versions of the library. holdfast::open_options explains each field in full. */
 typedef struct hf_options {
     size_t size;                 /* sizeof(hf_options) */
     uint32_t durability;         /* HF_DURABILITY_...; default: commit */
@@ -127,14 +124,15 @@ typedef struct hf_options {
     uint64_t maximum_size;       /* limit of the user space in bytes */
     void* base_address;          /* map exactly here or fail with HF_ADDRESS_TAKEN */
     uint32_t domain;             /* durability atomic, collect: HF_DOMAIN_... */
-    /* Not 0: accepts the domain page-cache, which otherwise is HF_PROMISE_UNAVAILABLE, and takes it for atomic on
-     * ordinary file systems, instead of disk. */
+    /* In the domain page-cache, durability atomic and collect cover crashes of the process and no power loss. An open
+     * then fails with HF_PROMISE_UNAVAILABLE unless this is not 0. If it is not 0, page-cache is the domain of atomic
+     * on ordinary file systems, too, instead of disk. */
     uint32_t accept_process_crash_only;
     /* How long freed memory may keep its space on disk, in milliseconds. 0: 10,000; 1 to 49: not at all; negative: for
-     * ever. Durability commit: until the next hf_commit after that. */
+     * ever. Durability commit: it goes with the next hf_commit after that. */
     int64_t decay_ms;
-    /* Create: `nodes` directories for the segments, one for each node of the machine; "" is the heap's own, where all
-     * segments lie if this is NULL. */
+    /* Create: `nodes` directories for the segments, one for each node of the machine; "" is the heap's directory. NULL:
+     * all segments lie in the heap's directory. */
     const char* const* node_directories;
     uint32_t nodes;
     uint32_t huge_pages;           /* HF_HUGE_PAGES_... */
@@ -143,64 +141,73 @@ typedef struct hf_options {
     uint32_t precise_recovery;     /* after a crash in durability collect: not 0: as hf_collect_options.precise */
     uint32_t check_transactions;   /* not 0: looks for transactions that break their rules (tests of a program) */
     /* Recovery from a crash in durability collect: is called before the trace, to restore roots that the heap does not
-     * hold (hf_offline_root, hf_offline_keep). Another result than HF_OK ends the open, which returns it; the next open
-     * traces again. */
+     * hold (hf_offline_root, hf_offline_keep). A result other than HF_OK ends the open, which returns it; the next open
+     * traces again. NULL: nothing is called. */
     hf_code (*before_trace)(hf_offline* heap, void* context);
     void* before_trace_context;
-    /* Not 0: also opens a heap that was open in the domain page-cache or emulated when the machine stopped, and may
-     * have lost any of its stores; otherwise HF_PROMISE_UNAVAILABLE, also for reading. */
+    /* Not 0: opens a heap, too, that was open in the domain page-cache or emulated when the machine stopped, and may
+     * have lost any of its stores. Otherwise that is HF_PROMISE_UNAVAILABLE, also for reading. */
     uint32_t accept_machine_restart;
 } hf_options;
 #define HF_OPTIONS_INIT \
     { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 }
 
-/* HF_ALREADY_EXISTS where anything is at the path; HF_NOT_FOUND where the directory above it does not exist. The empty
- * heap is durable when this returns. hf_close or hf_discard ends the handle `*heap`. While the heap is open, its
- * directory may be renamed and the working directory may change. If this or another open fails, nothing on media has
- * changed, except that a crashed heap may have been recovered. */
+/* Creates a heap. HF_ALREADY_EXISTS where anything is at the path; HF_NOT_FOUND where the directory above it does not
+ * exist. The empty heap is durable when this returns. `options` may be NULL. `*heap` is the handle, which hf_close or
+ * hf_discard ends. While the heap is open, its directory may be renamed and the working directory may change. On
+ * failure of this and the next functions nothing on media has changed, except that a crashed heap may have been
+ * recovered. */
 hf_code hf_create(const char* path, const hf_options* options, hf_heap** heap);
-/* For reading and writing. HF_NOT_FOUND where nothing is there, HF_LOCKED where it is open already. */
+/* Opens a heap for reading and writing. HF_NOT_FOUND where nothing is there, HF_LOCKED where it is open already. */
 hf_code hf_open(const char* path, const hf_options* options, hf_heap** heap);
-/* If several processes call this at once, one creates the heap, and the others get HF_LOCKED until it has closed it. */
+/* Opens the heap, or creates it where nothing is. If several processes call this at once, one creates the heap, and the
+ * others get HF_LOCKED until it has closed it. */
 hf_code hf_open_or_create(const char* path, const hf_options* options, hf_heap** heap);
-/* Changes nothing on media. Stores go to private pages and are lost at the close; allocation fails. */
+/* Opens a heap without changing it on media. Stores go to private pages and are lost at the close; allocation fails
+ * with HF_READ_ONLY. */
 hf_code hf_open_read_only(const char* path, const hf_options* options, hf_heap** heap);
-/* Commits, unless options.no_commit_on_close. On success the handle is invalid. On failure, as while a transaction is
- * open, the heap stays open and may be closed again or discarded. NULL is ignored. */
+/* Commits (unless options.no_commit_on_close) and closes. On success the handle is invalid; on failure, as while a
+ * transaction is open, the heap stays open and may be closed again or discarded. NULL is ignored. */
 hf_code hf_close(hf_heap* heap);
 /* Closes without a commit. The handle is invalid, whatever is returned. NULL is ignored. */
 hf_code hf_discard(hf_heap* heap);
 
 /* Durability commit: makes the present state durable, atomically. HF_NO_SPACE: nothing changed, and the heap stays
- * usable. HF_POISONED: discard it and open it again. Durability atomic and collect: syncs the files. See
- * manager::commit(). */
+ * usable. HF_POISONED: a sync failed; discard the heap and open it again. Durability atomic and collect: syncs the
+ * files. See manager::commit(). */
 hf_code hf_commit(hf_heap* heap);
-/* As manager::follow_this_thread(). `*followed` is its result, 1 or 0; `followed` may be NULL. */
+/* For a heap with a directory for each node (hf_options.node_directories): if the calling thread runs on another node
+ * than the one that it allocates from, it returns the free blocks that it kept and goes on with the new node.
+ * `*followed` is 1 if it did, else 0; `followed` may be NULL. Threads do so by themselves at every 64th refill of their
+ * caches. Thread-safe; nothing durable changes. */
 hf_code hf_follow_this_thread(hf_heap* heap, int* followed);
-/* As holdfast::shrink_report. */
+/* What hf_shrink did, in bytes. Initialise with HF_SHRINK_REPORT_INIT. */
 typedef struct hf_shrink_report {
-    size_t size; /* sizeof(hf_shrink_report) */
-    uint64_t charged_before;
+    size_t size;             /* sizeof(hf_shrink_report) */
+    uint64_t charged_before; /* by the file system, all files of the heap */
     uint64_t charged_after;
-    uint64_t apparent_before;
+    uint64_t apparent_before; /* sum of the file sizes */
     uint64_t apparent_after;
-    uint64_t given_back;
-    uint64_t shortened;
+    uint64_t given_back; /* free space that became holes */
+    uint64_t shortened;  /* addresses by which the heap ends earlier */
 } hf_shrink_report;
 #define HF_SHRINK_REPORT_INIT \
     { sizeof(hf_shrink_report), 0, 0, 0, 0, 0, 0 }
-/* As manager::shrink(), until the file system charges no more than `target` bytes. Durability `commit`: commits, as
- * hf_commit does; in the others other threads may go on. */
+/* Gives unused space back to the file system until it charges no more than `target` bytes: empty slabs and free extents
+ * become holes, segments at the end are removed. Blocks do not move. Durability `commit`: commits, as hf_commit does;
+ * in the others other threads may go on. `report` may be NULL. */
 hf_code hf_shrink(hf_heap* heap, uint64_t target, hf_shrink_report* report);
-/* As manager::snapshot(): commits, then copies the heap to the new directory; durable when it returns. */
+/* Commits, then copies the heap to the new directory; durable when it returns. The copy has its own uuid. All other
+ * threads stand still: HF_CONCURRENT_MODIFICATION where it notices, in durability `commit` and `atomic`, that some go
+ * on. */
 hf_code hf_snapshot(hf_heap* heap, const char* destination);
 
 /* Copy a heap that is not open for writing (else HF_LOCKED). The segments of the copy lie in its own directory, or
- * where options->node_directories, the only option used, says. */
+ * where options->node_directories says. No other option is used, and `options` may be NULL. */
 hf_code hf_copy(const char* source, const char* destination);
 hf_code hf_copy_placed(const char* source, const char* destination, const hf_options* options);
-/* Also removes the heap's directories. HF_NOT_FOUND where nothing is there; an error where a directory holds other
- * files, which stay. */
+/* Removes the heap's files and its directories. HF_NOT_FOUND where nothing is there; an error where a directory holds
+ * other files, which stay. */
 hf_code hf_remove(const char* path);
 /* 1 where hf_open_read_only would succeed (a crashed heap counts; one that a writer has open does not), else 0. */
 int hf_consistent(const char* path);
@@ -208,35 +215,36 @@ int hf_consistent(const char* path);
 /* --- memory --------------------------------------------------------------------------------------------------------
  */
 
-/* `bytes` (at least 1) of memory, not zeroed, aligned to 16 bytes (to 8 where `bytes` is below 16). In durability
- * `atomic` it is durable when this returns: a crash before the program has stored the address leaks the block
- * (hf_allocate_to does not). */
+/* `bytes` (at least 1) of memory, not zeroed, aligned to 16 bytes (to 8 where `bytes` is below 16). NULL on failure,
+ * with hf_errorcode(). In durability `atomic` the allocation is durable when this returns: a crash before the program
+ * has stored the address leaks the block (hf_allocate_to does not). */
 void* hf_allocate(hf_heap* heap, size_t bytes);
-/* `alignment` is a power of two up to 2 MiB. */
+/* As hf_allocate; `alignment` is a power of two up to 2 MiB. */
 void* hf_allocate_aligned(hf_heap* heap, size_t bytes, size_t alignment);
-/* NULL is ignored. HF_BAD_ADDRESS, and nothing changes, where the address is not the start of an allocated block of
- * this heap, or is an object, which hf_object_destroy frees. Two threads that free one block at the same moment may
- * both get HF_OK; options.hardened excludes that. */
+/* Frees a block; NULL is ignored. HF_BAD_ADDRESS, and nothing changes, where the address is not the start of an
+ * allocated block of this heap, or is an object, which hf_object_destroy frees. Two threads that free one block at the
+ * same moment may both get HF_OK; options.hardened excludes that. */
 hf_code hf_free(hf_heap* heap, void* address);
-/* In bytes. */
+/* Usable bytes of the block at `address`; 0 on failure, with hf_errorcode(). */
 size_t hf_usable_size(const hf_heap* heap, const void* address);
 
 /* The interface of malloc on a heap, with hf_free and hf_usable_size; as durable as hf_allocate. All blocks are aligned
- * to 16 bytes. A failure also sets errno: ENOMEM, or EINVAL for a bad alignment.
+ * to 16 bytes. On failure NULL, with hf_errorcode() and errno: ENOMEM, or EINVAL for a bad alignment.
  *
- * hf_malloc, hf_realloc: 0 bytes give a smallest block, which is to be freed. hf_calloc: all bytes are 0; HF_NO_SPACE
- * where count * bytes overflows. hf_realloc: keeps the block where `bytes` fits it and half of it would not be idle, or
- * where whole pages can be added or cut off; else moves it, with its content as far as both reach and its type, and the
- * program updates the pointers to it. On failure the old block is unchanged; NULL as `address` means hf_malloc.
- * hf_aligned_alloc: `alignment` is a power of two up to 2 MiB; `bytes` need not be a multiple of it. */
+ * hf_malloc: 0 bytes give a smallest block, which is to be freed. hf_calloc: all bytes are 0; HF_NO_SPACE where count *
+ * bytes overflows. hf_realloc: keeps the block where `bytes` fits it and half of it would not be idle, or where whole
+ * pages can be added or cut off; else moves it, with its content as far as both reach and its type. The program updates
+ * the pointers to it. On failure the old block is unchanged; NULL as `address` means hf_malloc; 0 bytes give a smallest
+ * block. hf_allocate_with takes a type. hf_aligned_alloc: `alignment` is a power of two up to 2 MiB; `bytes` need not
+ * be a multiple of it. */
 void* hf_malloc(hf_heap* heap, size_t bytes);
 void* hf_calloc(hf_heap* heap, size_t count, size_t bytes);
 void* hf_realloc(hf_heap* heap, void* address, size_t bytes);
 void* hf_aligned_alloc(hf_heap* heap, size_t alignment, size_t bytes);
 
-/* A pointer that stays valid when the heap is mapped elsewhere; <holdfast/ptr.hpp> has its layout. Zeroed memory is
- * NULL. It must be 8-byte aligned. Never copy it with memcpy or `=`: read it with hf_ptr_get and write it with
- * hf_ptr_set, which keeps the stamp of the word written to. */
+/* A pointer that stays valid when the heap is mapped elsewhere: the distance from itself to its target, and a stamp. It
+ * has the layout of ptr<T> in <holdfast/ptr.hpp>. Zeroed memory is NULL. It must be 8-byte aligned. Never copy it with
+ * memcpy or `=`: read it with hf_ptr_get and write it with hf_ptr_set, which keeps the stamp of the word written to. */
 typedef struct hf_ptr {
     uint64_t word;
 } hf_ptr;
@@ -244,20 +252,21 @@ typedef struct hf_ptr {
 void* hf_ptr_get(const hf_ptr* pointer);
 void hf_ptr_set(hf_ptr* pointer, const void* target);
 
-/* The roots: pointers that a heap keeps without names, NULL at creation. */
+/* The roots: 512 pointers that a heap keeps without names, NULL at creation. */
 #define HF_ROOT_COUNT 512
-/* What root `index` points to; NULL also for an unset root. */
+/* What root `index` points to. NULL for an unset root, and on failure with hf_errorcode(). */
 void* hf_root_get(const hf_heap* heap, size_t index);
 /* A plain store: durable with the next hf_commit (durability `commit`), or after hf_persist of the root. HF_BAD_ADDRESS
  * where the target is neither NULL nor in the heap. */
 hf_code hf_root_set(hf_heap* heap, size_t index, const void* target);
-/* The root as a destination (below); valid until the heap is closed. HF_READ_ONLY for a heap opened so. */
+/* The root itself, as a destination (below); valid until the heap is closed. NULL on failure with hf_errorcode():
+ * HF_READ_ONLY for a heap opened read-only. */
 hf_ptr* hf_root(hf_heap* heap, size_t index);
 
 /* --- collection ----------------------------------------------------------------------------------------------------
  */
 
-/* As holdfast::collect_options. */
+/* What hf_collect may do; initialise with HF_COLLECT_OPTIONS_INIT. As holdfast::collect_options. */
 typedef struct hf_collect_options {
     size_t size;             /* sizeof(hf_collect_options) */
     uint32_t precise;        /* not 0: blocks of registered types are read by their layout or visitor */
@@ -270,60 +279,70 @@ typedef struct hf_collect_options {
 } hf_collect_options;
 #define HF_COLLECT_OPTIONS_INIT \
     { sizeof(hf_collect_options), 0, 0, 0, 0, 0, 0 }
-/* As holdfast::collect_report. */
+/* What hf_collect found, as holdfast::collect_report. An older program gets the fields that it knows. Initialise with
+ * HF_COLLECT_REPORT_INIT. */
 typedef struct hf_collect_report {
     size_t size; /* sizeof(hf_collect_report) */
     uint64_t roots;
     uint64_t blocks_reached;
     uint64_t bytes_reached;
-    uint64_t blocks_freed;
+    uint64_t blocks_freed; /* in a dry run: that would have been freed */
     uint64_t bytes_freed;
-    uint64_t refused_pointers;
+    uint64_t refused_pointers; /* words that lead into the heap, and to no block */
     uint64_t free_block_pointers;
     uint64_t wild_pointers;
     uint64_t nulled_pointers;
     uint64_t unknown_type_blocks;
     uint64_t mark_ns;
     uint64_t sweep_ns;
-    uint64_t slabs_freed;
-    uint64_t extents_freed;
-    uint64_t slabs_quarantined;
+    uint64_t slabs_freed;       /* slabs in which no block was reached */
+    uint64_t extents_freed;     /* blocks of whole pages */
+    uint64_t slabs_quarantined; /* damaged slabs, which are left alone */
     uint64_t words_scanned;
     uint64_t prepare_ns;
 } hf_collect_report;
 #define HF_COLLECT_REPORT_INIT \
     { sizeof(hf_collect_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
-/* Frees every block that the roots and the objects do not reach. Durability `commit`: durable with the next hf_commit.
- * docs/tracing.md says what counts as a pointer. */
+/* Frees every block that the roots and the objects do not reach. No other thread uses the heap meanwhile. Durability
+ * `commit`: durable with the next hf_commit. `options` and `report` may be NULL. docs/tracing.md says what counts as a
+ * pointer. */
 hf_code hf_collect(hf_heap* heap, const hf_collect_options* options, hf_collect_report* report);
-/* As manager::last_recovery_trace(); HF_NOT_FOUND where the heap had not crashed in durability `collect`. */
+/* What the recovery of this open reached and freed; HF_NOT_FOUND where the heap had not crashed in durability
+ * `collect`. Which small blocks were allocated is unknown after such a crash, so blocks_freed counts blocks of whole
+ * pages alone. */
 hf_code hf_get_recovery_trace(const hf_heap* heap, hf_collect_report* report);
 
-/* For hf_options.before_trace, as holdfast::offline_heap. `bytes`, which may be NULL, gets the heap's size. A root is
- * read and changed with hf_ptr_get and hf_ptr_set. */
+/* For hf_options.before_trace. hf_offline_address: where the heap's base is mapped; `bytes`, which may be NULL, gets
+ * its size. hf_offline_root: a root, to be read or changed with hf_ptr_get and hf_ptr_set; NULL with hf_errorcode() for
+ * an index from HF_ROOT_COUNT on. hf_offline_keep: the trace begins at the block that the address lies in, too;
+ * HF_BAD_ADDRESS outside the heap. Nothing of that is kept on media: store a pointer to the block in the heap before
+ * the next crash, or keep it again. */
 void* hf_offline_address(const hf_offline* heap, size_t* bytes);
 hf_ptr* hf_offline_root(hf_offline* heap, size_t index);
 hf_code hf_offline_keep(hf_offline* heap, const void* address);
 
-/* An hf_ptr at `offset` in an object or, where `raw` is not 0, an address. */
+/* A pointer of an object: an hf_ptr at `offset` or, where `raw` is not 0, an address. */
 typedef struct hf_pointer_field {
     uint32_t offset; /* bytes, a multiple of 8 */
     uint32_t raw;
 } hf_pointer_field;
-/* As manager::register_type(): records in the heap where the pointers of a type (hf_traits.type) are. `name` may be
- * NULL. HF_INVALID_ARGUMENT outside the limits of holdfast::type_layout. */
+/* Records where the pointers of a type (hf_traits.type) are; the heap keeps it. A block holds objects of `size` bytes,
+ * one every `stride` bytes, or one object where `stride` is 0. `name` may be NULL. HF_INVALID_ARGUMENT outside the
+ * limits of holdfast::type_layout. */
 hf_code hf_register_type(hf_heap* heap, uint32_t type, uint64_t size, uint64_t stride, const hf_pointer_field* pointers,
                          size_t count, const char* name);
-/* A function of this process that shows every pointer of a block to the sink, in place of the type's layout; as
- * holdfast::block_visitor. NULL removes it. */
+/* Sets a function of this process that shows every pointer of a block to the sink, and replaces the layout of the type.
+ * Several threads call it at once, for different blocks. It reads the block and nothing else of the heap. NULL removes
+ * it. */
 typedef struct hf_pointer_sink hf_pointer_sink;
 typedef void (*hf_type_visitor)(void* block, size_t bytes, hf_pointer_sink* sink, void* context);
 hf_code hf_register_visitor(hf_heap* heap, uint32_t type, hf_type_visitor visitor, void* context);
 void hf_show_pointer(hf_pointer_sink* sink, hf_ptr* pointer);
 void hf_show_address(hf_pointer_sink* sink, void** address);
 
-/* As manager::set_free_filter(): if the filter returns another value than 0, the block stays allocated until
- * hf_free_now. NULL ends that. HF_UNSUPPORTED in durability `atomic`. */
+/* Lets the filter decide on every free from now on, in the thread that frees: if it returns another value than 0, the
+ * block stays allocated until the program calls hf_free_now. NULL ends that. No other thread uses the heap meanwhile.
+ * HF_UNSUPPORTED in durability `atomic`. */
 typedef int (*hf_free_filter)(void* block, void* context);
 hf_code hf_set_free_filter(hf_heap* heap, hf_free_filter filter, void* context);
 /* hf_free without the filter. */
@@ -332,18 +351,23 @@ hf_code hf_free_now(hf_heap* heap, void* address);
 /* --- blocks with their destinations --------------------------------------------------------------------------------
  *
  * Durability `atomic`: a crash leaves each call, block and hf_ptr, done as a whole or not at all, and done if it has
- * returned. <holdfast/heap_destinations.hpp> says what holds in the others, and how a program moves a pointer.
+ * returned.
+ * Durability `commit`: the effect of a call is part of the next hf_commit().
+ * Durability `collect`: no crash leaves an hf_ptr that points to memory that is free or another block's. What
+ * hf_allocate_to and hf_publish store in it is durable when the program has called hf_persist() on it.
  *
  * A destination is an hf_ptr in this heap: a root, or a word in an allocated block that was durably initialised (zeroed
- * memory is). It has one operation at a time. Only these calls and hf_ptr_set write it.
+ * memory is). It has one operation at a time. Only these calls and hf_ptr_set write it. A program that moves a pointer
+ * from `tmp` to `head` persists `head` before it empties `tmp`, and `tmp` before it frees through `head`
+ * (docs/atomic-protocol.md).
  *
  * Errors: HF_NO_SPACE; HF_BAD_ADDRESS for a destination outside the heap, or one that points to no allocated block;
- * HF_INVALID_ARGUMENT for 0 bytes, NULL, or a type of 2^20 and more; HF_WRONG_PROCESS in a child of fork. Then nothing
- * has changed. Thread-safe. */
+ * HF_INVALID_ARGUMENT for 0 bytes, NULL, or a type of 2^20 and more; HF_READ_ONLY; HF_WRONG_PROCESS in a child of fork.
+ * Then nothing has changed. Thread-safe. */
 
-/* What to allocate, besides its size. */
+/* What to allocate, besides its size. A NULL hf_traits means the defaults. */
 typedef struct hf_traits {
-    size_t size;      /* sizeof(hf_traits) */
+    size_t size;      /* sizeof(hf_traits), by HF_TRAITS_INIT */
     size_t alignment; /* bytes: a power of two up to 2 MiB; 0: 16, or 8 for less than 16 bytes */
     uint32_t zeroed;  /* not 0: all bytes are 0, durably, before anything points to the block */
     uint32_t type;    /* a number for the kind of object: below 2^20, 0 for none; see holdfast::allocation_traits */
@@ -351,21 +375,22 @@ typedef struct hf_traits {
 #define HF_TRAITS_INIT \
     { sizeof(hf_traits), 0, 0, 0 }
 
-/* Allocates a block of `bytes`, lets `destination` point to it, and returns it. The block that it pointed to before is
- * not freed. */
+/* Allocates a block of `bytes`, lets `destination` point to it, and returns it; NULL on failure, with hf_errorcode().
+ * The block that the destination pointed to before is not freed. `traits` may be NULL. */
 void* hf_allocate_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits);
-/* hf_allocate with traits, without a destination. The zeros of `zeroed` are as durable as what the program stores
- * itself. */
+/* hf_allocate with traits, without a destination. The zeros of `zeroed` are ordinary stores here, as durable as what
+ * the program stores itself. NULL on failure. */
 void* hf_allocate_with(hf_heap* heap, size_t bytes, const hf_traits* traits);
 /* Frees the block that `destination` points to and sets it to NULL. `*freed` is 1, or 0 where the destination was NULL;
  * `freed` may be NULL. */
 hf_code hf_free_from(hf_heap* heap, hf_ptr* destination, int* freed);
-/* As manager::realloc_to(): replaces the block by one of `bytes` bytes with the same content as far as both reach,
- * durably. A destination that is NULL: as hf_allocate_to. */
+/* Replaces the block by one of `bytes` bytes with the same content as far as both reach, durably. It has the old one's
+ * type where traits->type is 0. The copy holds no destinations. A block of whole pages that is long enough, and not
+ * twice as long, is its own replacement. A destination that is NULL: as hf_allocate_to. NULL on failure. */
 void* hf_realloc_to(hf_heap* heap, hf_ptr* destination, size_t bytes, const hf_traits* traits);
 
 /* A block that is not allocated yet: fill it, hf_persist() it, hf_publish() it. Before hf_publish, hf_usable_size and
- * hf_free refuse it, a crash and hf_close free it, and it holds no destinations. */
+ * hf_free refuse it, a crash and hf_close free it, and it holds no destinations. NULL on failure. */
 void* hf_reserve(hf_heap* heap, size_t bytes, const hf_traits* traits);
 /* Allocates a block that is reserved, else HF_BAD_ADDRESS, and lets `destination` point to it. */
 hf_code hf_publish(hf_heap* heap, hf_ptr* destination, void* reserved);
@@ -373,81 +398,86 @@ hf_code hf_publish(hf_heap* heap, hf_ptr* destination, void* reserved);
 hf_code hf_cancel(hf_heap* heap, void* reserved);
 
 /* hf_allocate_to and hf_free_from for `count` destinations, with one fence for up to 32. Each element is atomic, the
- * batch is not: on failure the first are done and the others are not. hf_free_batch skips NULL ones. */
+ * batch is not: on failure the first elements are done and the others are not. hf_free_batch skips destinations that
+ * are NULL. */
 hf_code hf_allocate_batch(hf_heap* heap, hf_ptr* const* destinations, size_t count, size_t bytes,
                           const hf_traits* traits);
 hf_code hf_free_batch(hf_heap* heap, hf_ptr* const* destinations, size_t count);
 
-/* For the program's own data, as in manager: hf_flush starts to write a range back, hf_drain waits until what this
- * thread flushed is durable, hf_persist does both. */
+/* The program's own data: hf_flush starts to write `bytes` at `begin` back, hf_drain waits until what this thread
+ * flushed is durable, hf_persist does both. They do nothing in the domain page-cache and in durability `commit`. */
 hf_code hf_flush(const hf_heap* heap, const void* begin, size_t bytes);
 hf_code hf_drain(const hf_heap* heap);
 hf_code hf_persist(const hf_heap* heap, const void* begin, size_t bytes);
 
+/* An allocated block; later versions may append fields. */
 typedef struct hf_block_info {
     void* address;
     size_t bytes; /* usable */
     uint32_t type;
 } hf_block_info;
-/* `block` is valid during the call. Another result than 0 ends the iteration. */
+/* Called with each block; `block` is valid during the call. Another result than 0 ends the iteration. */
 typedef int (*hf_block_visitor)(const hf_block_info* block, void* context);
-/* Visits the allocated blocks in order of address; the visitor may free its block. Blocks that others allocate or free
- * meanwhile may be missed or seen. */
+/* Visits the allocated blocks in order of address; the visitor may free the block that it is given. Blocks that other
+ * threads allocate or free meanwhile may be missed or seen. */
 hf_code hf_for_each_block(const hf_heap* heap, hf_block_visitor visitor, void* context);
-/* The number that the block was allocated with, 0 for none. HF_BAD_ADDRESS where no block starts at `address`. */
+/* `*type` is the type number that the block at `address` was allocated with, 0 for none. HF_BAD_ADDRESS where no block
+ * starts there. */
 hf_code hf_type_of(const hf_heap* heap, const void* address, uint32_t* type);
 
-/* As holdfast::extent_kind and holdfast::extent_info. */
+/* An extent is a run of pages. All extents together are the user space. Later versions may append fields. */
 typedef enum hf_extent_kind {
     HF_EXTENT_FREE = 1,
-    HF_EXTENT_BLOCK = 2,
-    HF_EXTENT_SLAB = 3,
-    HF_EXTENT_ROOTS = 4,
-    HF_EXTENT_RESERVED = 5,
+    HF_EXTENT_BLOCK = 2,    /* one block of whole pages: big, or huge (above 16 MiB) */
+    HF_EXTENT_SLAB = 3,     /* 64 KiB of small blocks of one size */
+    HF_EXTENT_ROOTS = 4,    /* the first 64 KiB */
+    HF_EXTENT_RESERVED = 5, /* an hf_reserve()d block, or withdrawn from use: free after a crash */
 } hf_extent_kind;
 typedef struct hf_extent_info {
-    uint64_t offset;
+    uint64_t offset; /* from the heap's base */
     uint64_t bytes;
     hf_extent_kind kind;
-    uint32_t block_size;
-    uint32_t blocks;
-    uint32_t live_blocks;
-    uint64_t backed_bytes;
-    int backed_exactly;
+    uint32_t block_size;   /* of a slab: bytes of each block; 0: it is damaged */
+    uint32_t blocks;       /* of a slab: how many fit */
+    uint32_t live_blocks;  /* of a slab: how many are allocated */
+    uint64_t backed_bytes; /* that the file system has space for; the rest are holes */
+    int backed_exactly;    /* 0: backed_bytes is a lower bound, the file system (tmpfs) does not tell more */
 } hf_extent_info;
 typedef int (*hf_extent_visitor)(const hf_extent_info* extent, void* context);
 /* As hf_for_each_block(), for every extent, allocated or free. */
 hf_code hf_for_each_extent(const hf_heap* heap, hf_extent_visitor visitor, void* context);
 
-/* Durability `atomic`: writes back what completed calls have changed, so that a recovery has less to do. Never
- * needed. */
+/* Durability `atomic`: writes back what completed calls have changed, so that a recovery has less to do. Never needed;
+ * does nothing in other durabilities. */
 hf_code hf_checkpoint(hf_heap* heap);
 
-/* As holdfast::protocol_counters; all 0 in other durabilities than `atomic`. */
+/* What durability `atomic` has cost since the heap was opened; all 0 in other durabilities. Initialise with
+ * HF_COUNTERS_INIT. Fields that this version of the library does not know are left as they are. */
 typedef struct hf_counters {
     size_t size; /* sizeof(hf_counters) */
     uint64_t durable_records;
     uint64_t fences;
-    uint64_t lines_flushed;
-    uint64_t reflushes;
-    uint64_t media_bytes;
+    uint64_t lines_flushed; /* of 64 bytes */
+    uint64_t reflushes;     /* lines flushed again after fewer than 4 others */
+    uint64_t media_bytes;   /* written: records, lines, times of checkpoints */
     uint64_t checkpoints;
-    uint64_t checkpoint_ns;
-    uint64_t longest_checkpoint_ns;
-    uint64_t waits;
+    uint64_t checkpoint_ns;         /* of all of them */
+    uint64_t longest_checkpoint_ns; /* the longest that one call worked on one */
+    uint64_t waits;                 /* times that a call waited for a full ring */
     uint64_t lanes;
 } hf_counters;
 #define HF_COUNTERS_INIT \
     { sizeof(hf_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 hf_code hf_get_counters(const hf_heap* heap, hf_counters* counters);
 
-/* As holdfast::recovery_report; all 0 where there was no recovery from durability `atomic`. */
+/* What the recovery of this open did with the records of durability `atomic`; all 0 where there was none. Initialise
+ * with HF_RECOVERY_INIT. */
 typedef struct hf_recovery {
-    size_t size; /* sizeof(hf_recovery) */
-    uint64_t lanes;
-    uint64_t pending;
-    uint64_t replayed;
-    uint64_t rolled_back;
+    size_t size;          /* sizeof(hf_recovery) */
+    uint64_t lanes;       /* read */
+    uint64_t pending;     /* records newer than the last checkpoint */
+    uint64_t replayed;    /* words of media that had to be rewritten */
+    uint64_t rolled_back; /* records that the crash cut off: their calls had not returned */
     uint64_t time_ns;
 } hf_recovery;
 #define HF_RECOVERY_INIT \
@@ -473,17 +503,19 @@ hf_code hf_object_create(hf_heap* heap, const char* name, const char* type, size
  * NULL. An anonymous object cannot be found. */
 hf_code hf_object_find(const hf_heap* heap, const char* name, const char* type, size_t element_size, void** address,
                        size_t* count);
-/* Finds or creates, in one step among threads. `*created` is 1 if it was created, else 0; `created` may be NULL. */
+/* Finds the object or creates it, in one step among threads. `*created` is 1 if it was created, else 0; `created` may
+ * be NULL. */
 hf_code hf_object_find_or_create(hf_heap* heap, const char* name, const char* type, size_t element_size, size_t count,
                                  void** address, int* created);
-/* Frees its memory. No destructor runs: destroy C++ objects in C++. HF_NOT_FOUND where there is none; HF_LOCKED for an
- * index that is open, here and in hf_object_destroy_at(). */
+/* Removes the object and frees its memory. No destructor runs: destroy C++ objects in C++. HF_NOT_FOUND where there is
+ * none; HF_LOCKED for an index that is open, here and in hf_object_destroy_at(). */
 hf_code hf_object_destroy(hf_heap* heap, const char* name, const char* type, size_t element_size);
-/* Destroys an object of any kind. HF_BAD_ADDRESS where there is none. */
+/* Removes an object of any kind by its address and frees its memory. HF_BAD_ADDRESS where there is none. */
 hf_code hf_object_destroy_at(hf_heap* heap, void* address);
 
 typedef enum hf_kind HF_OF_INT { HF_NAMED = 1, HF_UNIQUE = 2, HF_ANONYMOUS = 3 } hf_kind;
 
+/* One object; later versions may append fields. */
 typedef struct hf_object_info {
     const char* name; /* the type's name for unique, "" for anonymous */
     hf_kind kind;
@@ -495,19 +527,20 @@ typedef struct hf_object_info {
     const char* description;
 } hf_object_info;
 
-/* `object` and its strings are valid during the call. Another result than 0 ends the iteration. */
+/* Called with each object; `object` and its strings are valid during the call. Another result than 0 ends the
+ * iteration. */
 typedef int (*hf_object_visitor)(const hf_object_info* object, void* context);
 /* Visits the objects of the kind that exist at the time of the call; the visitor may create and destroy objects. */
 hf_code hf_object_iterate(const hf_heap* heap, hf_kind kind, hf_object_visitor visitor, void* context);
 /* Visits the object at the address. HF_BAD_ADDRESS where there is none. */
 hf_code hf_object_at(const hf_heap* heap, const void* address, hf_object_visitor visitor, void* context);
-/* Sets the description of the object at the address. HF_BAD_ADDRESS where there is none. */
+/* Sets the description of the object at the address. HF_BAD_ADDRESS where there is none; HF_READ_ONLY. */
 hf_code hf_object_describe(hf_heap* heap, const void* address, const char* description);
 
 /* --- the heap ------------------------------------------------------------------------------------------------------
  */
 
-/* Where the heap's base is mapped. */
+/* Where the heap's base is mapped; NULL for a NULL heap. */
 void* hf_base(const hf_heap* heap);
 /* HF_DURABILITY_... that the heap was opened in (a heap opened read-only: commit); 0 for a NULL heap. */
 uint32_t hf_durability(const hf_heap* heap);
@@ -516,7 +549,8 @@ const char* hf_domain(const hf_heap* heap);
 /* 1 where the address lies in the heap's user space, else 0. */
 int hf_contains(const hf_heap* heap, const void* address);
 
-/* holdfast::heap_statistics explains them. */
+/* Numbers about an open heap, explained at holdfast::heap_statistics. Initialise with HF_STATISTICS_INIT. Fields that
+ * this version of the library does not know are left as they are. */
 typedef struct hf_statistics {
     size_t size; /* sizeof(hf_statistics) */
     uint64_t reserved_address_space;
@@ -545,15 +579,15 @@ typedef struct hf_statistics {
     { sizeof(hf_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 hf_code hf_get_statistics(const hf_heap* heap, hf_statistics* statistics);
 
-/* Checks every invariant; `pages` not 0: also every page that has a checksum. `*problems` is their number, 0 for a
- * sound heap; `report` is called with a line for each. HF_OK means that the check ran. */
+/* Checks every invariant; `pages` not 0: also every page that has a checksum. `*problems` is the number of problems
+ * found, 0 for a sound heap; `report` (may be NULL) is called with a line for each. HF_OK means that the check ran. */
 typedef void (*hf_problem_visitor)(const char* problem, void* context);
 hf_code hf_check(const hf_heap* heap, int pages, size_t* problems, hf_problem_visitor report, void* context);
 /* How many pages the last hf_check with `pages`, or else the open with hf_options.verify, compared, and how many have
  * no checksum (all, in a heap that was last open in durability `atomic` or `collect`). Either pointer may be NULL. */
 hf_code hf_last_comparison(const hf_heap* heap, uint64_t* compared, uint64_t* without_sum);
 
-/* As text: 36 characters and a 0. */
+/* The heap's uuid as text: 36 characters and a 0. */
 #define HF_UUID_SIZE 37
 hf_code hf_uuid(const hf_heap* heap, char uuid[HF_UUID_SIZE]);
 
