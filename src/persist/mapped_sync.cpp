@@ -78,10 +78,14 @@ void mapped_sync::sync() noexcept {
     const int error = write(taken_);
     syncs_.store(syncs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (error != 0) {
-        const base::scoped_lock lock(noted_mutex_);
-        error_ = error;
-        failed_.store(true, std::memory_order_release);
+        fail(error);
     }
+}
+
+void mapped_sync::fail(int os_error) noexcept {
+    const base::scoped_lock lock(noted_mutex_);
+    error_ = error_ != 0 ? error_ : os_error != 0 ? os_error : EIO;
+    failed_.store(true, std::memory_order_release);
 }
 
 base::failure mapped_sync::failure() const {

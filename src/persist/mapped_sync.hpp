@@ -36,6 +36,8 @@ public:
 
     void note(const void* begin, std::uint64_t bytes) noexcept;
     void sync() noexcept;
+    /// Another sync of these files has failed: as if this one had.
+    void fail(int os_error) noexcept;
 
     [[nodiscard]] bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
     /// The first failure; meaningful once has_failed().

@@ -27,6 +27,11 @@ namespace holdfast::persist {
 /// that is unique in the source: "commit.journal.sync".
 using site = const char*;
 
+/// Whether file::sync() or storage::sync_directory() has failed, and not what came before: the failure names the call.
+[[nodiscard]] inline bool is_failed_sync(const base::failure& what) noexcept {
+    return what.field == "fdatasync" || what.field == "fsync";
+}
+
 enum class access_mode { read_only, read_write };
 
 enum class shared_blocks { allowed, none };
