@@ -548,7 +548,7 @@ private:
     [[nodiscard]] bool begin_checkpoint(const lane* owner) noexcept HF_REQUIRES(checkpoint_mutex_);
     bool advance_checkpoint(std::uint64_t records) noexcept HF_REQUIRES(checkpoint_mutex_);
     void end_checkpoint() noexcept HF_REQUIRES(checkpoint_mutex_);
-    [[nodiscard]] std::uint64_t time_of_checkpoint(std::uint64_t lanes) noexcept HF_REQUIRES(checkpoint_mutex_);
+    [[nodiscard]] std::uint64_t time_of_checkpoint(std::uint64_t& lanes) noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] std::uint64_t write_back(const lane& of, std::uint64_t records) noexcept
         HF_REQUIRES(checkpoint_mutex_);
     void flush_line(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);

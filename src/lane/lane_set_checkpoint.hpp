@@ -21,12 +21,15 @@ void lane_set<Domain>::wait(unsigned tries) noexcept {
     std::atomic_ref<std::uint64_t>(waits).fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Returns T' of docs/atomic-protocol.md, and sets `reached_` to the number of completed records of each lane.
+/// Returns T' of docs/atomic-protocol.md, and sets `lanes` to the number of lanes that may have records up to it, and
+/// `reached_` to the number of completed records of each.
 template <persist::persistence_domain Domain>
-std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t lanes) noexcept {
-    // A call whose record has a time up to this one has announced itself before it took that time.
+std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t& lanes) noexcept {
+    // A call whose record has a time up to this one has announced itself before it took that time. So has one of a lane
+    // that was made meanwhile: the lanes are counted after the clock was read.
     std::uint64_t time = clock_.now();
     barrier_.see_announcements();
+    lanes = lane_count_.load(std::memory_order_acquire);
     // Announcements are read before completions, so that a call that completes in between is seen as one of both. Both
     // are read before the first line is written back, because a line that several lanes touched is written back once.
     for (std::uint64_t i = 0; i < lanes; ++i) {
@@ -76,7 +79,7 @@ bool lane_set<Domain>::begin_checkpoint(const lane* owner) noexcept {
     if (!by_clock()) {
         return false;
     }
-    const std::uint64_t lanes = lane_count_.load(std::memory_order_acquire);
+    std::uint64_t lanes = 0;
     const std::uint64_t time = time_of_checkpoint(lanes);
     if (time <= time_.load(std::memory_order_relaxed)) {
         return false;
