@@ -110,6 +110,7 @@ TEST_F(lane_log_test, a_replay_before_a_restart_did_not_write_again_what_a_faile
 
     replay_source from = source();
     from.order = record_order::logged;
+    from.stores_again = true;
     const auto plan = make_replay(from);
     ASSERT_TRUE(plan.ok()) << plan.error().message();
     ASSERT_EQ(plan->report.pending, 1U);

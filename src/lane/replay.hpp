@@ -47,6 +47,7 @@ struct replay_source {
     std::uint64_t heap_key = 0;
     std::uint64_t incarnation = 0;
     std::uint64_t frontier = 0;  ///< bytes of user space
+    bool stores_again = false;   ///< LANE-42: memory may show what a failed write has lost
 };
 
 /// What a recovery found and did.
@@ -84,8 +85,8 @@ void apply(const replay_plan& plan, const replay_source& source, Domain& domain)
 template <persist::persistence_domain Domain>
 void apply(const replay_plan& plan, const replay_source& source, Domain& domain) noexcept {
     // LANE-42.
-    const auto store_again = [&domain](std::uint64_t& word) {
-        if constexpr (Domain::kind == persist::domain_kind::disk) {
+    const auto store_again = [&](std::uint64_t& word) {
+        if (source.stores_again) {
             domain.store(word, word, "replay.again");
         }
     };
