@@ -201,6 +201,8 @@ enum class record_order : std::uint32_t {
     logged = 3,     ///< as `clock`, but the slots of the first log_lanes lanes are one log of all lanes' records (disk)
 };
 
+static_assert(static_cast<std::uint32_t>(record_order::logged) == segment::logged_records);
+
 /// The order of the records that a session in that domain writes.
 [[nodiscard]] constexpr record_order order_in(persist::domain_kind domain) noexcept {
     switch (domain) {

@@ -65,6 +65,8 @@ public:
     /// Writes the dirty pages of the range to the device and waits; promises no durability. Safe beside all other
     /// calls.
     virtual void write_back(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
+    /// Takes what is written back already, and mapped by nobody, out of the page cache, as far as the kernel can.
+    virtual void forget_cached() noexcept {}
     /// As write_at() and sync() of these bytes alone: durable when it returns.
     virtual base::result<void> write_through(std::uint64_t offset, std::span<const std::byte> data, site where) {
         HF_TRY(write_at(offset, data, where));
