@@ -1,7 +1,11 @@
 // Room in the log that all lanes share.
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "lane/lane_test_support.hpp"
 #include "lane/log_in_memory.hpp"
@@ -124,6 +128,60 @@ TEST_F(lane_log_test, a_replay_before_a_restart_did_not_write_again_what_a_faile
         EXPECT_TRUE(disk.has_written(each));
     }
     EXPECT_EQ(make_replay(from).value().report.pending, 0U);
+}
+
+/// A log on a disk that takes its time.
+class slow_log final : public segment::log_writer {
+public:
+    explicit slow_log(std::byte* file) noexcept : file_(file) {}
+    base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
+                             persist::site where) noexcept override {
+        std::this_thread::sleep_for(std::chrono::microseconds(500));
+        return file_.write(offset, data, where);
+    }
+    bool is_written(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept override { return true; }
+
+private:
+    log_in_memory file_;
+};
+
+class slow_log_test : public lane_log_test {
+protected:
+    base::result<std::unique_ptr<segment::log_writer>> open_log() override {
+        return std::unique_ptr<segment::log_writer>(std::make_unique<slow_log>(lanes()));
+    }
+    void call(lane_set<disk_in_memory>& set, lane& own, std::uint64_t destination) {
+        set.prepare(own, 1);
+        set.announce(own);
+        record_on_media record = allocation(destination, 1, base::granule_size);
+        set.append(own, record, {&word(destination), nullptr, nullptr});
+        EXPECT_TRUE(set.fence(own));
+        set.complete(own);
+    }
+};
+
+/// Was: it looked 16 times within some microseconds, while other calls waited for the disk. So large transactions
+/// beside other threads lost the memory of their payloads, and checkpoint() left words pending that the program may
+/// store to.
+TEST_F(slow_log_test, nothing_was_settled_beside_threads_that_call_all_the_time) {
+    lane_set<disk_in_memory> set({}, space_, *this, log_options());
+    ASSERT_TRUE(set.open().ok());
+    lane& own = *set.acquire();
+    std::atomic<bool> ends = false;
+    std::vector<std::jthread> others;
+    for (std::uint64_t i = 1; i <= 2; ++i) {
+        others.emplace_back([&, i] {
+            lane& of_other = *set.acquire();
+            while (!ends) {
+                call(set, of_other, 64 * i);
+            }
+        });
+    }
+    for (int i = 0; i < 10; ++i) {
+        call(set, own, 0);
+        EXPECT_TRUE(set.settle());
+    }
+    ends = true;
 }
 
 }  // namespace

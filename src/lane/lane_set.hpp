@@ -138,6 +138,7 @@ protected:
     }
     base::result<void> open_log() HF_REQUIRES(lanes_mutex_);
     [[nodiscard]] std::uint64_t first_sequence_of(const lane& made) const noexcept;
+    void wait_for_calls(unsigned tried) const noexcept;
     bool extend(std::uint64_t wanted) noexcept HF_REQUIRES(lanes_mutex_);
     /// Writes the counters to page 0, for other processes.
     void publish_counters() noexcept HF_REQUIRES(checkpoint_mutex_) {
