@@ -59,7 +59,7 @@ collect_report public_report(heap::trace_report&& in, const heap::type_registry&
 
 collect_report heap_collection::collect(const collect_options& options) {
     heap::engine& engine = core().engine();
-    core().pending().sync_all();  // what commit_later() left may free blocks, and lead to others
+    core().sync_pending();  // what commit_later() left may free blocks, and lead to others
     {
         const std::lock_guard guard(engine.object_mutex());
         value_or_throw(engine.types().load(engine.objects()));

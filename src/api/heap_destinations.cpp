@@ -213,7 +213,7 @@ void heap_destinations::sync(const ticket& of) {
     if (detail::ticket_access::number_of(of) == 0) {
         return;
     }
-    static_cast<void>(core().engine());
+    value_or_throw(core().engine().check_process());
     const auto batch = core().pending().find(detail::ticket_access::batch_of(of));
     if (batch == nullptr) {
         throw_failure(failure{failure_code::invalid_argument,
@@ -227,15 +227,16 @@ void heap_destinations::sync(const ticket& of) {
     batch->sync(detail::ticket_access::number_of(of));
 }
 
-void heap_destinations::sync() {
-    static_cast<void>(core().engine());
-    core().pending().sync_all();
-}
+void heap_destinations::sync() { core().sync_pending(); }
 
 void heap_destinations::checkpoint() {
     heap::engine& engine = core().engine();
-    if (engine.atomic() != nullptr) {
-        engine.atomic()->checkpoint();
+    if (engine.atomic() == nullptr) {
+        return;
+    }
+    value_or_throw(engine.check_process());
+    if (!engine.atomic()->settle()) {
+        engine.atomic()->checkpoint();  // a part, at least
     }
 }
 

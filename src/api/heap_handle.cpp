@@ -27,14 +27,11 @@ manager_core::~manager_core() {
     }
     // A commit needs memory, and so does the message of a failure.
     try {
-        if (commit_on_close_) {
+        if (commit_on_close_ && engine_->check_process()) {
             pending_.sync_all();
         }
     } catch (const std::exception&) {
-        // No report in a child of fork: the heap is its parent's.
-        if (const failure& what = heap::engine::last_failure(); what.code != failure_code::wrong_process) {
-            report_failure(what, path());
-        }
+        report_failure(heap::engine::last_failure(), path());
     }
     try {
         auto closed = close_engine(commit_on_close_);
@@ -119,10 +116,17 @@ const std::string& manager_core::path() const noexcept {
     return engine_ == nullptr ? closed : engine_->files().paths().directory();
 }
 
+void manager_core::sync_pending() {
+    if (const heap::engine& open = engine(); pending_.is_used()) {
+        value_or_throw(open.check_process());
+        pending_.sync_all();
+    }
+}
+
 void manager_core::close(bool commit_changes) {
     if (engine_ != nullptr) {
         if (commit_changes) {
-            pending_.sync_all();
+            sync_pending();
         }
         value_or_throw(close_engine(commit_changes));
         guests_.leave();
@@ -133,7 +137,7 @@ void manager_core::close(bool commit_changes) {
 
 void manager_core::commit() {
     heap::engine& open = engine();
-    pending_.sync_all();  // what commit_later() left is part of the heap
+    sync_pending();  // what commit_later() left is part of the heap
     const auto done = value_or_throw(around_commit([&] { return open.commit(); }));
     guests_.remove_going_files(open.files());
     report_ = commit_report{done.dirty_pages, done.fresh_pages, done.journaled_pages, done.written_bytes,

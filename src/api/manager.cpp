@@ -140,7 +140,7 @@ shrink_report manager::shrink(const shrink_options& options) {
 
 void manager::snapshot(const std::string& destination) {
     heap::engine& engine = core().engine();
-    core().pending().sync_all();  // what commit_later() left is part of the heap
+    core().sync_pending();  // what commit_later() left is part of the heap
     value_or_throw(core().around_commit([&] { return engine.snapshot(destination); }));
 }
 

@@ -100,6 +100,9 @@ public:
     /// Null without open_options::check_transactions.
     [[nodiscard]] open_ranges* ranges() const noexcept { return ranges_.get(); }
     [[nodiscard]] pending_commits& pending() noexcept { return pending_; }
+    /// Carries out what commit_later() left in all threads. Throws error(wrong_process) in a child of fork, which has
+    /// neither the memory nor the threads that may have the locks of what waits.
+    void sync_pending();
     [[nodiscard]] heap_guests& guests() noexcept { return guests_; }
     /// Runs what commits the heap, and what its guests do before and behind that.
     template <class Commit>

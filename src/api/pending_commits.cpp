@@ -91,6 +91,11 @@ std::vector<pending_batch::word> pending_batch::words_with(std::span<const heap:
 
 ticket pending_batch::add(const heap::group_request& changes) {
     const base::scoped_lock lock(mutex_);
+    const std::size_t blocks =
+        std::max(made_->all().size() + changes.made.size(), freed_.size() + changes.freed.size());
+    if (blocks >= heap_.engine().destinations()->largest_group()) {
+        carry_out();  // nothing could carry out both together
+    }
     std::vector<std::uint64_t> dropped;
     std::vector<void*> freed = freed_with(changes.freed, dropped);
     std::vector<word> words = words_with(changes.data);
@@ -212,7 +217,7 @@ std::shared_ptr<pending_batch> pending_commits::find_or_make_own(manager_core& h
     batches_.reserve(batches_.size() + 1);
     by_thread_.emplace(own, batches_.size());
     batches_.push_back(made);
-    used_.store(true, std::memory_order_relaxed);
+    count_.store(batches_.size(), std::memory_order_relaxed);
     return made;
 }
 

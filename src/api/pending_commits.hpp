@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -41,8 +42,9 @@ class pending_batch {
 public:
     explicit pending_batch(manager_core& heap, std::uint64_t index);
 
-    /// The words have no place twice. Throws error(bad_address) where a block that is freed is none, or was freed
-    /// before; and std::bad_alloc.
+    /// Adds a transaction: blocks that become allocated and freed, and words, of which none comes twice. Carries out
+    /// what waits where both together are too much for one group, which the transaction alone is not. Throws
+    /// error(bad_address) where a block that is freed is none, or was freed before; std::bad_alloc; what sync() throws.
     [[nodiscard]] ticket add(const heap::group_request& changes) HF_EXCLUDES(mutex_);
     /// Makes the transactions up to this number durable, with all that wait. Throws what a commit throws.
     void sync(std::uint64_t number) HF_EXCLUDES(mutex_);
@@ -85,8 +87,9 @@ private:
 /// The batches of an open heap. Thread-safe.
 class pending_commits {
 public:
-    /// Whether there was ever a batch.
-    [[nodiscard]] bool is_used() const noexcept { return used_.load(std::memory_order_relaxed); }
+    /// How many batches there are; they only become more.
+    [[nodiscard]] std::size_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
+    [[nodiscard]] bool is_used() const noexcept { return count() != 0; }
     /// Null where the thread has none.
     [[nodiscard]] std::shared_ptr<pending_batch> find_own() const HF_EXCLUDES(mutex_);
     [[nodiscard]] std::shared_ptr<pending_batch> find_or_make_own(manager_core& heap) HF_EXCLUDES(mutex_);
@@ -95,7 +98,7 @@ public:
     void sync_all() HF_EXCLUDES(mutex_);
 
 private:
-    std::atomic<bool> used_{false};
+    std::atomic<std::size_t> count_{0};
     mutable base::mutex mutex_;
     std::vector<std::shared_ptr<pending_batch>> batches_ HF_GUARDED_BY(mutex_);
     /// A thread that takes over the number of one that has ended takes over its batch.

@@ -40,16 +40,6 @@ std::uint64_t target_of(const std::uint64_t* place) noexcept {
     return segment::decode_pointer(reinterpret_cast<std::uintptr_t>(place), *place);
 }
 
-/// Bytes behind the object stay as they are in the heap.
-std::uint64_t with_own_bytes(const opened_object& of, std::size_t word, std::uint64_t value) {
-    const std::size_t rest = of.type->size - word * word_size;
-    if (rest >= word_size) {
-        return value;
-    }
-    const std::uint64_t own = (std::uint64_t{1} << (rest * 8)) - 1;
-    return (value & own) | (load(of.object + word * word_size) & ~own);
-}
-
 /// Puts what was stored before the object was opened into its copy. A word that reaches beyond the object stays one by
 /// itself. `begin`: the offset of the object.
 void show_stored_words(stored_words& stored, const opened_object& in, std::uint64_t begin) noexcept {
@@ -71,6 +61,26 @@ void show_stored_words(stored_words& stored, const opened_object& in, std::uint6
 
 }  // namespace
 
+/// The last word of an object: bytes behind the object stay as they are in the heap.
+std::uint64_t transaction_core::with_own_bytes(const opened_object& of, std::size_t word, std::uint64_t value) const {
+    const std::size_t rest = of.type->size - word * word_size;
+    if (rest >= word_size) {
+        return value;
+    }
+    const std::uint64_t own = (std::uint64_t{1} << (rest * 8)) - 1;
+    return (value & own) | (word_with_waiting(of.object + word * word_size) & ~own);
+}
+
+std::uint64_t transaction_core::word_with_waiting(const std::byte* place) const {
+    const pending_batch* const batch = waiting();
+    if (batch == nullptr) {
+        return load(place);
+    }
+    std::uint64_t word = 0;
+    batch->read(offset_in_heap(place), word_size, &word);
+    return word;
+}
+
 void transaction_core::begin_in(manager_core& heap) {
     if (checks_.keeps_copies()) {
         checks_.look_at_ended();
@@ -80,7 +90,8 @@ void transaction_core::begin_in(manager_core& heap) {
     life_ = heap.life();
     files_ = &heap.engine().files();
     base_ = files_->view().base();
-    batch_ = heap.pending().is_used() ? heap.pending().find_own() : nullptr;
+    batches_seen_ = heap.pending().count();
+    batch_ = batches_seen_ != 0 ? heap.pending().find_own() : nullptr;
 }
 
 void transaction_core::end_all() noexcept {
@@ -131,10 +142,11 @@ void* transaction_core::open(void* object, const shadow_type& type) {
     if (checks_.is_on()) [[unlikely]] {
         checks_.expect_free(address, type.size, type.name);
     }
-    if (batch_ != nullptr && type.copy != nullptr && batch_->has(offset_in_heap(object), type.size)) [[unlikely]] {
-        batch_->sync();  // the `ptr`s of waiting words are not known
+    pending_batch* const batch = waiting();
+    if (batch != nullptr && type.copy != nullptr && batch->has(offset_in_heap(object), type.size)) [[unlikely]] {
+        batch->sync();  // the `ptr`s of waiting words are not known
     }
-    const bool may_wait = batch_ != nullptr && type.copy == nullptr;
+    const bool may_wait = batch != nullptr && type.copy == nullptr;
     const opened_object made = may_wait ? copy_with_waiting(address, type) : opened_.copy(address, type);
     if (type.copy != nullptr) {
         for (std::size_t i = 0; i < made.words(); ++i) {
@@ -191,12 +203,7 @@ std::uint64_t transaction_core::load_word(const void* place) const {
     if (opened != nullptr) {
         return opened->copy[(offset - offset_in_heap(opened->object)) / word_size];
     }
-    if (batch_ == nullptr) {
-        return load(static_cast<const std::byte*>(place));
-    }
-    std::uint64_t word = 0;
-    batch_->read(offset, word_size, &word);
-    return word;
+    return word_with_waiting(static_cast<const std::byte*>(place));
 }
 
 void* transaction_core::load_target(const void* place) const {
@@ -212,14 +219,9 @@ void* transaction_core::load_target(const void* place) const {
 
 void* transaction_core::load_pointer(const void* place) const {
     const std::byte* const original = opened_.original_of(place);
-    const bool may_wait =
-        batch_ != nullptr && original == nullptr && offset_in_heap(place) < base::to_bytes(files_->frontier());
-    std::uint64_t word = 0;
-    if (may_wait) {
-        batch_->read(offset_in_heap(place), word_size, &word);
-    } else {
-        word = load(static_cast<const std::byte*>(place));
-    }
+    const bool may_wait = original == nullptr && offset_in_heap(place) < base::to_bytes(files_->frontier());
+    const std::uint64_t word =
+        may_wait ? word_with_waiting(static_cast<const std::byte*>(place)) : load(static_cast<const std::byte*>(place));
     const auto from = reinterpret_cast<std::uintptr_t>(original == nullptr ? place : original);
     return segment::is_null_pointer(word) ? nullptr : reinterpret_cast<void*>(segment::decode_pointer(from, word));
 }
@@ -381,6 +383,11 @@ void transaction_core::refuse_double_frees() {
     }
 }
 
+void transaction_core::refuse_blocks(std::size_t made) const {
+    refuse(heap(), failure_code::limit, "transaction", fmt::format("{} blocks made and {} freed", made, freed_.size()),
+           fmt::format("at most {} of each in this domain", operations().largest_group() - 1));
+}
+
 void transaction_core::check_rules() {
     checks_.expect_untouched();
     for (const made_block& each : made_) {
@@ -451,9 +458,7 @@ void transaction_core::commit() {
     }
     if (!operations.commit_group({kept, freed_, words_.pieces()})) [[unlikely]] {
         if (heap::engine::last_failure().code == failure_code::limit && heap::engine::last_failure().field.empty()) {
-            refuse(heap(), failure_code::limit, "transaction",
-                   fmt::format("{} blocks made and {} freed", kept.size(), freed_.size()),
-                   fmt::format("at most {} of each in this domain", operations.largest_group() - 1));
+            refuse_blocks(kept.size());
         }
         throw_last_failure(heap().engine());
     }
@@ -474,6 +479,9 @@ ticket transaction_core::commit_later() {
     }
     gather(false);
     const std::span<const slab::held_block> kept = made_.empty() ? std::span<const slab::held_block>() : made_.kept();
+    if (std::max(kept.size(), freed_.size()) >= operations().largest_group()) {
+        refuse_blocks(kept.size());  // a sync could never carry it out
+    }
     const ticket made = batch->add({kept, freed_, words_.pieces()});
     if (!made_.empty()) {
         made_.forget_kept(operations());

@@ -113,6 +113,9 @@ base::result<void> heap_operations::start_atomic(std::uint64_t lane_slots) {
         what.path = what.path.empty() ? files().lanes().path() : what.path;
         return what;
     }
+    if (files().session().memory().has_failed()) {  // LANE-26: the head may not be on media
+        return files().session().memory().failure();
+    }
     atomic_ = made->get();
     own(std::move(made).value());
     durability_ = durability_kind::atomic;

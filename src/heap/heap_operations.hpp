@@ -82,8 +82,10 @@ public:
     }
     /// Whether block_allocator::resize_pages() may be called: no record and no flush has to say the new length.
     [[nodiscard]] bool can_resize_in_place() const noexcept { return is_direct_; }
-    /// Fails with poisoned once a sync has failed that a call of durability `atomic` waited for.
+    /// Fails with poisoned once a sync has failed, that of a commit or a close, or one that a call of durability
+    /// `atomic` waited for.
     [[nodiscard]] base::result<void> check_health() const {
+        HF_TRY(files().session().check_health());
         return atomic_ == nullptr ? base::result<void>() : atomic_->lanes().check_health();
     }
     /// See lane_pool::settle().

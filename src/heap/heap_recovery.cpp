@@ -73,6 +73,9 @@ base::result<recovered_heap> heap_recovery::run(const std::string& path, trace_m
     }
     HF_TRY(rebuild(path));
     if (is_pending()) {
+        if (may_show_lost_pages()) {
+            store_again();
+        }
         HF_TRY(repair_objects(true));
     }
     return std::move(done_);
@@ -92,6 +95,7 @@ base::result<void> heap_recovery::replay_lanes() {
     source.heap_key = superblock.heap_key;
     source.incarnation = superblock.incarnation;
     source.frontier = superblock.frontier;
+    source.stores_again = may_show_lost_pages();
     try {
         auto plan = lane::make_replay(source);
         if (!plan) {
@@ -175,6 +179,26 @@ base::result<void> heap_recovery::rebuild(const std::string& path) {
         done_.replayed.time_ns += elapsed_ns(start);
     }
     return rebuilt;
+}
+
+/// LANE-42. A copy's pages are to be stored to when its space is reserved, and its files are others than those that a
+/// write failed for.
+bool heap_recovery::may_show_lost_pages() {
+    segment::heap_files& files = heap_.files();
+    const auto order = static_cast<lane::record_order>(files.superblock().record_order);
+    return files.shared() && files.has_pending_lanes() && order == lane::record_order::logged &&
+           !files.copies().is_copied();
+}
+
+/// LANE-42, for what no record says: where free extents begin, and the objects.
+void heap_recovery::store_again() {
+    segment::heap_files& files = heap_.files();
+    const auto store = [](std::uint64_t& word) { persist::store_word(word, word); };
+    heap_.extents().for_each_free([&](const extent::extent& run) { store(files.view().page_entry_word(run.start)); });
+    for (std::uint64_t at = 0; at < files.objects_size(); at += base::page_size) {
+        store(*reinterpret_cast<std::uint64_t*>(files.objects() + at));
+    }
+    persist_in(files, files.objects(), files.objects_size());
 }
 
 /// Keeps an object whose block is allocated or, before blocks are known, whose record is complete.

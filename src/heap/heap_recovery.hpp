@@ -43,6 +43,8 @@ private:
     [[nodiscard]] base::result<void> check_synced() const;
     base::result<void> trace_after_crash(trace_mode mode, const before_trace_call& before);
     base::result<void> rebuild(const std::string& path);
+    [[nodiscard]] bool may_show_lost_pages();
+    void store_again();
     base::result<void> repair_objects(bool blocks_are_known);
     [[nodiscard]] bool is_pending() const noexcept;
     [[nodiscard]] bool flushes() const noexcept;

@@ -189,6 +189,8 @@ enum class record_order : std::uint32_t {
     logged = 3,     ///< as `clock`, but the first log_lanes lanes are one log (disk)
 };
 
+static_assert(static_cast<std::uint32_t>(record_order::logged) == segment::logged_records);
+
 [[nodiscard]] constexpr record_order order_in(persist::domain_kind domain) noexcept {
     switch (domain) {
         case persist::domain_kind::page_cache: return record_order::in_flight;

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <new>
 #include <thread>
 
@@ -210,7 +211,7 @@ bool lane_pool::extend(std::uint64_t wanted) noexcept {
 }
 
 bool lane_pool::settle() noexcept {
-    constexpr int tries = 16;
+    constexpr unsigned tries = 16;
     const std::uint64_t lanes = lane_count_.load(std::memory_order_acquire);
     std::array<std::uint64_t, maximum_lanes> recorded;
     for (std::uint64_t i = 0; i < lanes; ++i) {
@@ -226,7 +227,7 @@ bool lane_pool::settle() noexcept {
         }
         return true;
     };
-    for (int tried = 0; tried < tries; ++tried) {
+    for (unsigned tried = 0; tried < tries; ++tried) {
         if (is_settled()) {
             return true;
         }
@@ -237,10 +238,21 @@ bool lane_pool::settle() noexcept {
             checkpoint();
         }
         if (!base::give_others_a_turn()) {
-            std::this_thread::yield();
+            wait_for_calls(tried);
         }
     }
     return is_settled();
+}
+
+/// Calls of other threads end: at once, or where there is a log when the disk has written their records. So long for
+/// all tries together: 40 ms.
+void lane_pool::wait_for_calls(unsigned tried) const noexcept {
+    constexpr unsigned yields = 4;
+    if (log_ == nullptr || tried < yields) {
+        std::this_thread::yield();
+    } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(10) * (1U << (tried - yields)));
+    }
 }
 
 void lane_pool::put_back(lane& given) noexcept {

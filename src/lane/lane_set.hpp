@@ -130,6 +130,7 @@ protected:
     }
     base::result<void> open_log() HF_REQUIRES(lanes_mutex_);
     [[nodiscard]] std::uint64_t first_sequence_of(const lane& made) const noexcept;
+    void wait_for_calls(unsigned tried) const noexcept;
     bool extend(std::uint64_t wanted) noexcept HF_REQUIRES(lanes_mutex_);
     void publish_counters() noexcept HF_REQUIRES(checkpoint_mutex_) {
         auto& to = *reinterpret_cast<writer_counters_on_media*>(area_.lanes() + writer_counters_at);
@@ -531,7 +532,7 @@ private:
     [[nodiscard]] bool begin_checkpoint(const lane* owner) noexcept HF_REQUIRES(checkpoint_mutex_);
     bool advance_checkpoint(std::uint64_t records) noexcept HF_REQUIRES(checkpoint_mutex_);
     void end_checkpoint() noexcept HF_REQUIRES(checkpoint_mutex_);
-    [[nodiscard]] std::uint64_t time_of_checkpoint(std::uint64_t lanes) noexcept HF_REQUIRES(checkpoint_mutex_);
+    [[nodiscard]] std::uint64_t time_of_checkpoint(std::uint64_t& lanes) noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] std::uint64_t write_back(const lane& of, std::uint64_t records) noexcept
         HF_REQUIRES(checkpoint_mutex_);
     void flush_line(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);

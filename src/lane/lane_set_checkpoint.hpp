@@ -21,12 +21,15 @@ void lane_set<Domain>::wait(unsigned tries) noexcept {
     std::atomic_ref<std::uint64_t>(waits).fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Returns T' (docs/atomic-protocol.md), and sets `reached_` to the completed records of each lane.
+/// Returns T' (docs/atomic-protocol.md), and sets `lanes` to the number of lanes that may have records up to it, and
+/// `reached_` to the completed records of each.
 template <persist::persistence_domain Domain>
-std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t lanes) noexcept {
-    // A call announces itself before it takes its time, so each call with a time up to this one is announced.
+std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t& lanes) noexcept {
+    // A call announces itself before it takes its time, so each call with a time up to this one is announced. So are
+    // those of lanes that were made meanwhile: the lanes are counted after the clock was read.
     std::uint64_t time = clock_.now();
     barrier_.see_announcements();
+    lanes = lane_count_.load(std::memory_order_acquire);
     // Announcements are read before completions, so that a call that completes in between counts as one of both. Both
     // are read before the first line is written back, because a line that several lanes touched is written back once.
     for (std::uint64_t i = 0; i < lanes; ++i) {
@@ -75,7 +78,7 @@ bool lane_set<Domain>::begin_checkpoint(const lane* owner) noexcept {
     if (!by_clock()) {
         return false;
     }
-    const std::uint64_t lanes = lane_count_.load(std::memory_order_acquire);
+    std::uint64_t lanes = 0;
     const std::uint64_t time = time_of_checkpoint(lanes);
     if (time <= time_.load(std::memory_order_relaxed)) {
         return false;

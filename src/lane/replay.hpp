@@ -9,6 +9,8 @@
 //   LANE-38: what a killed process left may be visible and not on media. So the head and the records that count are
 //            durable before replay stores a word because of them. A word that a record decides, or whose stamp speaks
 //            for it, is durable before T moves, even where it has its value already.
+//   LANE-42: on a disk replay stores such words again, and a word of each record that counts: behind a write that
+//            failed, the kernel keeps the page as it was stored and takes it for written, until the next store.
 //   LANE-30: a record has no flags, or those of a group; its data and its payload lie below the frontier.
 //   LANE-32: a payload is durable before the record that leads to it, and its memory is held until that record is void.
 #pragma once
@@ -36,6 +38,7 @@ struct replay_source {
     std::uint64_t heap_key = 0;
     std::uint64_t incarnation = 0;
     std::uint64_t frontier = 0;  ///< bytes
+    bool stores_again = false;   ///< LANE-42: memory may show what a failed write has lost
 };
 
 struct replay_report {
@@ -70,8 +73,17 @@ void apply(const replay_plan& plan, const replay_source& source, Domain& domain)
 
 template <persist::persistence_domain Domain>
 void apply(const replay_plan& plan, const replay_source& source, Domain& domain) noexcept {
-    domain.flush(source.lanes.data(), sizeof(lanes_head_on_media), "replay.head.flush");
+    // LANE-42.
+    const auto store_again = [&](std::uint64_t& word) {
+        if (source.stores_again) {
+            domain.store(word, word, "replay.again");
+        }
+    };
+    auto& head = *reinterpret_cast<lanes_head_on_media*>(source.lanes.data());
+    store_again(head.checkpoint_times[0].number);
+    domain.flush(&head, sizeof head, "replay.head.flush");
     for (const record_on_media* const record : plan.records) {
+        store_again(const_cast<record_on_media*>(record)->checksum);
         domain.flush(record, sizeof *record, "replay.records.flush");
     }
     domain.fence("replay.records.fence");
@@ -84,6 +96,8 @@ void apply(const replay_plan& plan, const replay_source& source, Domain& domain)
             domain.store(*write.word, write.value, "replay.store");
         } else if (HF_MUTANT("replay.flush_equal")) {
             continue;
+        } else {
+            store_again(*write.word);
         }
         if (i + 1 == plan.writes.size() || line_of(plan.writes[i + 1]) != line_of(write)) {
             domain.flush(write.word, sizeof *write.word, "replay.flush");
@@ -91,7 +105,6 @@ void apply(const replay_plan& plan, const replay_source& source, Domain& domain)
     }
     domain.fence("replay.fence");
     if (plan.newest_time > plan.checkpoint_time) {
-        auto& head = *reinterpret_cast<lanes_head_on_media*>(source.lanes.data());
         write_in_turn(head.checkpoint_times, sealed_kind::checkpoint_time, plan.newest_time, source.heap_key, domain,
                       "replay.time.write", "replay.time.fence");
     }

@@ -56,9 +56,14 @@ int mapped_sync::write(const chunk_set& set) noexcept {
         for (; i < set.count && (set.chunks[i] << set.chunk_bits) <= end + near; ++i) {
             end = (set.chunks[i] + 1) << set.chunk_bits;
         }
-        // ENOMEM: a part of the range is not mapped. The call has synced the rest.
-        if (::msync(reinterpret_cast<void*>(begin), end - begin, MS_SYNC) != 0 && errno != ENOMEM) {
-            return errno;
+        auto* const from = reinterpret_cast<void*>(begin);
+        if (::msync(from, end - begin, MS_SYNC) == 0) {
+            continue;
+        }
+        // ENOMEM: a part of the range is not mapped, and the call has synced the rest. Or the file system had no
+        // memory: MS_ASYNC does nothing but look for such a part.
+        if (const int error = errno; error != ENOMEM || ::msync(from, end - begin, MS_ASYNC) == 0) {
+            return error;
         }
     }
     return 0;
@@ -78,10 +83,14 @@ void mapped_sync::sync() noexcept {
     const int error = write(taken_);
     syncs_.store(syncs_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (error != 0) {
-        const base::scoped_lock lock(noted_mutex_);
-        error_ = error;
-        failed_.store(true, std::memory_order_release);
+        fail(error);
     }
+}
+
+void mapped_sync::fail(int os_error) noexcept {
+    const base::scoped_lock lock(noted_mutex_);
+    error_ = error_ != 0 ? error_ : os_error != 0 ? os_error : EIO;
+    failed_.store(true, std::memory_order_release);
 }
 
 base::failure mapped_sync::failure() const {

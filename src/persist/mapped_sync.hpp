@@ -33,6 +33,8 @@ public:
 
     void note(const void* begin, std::uint64_t bytes) noexcept;
     void sync() noexcept;
+    /// Another sync of these files has failed: as if this one had.
+    void fail(int os_error) noexcept;
 
     [[nodiscard]] bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
     /// Meaningful once has_failed().

@@ -39,6 +39,7 @@ public:
         ::sync_file_range(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(length),
                           SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
     }
+    void forget_cached() noexcept override { static_cast<void>(::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED)); }
     base::result<void> sync(site /*where*/) override {
         // The kernel reports a lost write once; the next fdatasync returns 0 although the data is lost. So the first
         // failure stays until this file is closed.

@@ -27,6 +27,11 @@ namespace holdfast::persist {
 /// source.
 using site = const char*;
 
+/// Whether file::sync() or storage::sync_directory() has failed, and not what came before: the failure names the call.
+[[nodiscard]] inline bool is_failed_sync(const base::failure& what) noexcept {
+    return what.field == "fdatasync" || what.field == "fsync";
+}
+
 enum class access_mode { read_only, read_write };
 
 enum class shared_blocks { allowed, none };
@@ -59,6 +64,8 @@ public:
     /// Writes the dirty pages of the range to the device and waits; promises no durability. Safe beside all other
     /// calls.
     virtual void write_back(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
+    /// Takes what is written back already, and mapped by nobody, out of the page cache, as far as the kernel can.
+    virtual void forget_cached() noexcept {}
     /// write_at() that is durable on return.
     virtual base::result<void> write_through(std::uint64_t offset, std::span<const std::byte> data, site where) {
         HF_TRY(write_at(offset, data, where));

@@ -1,6 +1,7 @@
 #include "segment/shared_session.hpp"
 
 #include "persist/boot.hpp"
+#include "persist/storage.hpp"
 
 namespace holdfast::segment {
 
@@ -28,11 +29,36 @@ std::uint64_t shared_session::boot_to_say() const noexcept {
     return parts_.location.survives_process_crash_only() ? persist::this_boot() : 0;
 }
 
-base::result<void> shared_session::sync() const {
+base::result<void> shared_session::check_health() const {
+    if (poison_.code == base::failure_code::none) {
+        return {};
+    }
+    base::failure what = poison_;
+    what.code = base::failure_code::poisoned;
+    what.hint = "nobody knows what the storage kept; close the heap without a commit and open it again";
+    return what;
+}
+
+void shared_session::poison(const base::failure& why) {
+    poison_.code = why.code;  // the code first: the text needs memory
+    memory_.fail(why.os_error);
+    poison_ = why;
+}
+
+base::result<void> shared_session::sync_files() const {
     HF_TRY(parts_.segments.sync_new_names());
     HF_TRY(parts_.segments.sync(parts_.mapping.segment_count(parts_.mapping.frontier())));
     HF_TRY(parts_.objects.sync());
     return parts_.lanes.sync("shared.lanes.sync");
+}
+
+base::result<void> shared_session::sync() {
+    HF_TRY(check_health());
+    auto synced = sync_files();
+    if (!synced && persist::is_failed_sync(synced.error())) {
+        poison(synced.error());
+    }
+    return synced;
 }
 
 base::result<void> shared_session::sync_after_crash() {
@@ -45,11 +71,16 @@ base::result<void> shared_session::close(std::uint64_t checkpoint_clock) {
         return {};
     }
     HF_TRY(sync());
-    return parts_.superblock.write(heap_state::clean, [checkpoint_clock](superblock_on_media& next) {
+    auto closed = parts_.superblock.write(heap_state::clean, [checkpoint_clock](superblock_on_media& next) {
         next.flags &= ~(flag_lanes | flag_tracing);
         next.boot = 0;
         next.checkpoint_clock = checkpoint_clock;
     });
+    // A part of the write may be there: then the next open would replay nothing that follows.
+    if (!closed && !parts_.superblock.write(heap_state::running, [](superblock_on_media& /*as_before*/) {})) {
+        poison(closed.error());
+    }
+    return closed;
 }
 
 }  // namespace holdfast::segment

@@ -5,10 +5,13 @@
 //
 //   - From begin_tracing() or begin_incarnation() on until close(), the superblock on media says how to recover.
 //   - What the superblock says of the lanes is durable before the superblock says it.
+//   - After a sync that failed, sync() and close() fail: the kernel tells a lost write once, and the next sync
+//   succeeds.
 #pragma once
 
 #include <cstdint>
 
+#include "base/failure.hpp"
 #include "base/result.hpp"
 #include "persist/mapped_sync.hpp"
 #include "segment/commit/heap_superblock.hpp"
@@ -45,18 +48,24 @@ public:
     base::result<void> begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order);
     /// What makes the mapped pages durable in the domain `disk`. Thread-safe.
     [[nodiscard]] persist::mapped_sync& memory() noexcept { return memory_; }
+    /// Fails with poisoned once a sync of the files has failed.
+    [[nodiscard]] base::result<void> check_health() const;
     /// Makes all mapped pages durable with system calls. Not atomic.
-    base::result<void> sync() const;
+    base::result<void> sync();
     /// sync(), and the names of all files, which a crashed session may have left in the page cache alone.
     base::result<void> sync_after_crash();
-    /// Calls sync(), then marks the heap clean: no record counts any more, and no trace is needed.
+    /// Calls sync(), then marks the heap clean: no record counts any more, and no trace is needed. After a failure the
+    /// session goes on, unless it is poisoned.
     base::result<void> close(std::uint64_t checkpoint_clock);
 
 private:
     [[nodiscard]] std::uint64_t boot_to_say() const noexcept;
+    [[nodiscard]] base::result<void> sync_files() const;
+    void poison(const base::failure& why);
 
     shared_session_parts parts_;
     persist::mapped_sync memory_;
+    base::failure poison_;
 };
 
 }  // namespace holdfast::segment

@@ -2,8 +2,12 @@
 //
 // A step is a node more in a list behind root 0, in one transaction. It is acknowledged when the transaction has
 // returned. After a failed sync nothing more may be acknowledged.
+#include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -147,6 +151,135 @@ TEST(faults_of_disks, transactions_and_close) {
 
 TEST(faults_of_disks, replay_of_the_log) {
     run_campaign({"replay of a log", [](const std::string& path) { make_chain(path, true); }, live, judge_chain});
+}
+
+/// Was: taken for a range of which a part is not mapped, so T moved past what no sync had written.
+TEST(faults_of_disks, a_sync_that_has_no_memory_has_failed) {
+    const support::scratch_directory scratch;
+    base::shared_memory<progress> told;
+    const trial one{scratch / "heap", {}, *told};
+    manager heap(create_only, one.heap, on_disk());
+    push_link(heap, one);
+    for (const std::uint64_t nth : {1U, 0U}) {  // and no other fault behind it
+        arm({call::msync, nth, false, ENOMEM});
+        try {
+            push_link(heap, one);  // its content is synced before its record
+            disarm();
+            ADD_FAILURE() << "acknowledged";
+        } catch (const error& failure) {
+            disarm();
+            EXPECT_EQ(failure.reason(), errc::poisoned);
+        }
+    }
+    heap.close(false);
+}
+
+// --- a close that fails, and the next one ----------------------------------------------------------------------------
+
+enum class close_outcome : int { whole = 10, data_lost = 11, mark_lost = 12 };
+
+/// In this process: the n-th sync of a close fails. Returns what it was for; `whole` where there are fewer. Leaves the
+/// heap open after a failure.
+close_outcome close_with_fault(manager& heap, std::uint64_t nth) {
+    arm({call::fdatasync, nth, false, EIO});
+    try {
+        heap.close(true);
+    } catch (const error& failure) {
+        disarm();
+        const bool of_mark = failure.path().ends_with("superblock");
+        return of_mark ? close_outcome::mark_lost : close_outcome::data_lost;
+    }
+    disarm();
+    return close_outcome::whole;
+}
+
+open_options in_page_cache(durability chosen) {
+    open_options options = support::small_segments();
+    options.durability = chosen;
+    options.accept_process_crash_only = true;
+    options.domain = open_options::domain_choice::page_cache;
+    return options;
+}
+
+/// Makes a heap of one link, and lets `work` return an exit status for each sync of a close that may fail.
+void for_each_fault_of_a_close(const open_options& options,
+                               const std::function<int(manager& heap, const trial& one, close_outcome found)>& work,
+                               const std::function<void(const trial& one, close_outcome found)>& judge) {
+    const support::scratch_directory scratch;
+    base::shared_memory<progress> told;
+    for (std::uint64_t nth = 1;; ++nth) {
+        SCOPED_TRACE(nth);
+        const trial one{scratch / std::to_string(nth), {}, *told};
+        const base::process_end end = base::run_in_child([&]() -> int {
+            set_error_handler([](const error&) {});
+            manager heap(create_only, one.heap, options);
+            push_link(heap, one);
+            const close_outcome found = close_with_fault(heap, nth);
+            return found == close_outcome::whole ? static_cast<int>(found) : work(heap, one, found);
+        });
+        const auto found = static_cast<close_outcome>(end.exit_status());
+        ASSERT_TRUE(found == close_outcome::whole || found == close_outcome::data_lost ||
+                    found == close_outcome::mark_lost)
+            << end;
+        if (found == close_outcome::whole) {
+            EXPECT_GT(nth, 4U) << "segments, objects, lanes and superblock";
+            break;
+        }
+        judge(one, found);
+    }
+}
+
+/// Was: the kernel tells a lost write once, so the second close, the destructor's for example, synced nothing and said
+/// that the heap was clean.
+TEST(faults_of_closes, no_close_says_clean_after_a_sync_that_failed) {
+    const auto close_again = [](manager& heap, const trial& /*one*/, close_outcome found) {
+        const auto is_refused = [](const auto& call) {
+            try {
+                call();
+                return false;
+            } catch (const error& failure) {
+                return failure.reason() == errc::poisoned;
+            }
+        };
+        if (found == close_outcome::data_lost) {
+            if (!is_refused([&] { heap.commit(); }) || !is_refused([&] { heap.close(true); })) {
+                return 1;
+            }
+            heap.close(false);
+        } else if (is_refused([&] { heap.close(true); })) {
+            return 2;
+        }
+        return heap.is_open() ? 3 : static_cast<int>(found);
+    };
+    for (const open_options& options :
+         {on_disk(), in_page_cache(durability::atomic), in_page_cache(durability::collect)}) {
+        SCOPED_TRACE(static_cast<int>(options.durability));
+        for_each_fault_of_a_close(options, close_again, [&](const trial& one, close_outcome found) {
+            const manager heap(open_only, one.heap, options);
+            EXPECT_EQ(heap.statistics().recovered, found == close_outcome::data_lost);
+            EXPECT_EQ(step_of_chain(heap), 1U);
+            EXPECT_THAT(heap.check(false), IsEmpty());
+        });
+    }
+}
+
+/// Was: a part of the superblock said that the heap was closed, so the next open replayed none of these calls.
+TEST(faults_of_closes, what_follows_a_close_that_failed_is_replayed) {
+    const auto go_on = [](manager& heap, const trial& one, close_outcome found) {
+        if (found == close_outcome::mark_lost) {
+            push_link(heap, one);
+        }
+        std::_Exit(static_cast<int>(found));
+        return 0;
+    };
+    for (const open_options& options : {on_disk(), in_page_cache(durability::atomic)}) {
+        for_each_fault_of_a_close(options, go_on, [&](const trial& one, close_outcome found) {
+            const manager heap(open_only, one.heap, options);
+            EXPECT_TRUE(heap.statistics().recovered);
+            EXPECT_EQ(step_of_chain(heap), found == close_outcome::mark_lost ? 2U : 1U);
+            EXPECT_THAT(heap.check(false), IsEmpty());
+        });
+    }
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ public:
         if (can_stay(old, source, wanted)) {
             lane_set().domain().flush(source, wanted.bytes, "heap.reallocate.flush_in_place");
             lane_set().domain().fence("heap.reallocate.fence_in_place");
-            return space_.address({old.offset});
+            return lane_set().is_healthy() || !refuse_poisoned() ? space_.address({old.offset}) : nullptr;
         }
         block_request typed = wanted;
         typed.type = wanted.type != 0 ? wanted.type : old.block.type;

@@ -26,7 +26,7 @@ struct copied_files_parts {
     heap_superblock& superblock;
     segment_files& segments;
     const lane_file& lanes;
-    const shared_session& session;
+    shared_session& session;
 };
 
 /// Not thread-safe.

@@ -101,9 +101,15 @@ base::result<void> lane_file::finish_creation(persist::file& opened, std::uint32
 
 base::result<void> lane_file::map_found(std::span<const std::unique_ptr<persist::file>> files) {
     std::vector<std::uint64_t> sizes;
+    // Of another order the cache may have records that are on media nowhere.
+    const bool is_on_media = !superblock_.has_pending_lanes() || superblock_.now().record_order == logged_records;
     for (const auto& file : files) {
         HF_TRY_ASSIGN(const std::uint64_t size, file->size());
         sizes.push_back(size);
+        if (has_log() && is_on_media) {
+            file->write_back(0, size);
+            file->forget_cached();
+        }
     }
     size_ = places_->range_in(sizes);
     for (std::uint32_t number = 0; number < places_->files(); ++number) {
@@ -116,6 +122,9 @@ base::result<void> lane_file::map_found(std::span<const std::unique_ptr<persist:
         }
         HF_TRY(map(*files[number], number, windows));
     }
+    if (has_log() && superblock_.has_pending_lanes()) {
+        read_ahead(range_.begin(), size_);  // page by page
+    }
     return {};
 }
 
@@ -127,6 +136,9 @@ base::result<void> lane_file::map(persist::file& file, std::uint32_t number,
         HF_TRY(map_file(address, window.size, file.native_handle(), window.in_file, file.path(), location_.sharing()));
         if (places_->is_by_node() && location_.has_place() && location_.sharing() != page_sharing::shared_sync) {
             location_.topology().prefer_memory(location_.node_of_segment(number), address, window.size);
+        }
+        if (has_log()) {
+            keep_pages_small(address, window.size);
         }
         mapped.push_back({address, window.in_file, window.size});
     }

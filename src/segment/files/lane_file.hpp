@@ -4,6 +4,9 @@
 //
 //   - [lanes(), lanes() + lanes_size()) is mapped and has space on disk, in a reader except for holes, which it covers.
 //   - lanes() stays where it is while the files grow.
+//   - In a writer of the domain `disk` the head shares no folio of the page cache with the log, as long as no other
+//     program reads the file. The log is written past the cache, and a store to the head makes its whole folio dirty:
+//     its write-back would put old records over new ones. Such a folio comes from reading ahead (decision 23).
 //   - Where records may count, the lanes stay where the superblock says. Else those of several nodes lie in the
 //     directories of the nodes from open() on.
 #pragma once
@@ -51,6 +54,9 @@ public:
     base::result<void> remove_copied() const;
 
 private:
+    [[nodiscard]] bool has_log() const noexcept {
+        return location_.shared() && location_.domain() == persist::domain_kind::disk;
+    }
     [[nodiscard]] bool may_make() const noexcept { return location_.shared() && !superblock_.has_pending_lanes(); }
     base::result<std::unique_ptr<persist::file>> open_file(std::uint32_t file) const;
     base::result<void> finish_creation(persist::file& opened, std::uint32_t file) const;

@@ -13,6 +13,8 @@ inline constexpr std::uint64_t lanes_at = base::page_size;  ///< offset of the f
 inline constexpr std::uint64_t lane_header_size = base::page_size;
 inline constexpr std::uint64_t lane_slot_size = 64;
 inline constexpr std::uint64_t maximum_lanes = 1024;
+/// superblock_on_media::record_order where the slots of the first lanes are a log.
+inline constexpr std::uint32_t logged_records = 3;
 
 [[nodiscard]] constexpr std::uint64_t lane_size(std::uint64_t slots) noexcept {
     return lane_header_size + slots * lane_slot_size;

@@ -121,7 +121,8 @@ public:
     /// Waits for the tickets of all threads.
     void sync();
 
-    /// Durability `atomic`: writes back what completed calls have changed, so that a recovery has less to do.
+    /// Durability `atomic`: writes back what completed calls have changed, so that a recovery has less to do. A call of
+    /// another thread that does not end, for 40 ms on a disk, holds it up: then a part stays for the next one.
     void checkpoint();
 
 protected:
