@@ -60,11 +60,12 @@ base::result<void> engine::close(bool commit_changes) {
         destinations()->cancel_all();
     }
     if (durability() != durability_kind::commit) {
-        if (auto health = check_health(); !health) {
-            if (commit_changes) {
-                return health;
-            }
-            return close_poisoned();
+        auto health = check_health();
+        if (health) {
+            health = files().session().check_health();
+        }
+        if (!health) {
+            return commit_changes ? std::move(health) : close_poisoned();
         }
         return close_shared();
     }

@@ -5,6 +5,7 @@
 //
 //   - From begin_tracing() or begin_incarnation() on until close(), the superblock on media says how to recover.
 //   - What the superblock says of the lanes is durable before the superblock says it.
+//   - After a failed sync no later one succeeds, and no close: the kernel reports a lost write once.
 #pragma once
 
 #include <cstdint>
@@ -46,19 +47,26 @@ public:
     base::result<void> begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order);
     /// What makes the mapped pages durable in the domain `disk`. May be used by all threads.
     [[nodiscard]] persist::mapped_sync& memory() noexcept { return memory_; }
-    /// Makes the contents of all mapped pages durable with system calls. Not atomic.
-    base::result<void> sync() const;
+    /// Makes the contents of all mapped pages durable with system calls. Not atomic. After a failure that may have lost
+    /// a write it answers `poisoned`.
+    base::result<void> sync();
+    /// `poisoned` once sync() does not succeed any more.
+    [[nodiscard]] base::result<void> check_health() const;
     /// As sync(), and the names of all files, which a crashed session may have left in the page cache alone.
     base::result<void> sync_after_crash();
-    /// Calls sync(), then marks the heap clean: no record counts any more, and no trace is needed.
+    /// Calls sync(), then marks the heap clean: no record counts any more, and no trace is needed. After a failure the
+    /// session goes on, and the heap is not clean.
     base::result<void> close(std::uint64_t checkpoint_clock);
 
 private:
     /// superblock_on_media::boot of this session.
     [[nodiscard]] std::uint64_t boot_to_say() const noexcept;
+    base::result<void> sync_files();
+    void write_running_again() noexcept;
 
     shared_session_parts parts_;
     persist::mapped_sync memory_;
+    base::failure lost_;  ///< of the sync that may have lost a write
 };
 
 }  // namespace holdfast::segment

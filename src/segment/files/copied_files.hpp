@@ -28,7 +28,7 @@ struct copied_files_parts {
     heap_superblock& superblock;
     segment_files& segments;
     const lane_file& lanes;
-    const shared_session& session;
+    shared_session& session;
 };
 
 /// Runs while the heap is opened, in one thread.
