@@ -91,7 +91,8 @@ void apply(const replay_plan& plan, const replay_source& source, Domain& domain)
     };
     for (std::size_t i = 0; i < plan.writes.size(); ++i) {
         const word_write& write = plan.writes[i];
-        if (*write.word != write.value) {
+        // After a failed sync a page may be clean, and not be on media: a store makes the kernel write it again.
+        if (*write.word != write.value || Domain::kind == persist::domain_kind::disk) {
             domain.store(*write.word, write.value, "replay.store");
         } else if (HF_MUTANT("replay.flush_equal")) {
             continue;
