@@ -61,10 +61,7 @@ base::result<void> engine::close(bool commit_changes) {
     }
     if (durability() != durability_kind::commit) {
         if (auto health = check_health(); !health) {
-            if (commit_changes) {
-                return health;
-            }
-            return close_poisoned();
+            return commit_changes ? std::move(health) : close_poisoned();
         }
         return close_shared();
     }

@@ -1,6 +1,7 @@
 // Heaps and fork: a child continues a copy of a scratch heap, and on request of a heap of durability `collect`.
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstring>
 #include <vector>
@@ -147,6 +148,36 @@ TEST(heap_fork_test, a_child_is_refused_a_heap_that_it_does_not_have) {
     }));
     EXPECT_TRUE(heap->try_deallocate(block));
     must(heap->close(true));
+}
+
+TEST(heap_fork_test, a_child_that_allocates_leaves_the_commits_of_its_parent_alone) {
+    const segment::test_directory directory;
+    const std::string path = directory.path("heap");
+    engine_options options = collecting_heap();
+    options.durability = durability_kind::commit;
+    must(must(engine::create(path, options))->close(true));
+    auto heap = must(engine::open(path, persist::access_mode::read_write, options));
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe(ends.data()), 0);
+    base::child_process child([&] {
+        char told = 0;
+        return ::read(ends[0], &told, 1) == 1 && heap->allocate(base::mebibyte, 16) == nullptr &&
+               engine::last_failure().code == base::failure_code::wrong_process;
+    });
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_NE(heap->allocate(8 * base::mebibyte, 16), nullptr);
+        must(heap->commit());
+    }
+    must(heap->close(true));
+    heap.reset();
+    ASSERT_EQ(::write(ends[1], "", 1), 1);
+    EXPECT_TRUE(child.wait().succeeded());
+    ::close(ends[0]);
+    ::close(ends[1]);
+    const auto again = must(engine::open(path, persist::access_mode::read_only, options));
+    EXPECT_FALSE(again->files().recovered());
+    EXPECT_EQ(must(again->statistics()).allocated_blocks, 3U);
+    EXPECT_THAT(again->check(true), IsEmpty());
 }
 
 }  // namespace

@@ -127,8 +127,9 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
                   files.commits().commit(merged(heap_.free_space(), sparse.free), space, check));
     end.moved = false;
     blocks.slabs().sparse().note_holes(sparse.holes);
-    blocks.slabs().source().renew_guards(mapped_before, files.mapping().adopted());
     heap_.extents().space().gave_back(going);
+    // Comes last: a guard range that cannot be renewed is freed, and unites with free extents beside it.
+    blocks.slabs().source().renew_guards(mapped_before, files.mapping().adopted());
     return done;
 }
 

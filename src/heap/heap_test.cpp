@@ -1,6 +1,8 @@
 // The engine: lookup by key, refused commits, check().
 #include "heap/heap.hpp"
 
+#include <pthread.h>
+
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -323,6 +325,25 @@ TEST_F(heap_test, that_cannot_be_created_leaves_nothing_behind) {
     options.files.mapping.reservation = 3 * base::gibibyte;
     EXPECT_EQ(engine::create(directory_.path("heap"), options).error().code, failure_code::invalid_argument);
     EXPECT_THAT(segment::names_in(directory_.path()), IsEmpty());
+}
+
+TEST_F(heap_test, commits_before_the_thread_is_cancelled) {
+    {
+        const auto heap = create();
+        ASSERT_NE(heap->allocate(5 * base::mebibyte, 16), nullptr);
+        std::atomic<bool> committed{false};
+        std::thread worker([&] {
+            ::pthread_cancel(::pthread_self());  // takes effect at the next call that may be cancelled
+            committed = heap->commit().ok();
+            ::pthread_testcancel();
+        });
+        worker.join();
+        EXPECT_TRUE(committed);
+        must(heap->commit());
+    }
+    const auto heap = open();
+    EXPECT_EQ(must(heap->statistics()).allocated_blocks, 1U);
+    EXPECT_THAT(heap->check(true), IsEmpty());
 }
 
 TEST_F(heap_test, counts_what_is_allocated) {

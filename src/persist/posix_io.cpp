@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/checked.hpp"
+#include "base/units.hpp"
 
 namespace holdfast::persist {
 
@@ -23,6 +24,7 @@ using base::os_failure;
 using base::result;
 
 constexpr std::uint64_t copy_buffer_size = 1024 * 1024;
+constexpr std::uint64_t least_reserved_piece = 64 * base::kibibyte;
 
 /// Bytes [begin, end).
 struct byte_range {
@@ -233,17 +235,23 @@ result<void> set_size(int fd, std::uint64_t bytes, const std::string& path) {
 }
 
 result<void> reserve_space(int fd, std::uint64_t offset, std::uint64_t length, const std::string& path) {
-    if (length == 0) {
-        return {};
+    HF_TRY_ASSIGN(const std::uint64_t end, end_of(offset, length, "fallocate", path));
+    // tmpfs takes back what a call has reserved when a signal interrupts it. A program with a timer would repeat a long
+    // call for ever, so an interrupted one is repeated in shorter pieces.
+    std::uint64_t piece = length;
+    for (std::uint64_t at = offset; at < end;) {
+        const std::uint64_t now = std::min(piece, end - at);
+        if (::fallocate(fd, 0, to_off(at), to_off(now)) == 0) {
+            at += now;
+        } else if (errno == EINTR) {
+            piece = std::max(base::align_down(now / 2, base::page_size), least_reserved_piece);
+        } else if (errno == EOPNOTSUPP || errno == ENOSYS) {
+            return reserve_by_writing(fd, at, end - at, path);
+        } else {
+            return os_failure(errno, "fallocate", path);
+        }
     }
-    HF_TRY(end_of(offset, length, "fallocate", path));
-    if (uninterrupted([&] { return ::fallocate(fd, 0, to_off(offset), to_off(length)); }) == 0) {
-        return {};
-    }
-    if (errno != EOPNOTSUPP && errno != ENOSYS) {
-        return os_failure(errno, "fallocate", path);
-    }
-    return reserve_by_writing(fd, offset, length, path);
+    return {};
 }
 
 result<void> reserve_by_writing(int fd, std::uint64_t offset, std::uint64_t length, const std::string& path) {

@@ -1,9 +1,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -13,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/process_test_support.hpp"
 #include "base/scratch_test_support.hpp"
 #include "persist/descriptor.hpp"
 #include "persist/posix_io.hpp"
@@ -293,6 +296,22 @@ TEST_F(posix_storage_test, NoDescriptorIsInherited) {
     const auto opened = posix_storage().open(path("cloexec"), access_mode::read_only);
     ASSERT_TRUE(opened.ok());
     EXPECT_NE(::fcntl((*opened)->native_handle(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST_F(posix_storage_test, SpaceIsReservedBesideATimer) {
+    const base::scratch_directory memory;  // tmpfs, which starts anew after each signal
+    const auto made = posix_storage().create(memory.path() + "/file", "test.create");
+    ASSERT_TRUE(made.ok());
+    constexpr std::uint64_t size = std::uint64_t{64} << 20U;
+    base::child_process child([&] {
+        std::signal(SIGALRM, [](int) {});
+        const itimerval often{{0, 1000}, {0, 1000}};
+        return ::setitimer(ITIMER_REAL, &often, nullptr) == 0 && (*made)->allocate(page, size, "test.allocate").ok();
+    });
+    EXPECT_TRUE(child.ends_within(20'000'000'000));
+    EXPECT_TRUE(child.kill().succeeded());
+    EXPECT_EQ((*made)->size().value(), page + size);
+    EXPECT_EQ((*made)->charged().value(), size);
 }
 
 TEST_F(posix_storage_test, AFailedSyncStaysFailed) {

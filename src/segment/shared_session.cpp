@@ -1,5 +1,8 @@
 #include "segment/shared_session.hpp"
 
+#include <new>
+
+#include "base/cancellation.hpp"
 #include "persist/boot.hpp"
 #include "persist/storage.hpp"
 
@@ -40,9 +43,11 @@ base::result<void> shared_session::check_health() const {
 }
 
 void shared_session::poison(const base::failure& why) {
-    poison_.code = why.code;  // the code first: the text needs memory
+    const base::failure_code code = why.code == base::failure_code::none ? base::failure_code::io : why.code;
+    poison_.code = code;  // first: the text needs memory
     memory_.fail(why.os_error);
     poison_ = why;
+    poison_.code = code;
 }
 
 base::result<void> shared_session::sync_files() const {
@@ -70,17 +75,35 @@ base::result<void> shared_session::close(std::uint64_t checkpoint_clock) {
     if (parts_.superblock.now().state == heap_state::clean) {
         return {};
     }
+    const base::cancellation_off until_done;
     HF_TRY(sync());
-    auto closed = parts_.superblock.write(heap_state::clean, [checkpoint_clock](superblock_on_media& next) {
-        next.flags &= ~(flag_lanes | flag_tracing);
-        next.boot = 0;
-        next.checkpoint_clock = checkpoint_clock;
-    });
-    // A part of the write may be there: then the next open would replay nothing that follows.
-    if (!closed && !parts_.superblock.write(heap_state::running, [](superblock_on_media& /*as_before*/) {})) {
-        poison(closed.error());
+    try {
+        auto closed = parts_.superblock.write(heap_state::clean, [checkpoint_clock](superblock_on_media& next) {
+            next.flags &= ~(flag_lanes | flag_tracing);
+            next.boot = 0;
+            next.checkpoint_clock = checkpoint_clock;
+        });
+        if (!closed) {
+            go_on_after(closed.error());
+        }
+        return closed;
+    } catch (const std::bad_alloc&) {
+        go_on_after({});
+        throw;
     }
-    return closed;
+}
+
+/// A part of the write that failed may be there: the next open would recover nothing of what follows. So the superblock
+/// says running again, or nothing follows.
+void shared_session::go_on_after(const base::failure& why) noexcept {
+    try {
+        if (!parts_.superblock.write(heap_state::running, [](superblock_on_media& /*as_before*/) {})) {
+            poison(why);
+        }
+    } catch (const std::bad_alloc&) {
+        poison_.code = base::failure_code::io;
+        memory_.fail(why.os_error);  // no memory for a name
+    }
 }
 
 }  // namespace holdfast::segment

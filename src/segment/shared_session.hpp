@@ -5,8 +5,7 @@
 //
 //   - From begin_tracing() or begin_incarnation() on until close(), the superblock on media says how to recover.
 //   - What the superblock says of the lanes is durable before the superblock says it.
-//   - After a sync that failed, sync() and close() fail: the kernel tells a lost write once, and the next sync
-//   succeeds.
+//   - After a failed sync no later one succeeds, and no close: the kernel reports a lost write once.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +61,7 @@ private:
     [[nodiscard]] std::uint64_t boot_to_say() const noexcept;
     [[nodiscard]] base::result<void> sync_files() const;
     void poison(const base::failure& why);
+    void go_on_after(const base::failure& why) noexcept;
 
     shared_session_parts parts_;
     persist::mapped_sync memory_;

@@ -124,6 +124,12 @@ public:
 
     class timeline {
     public:
+        /// The device comes with changes that may be lost: cuts begin here, and show these states.
+        void starts(expectation expected) {
+            explorer_.expected_ = expected;
+            device_.set_observer([this] { explorer_.cut(device_, explorer_.expected_, 0); });
+            explorer_.cut(device_, expected, 0);
+        }
         void begins(std::uint64_t state) {
             explorer_.expected_.newest = state;
             explorer_.cut(device_, explorer_.expected_, 0);

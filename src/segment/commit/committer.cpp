@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "base/cancellation.hpp"
 #include "persist/mutant.hpp"
 #include "segment/commit/commit_builder.hpp"
 #include "segment/commit/journal_space.hpp"
@@ -71,6 +72,7 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
                        {},
                        0};
     }
+    const base::cancellation_off until_done;  // a commit that is cut off would have to poison the heap
     const base::pages before = mapping_.frontier();
     mapping_.set_frontier(going.frontier.value_or(before));
     try {
@@ -225,6 +227,7 @@ base::result<void> committer::close_cleanly() {
     if (superblock_.now().state == heap_state::clean) {
         return {};
     }
+    const base::cancellation_off until_done;
     if (!space_.clear_content_beyond()) {
         return {};  // the next open removes the content, as after a crash
     }

@@ -60,6 +60,7 @@ base::result<void> heap_superblock::write_size(change by) {
 }
 
 base::result<void> heap_superblock::write(heap_state state, change by, bool durable) {
+    HF_TRY(location_.check_process());
     const base::scoped_lock lock(mutex_);
     superblock_on_media next = now_;
     by(next);
@@ -73,6 +74,7 @@ base::result<void> heap_superblock::mark_running() {
     if (!on_media_ || now_.state == heap_state::running) {
         return {};
     }
+    HF_TRY(location_.check_process());  // the parent may have committed since
     if (!location_.shared()) {
         // On a full disk the session goes on without.
         static_cast<void>(reserve_journal(location_, base::pages_for(now_.frontier)).ok());

@@ -6,6 +6,7 @@
 //     and capacity while the heap is opened, and the frontier while the heap's end is in doubt (user_space).
 //   - The state on media is `running` before anything else of the heap is changed in a session.
 //   - A failed write leaves now() as it was.
+//   - A child of fork writes nothing: what it knows may be older than what media say.
 #pragma once
 
 #include <cstdint>

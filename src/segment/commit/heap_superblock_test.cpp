@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/process_test_support.hpp"
 #include "segment/heap_files.hpp"
 #include "segment/test_support.hpp"
 
@@ -62,6 +63,16 @@ TEST_F(heap_superblock_test, is_as_it_was_after_a_write_that_failed) {
     must(superblock_.write(heap_state::running, [](superblock_on_media& next) { next.capacity = 7; }));
     EXPECT_EQ(superblock_.now().capacity, 7U);
     EXPECT_EQ(on_media().capacity, 7U);
+}
+
+TEST_F(heap_superblock_test, is_not_written_by_a_child_of_fork) {
+    EXPECT_TRUE(base::succeeds_in_child([&] {
+        const auto marked = superblock_.mark_running();
+        const auto written = superblock_.write(heap_state::running, [](superblock_on_media&) {});
+        return !marked && marked.error().code == base::failure_code::wrong_process && !written &&
+               written.error().code == base::failure_code::wrong_process;
+    }));
+    EXPECT_EQ(on_media().state, heap_state::clean);
 }
 
 TEST_F(heap_superblock_test, counts_a_recovery_once) {

@@ -56,6 +56,9 @@ base::result<void> apply(persist::storage& storage, const heap_paths& paths, per
 
 base::result<void> roll_forward(persist::storage& storage, const heap_paths& paths, persist::file& journal_file,
                                 const journal_content& journal) {
+    // The writer may have died before its sync: this process sees the journal, and media may lack it. The first page
+    // that goes home needs it there.
+    HF_TRY(journal_file.sync("recover.journal.sync"));
     HF_TRY(apply(storage, paths, journal_file, journal));
     HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_write));
     return write_superblocks(*file, journal.superblock);
@@ -72,19 +75,39 @@ failure no_superblock(const superblock_copies_read& copies) {
     return what;
 }
 
-/// Rewrites the copy that is bad or older, so that a later torn write leaves a good one.
+/// Rewrites the copy that is bad or older, so that a write that is torn later leaves the other one. This process sees
+/// what the last one wrote, even if that died before a sync, or a sync failed, and media lack it. So a sync comes
+/// first, or a power failure could tear both copies. After a crash the right copy is written again, too: the next
+/// commit overwrites the journal, which could bring it back.
 base::result<void> heal_superblock(persist::storage& storage, const heap_paths& paths,
-                                   const superblock_copies_read& copies, const superblock_on_media& newest) {
-    const auto bytes = std::as_bytes(std::span{&newest, 1});
-    for (std::size_t copy = 0; copy < superblock_copies; ++copy) {
-        const auto& there = copies.good.at(copy);
-        if (there && std::memcmp(&*there, &newest, sizeof newest) == 0) {
-            continue;
+                                   const superblock_copies_read& copies, const recovered_state& state) {
+    const auto is_right = [&](const std::optional<superblock_on_media>& there) {
+        return there && std::memcmp(&*there, &state.superblock, sizeof state.superblock) == 0;
+    };
+    HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_write));
+    HF_TRY(file->sync("recover.superblock.seen"));
+    for (const bool right : {false, true}) {
+        for (std::size_t copy = 0; copy < superblock_copies; ++copy) {
+            if (is_right(copies.good.at(copy)) == right && (state.crashed || !right)) {
+                HF_TRY(file->write_at(copy * superblock_size, std::as_bytes(std::span{&state.superblock, 1}),
+                                      "recover.superblock.write"));
+                HF_TRY(file->sync("recover.superblock.sync"));
+            }
         }
-        HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_write));
-        HF_TRY(file->write_at(copy * superblock_size, bytes, "recover.superblock.write"));
-        HF_TRY(file->sync("recover.superblock.sync"));
     }
+    return {};
+}
+
+/// The writer may have died before it made the names of a new heap durable.
+base::result<void> sync_names_of_new_heap(persist::storage& storage, const heap_paths& paths,
+                                          const recovered_state& state) {
+    const bool was_opened = (state.superblock.flags & (flag_lanes | flag_tracing)) != 0;
+    if (!state.crashed || state.superblock.sequence != 1 || was_opened) {
+        return {};
+    }
+    HF_TRY(storage.sync_directory(paths.directory(), "recover.directory.sync"));
+    // The heap may have been moved since it was opened; then the parent is another directory, or none.
+    static_cast<void>(storage.sync_directory(paths.parent(), "recover.parent.sync").ok());
     return {};
 }
 
@@ -218,8 +241,9 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     }
     HF_TRY(check_files(storage, paths, state.superblock, mode));
     if (mode == access_mode::read_write && !state.rolled_forward) {
-        HF_TRY(heal_superblock(storage, paths, copies, *newest));
+        HF_TRY(heal_superblock(storage, paths, copies, state));
         state.warnings.clear();
+        HF_TRY(sync_names_of_new_heap(storage, paths, state));
     }
     return state;
 }

@@ -10,7 +10,9 @@
 //     one good, N         broken, heap was clean      an error: no crash leaves that behind
 //     none good           anything else               an error
 //
-// A crash during recovery leaves a state of this table with the same result.
+// A crash during recovery leaves a state of this table with the same result. A writer that died may have written what
+// it did not sync: recovery sees it, and a power failure may still take it. So recovery syncs what it builds on, the
+// journal before pages go home, and the superblock before a commit may overwrite the journal.
 #pragma once
 
 #include <optional>

@@ -67,6 +67,16 @@ TEST(commit_crash_test, EveryImageRecoversToTheOldOrTheNewCommit) {
     EXPECT_GE(total.images(), options().quick ? 700'000U : 5'000'000U);
 }
 
+TEST(commit_crash_test, WhatIsSeenOfAProcessThatDiedStays) {
+    explore_report total;
+    for (const auto& one : commit_scenarios()) {
+        total += explore_deaths(one, 512, death_effort());
+    }
+    print("with a death before", total);
+    EXPECT_TRUE(total.violations.empty()) << total.violations.front();
+    EXPECT_GT(total.images(), 25'000U);
+}
+
 TEST(commit_crash_test, AJournalThatIsDamagedShowsNoMixtureOfTwoCommits) {
     explore_report total;
     for (const auto& one : commit_scenarios()) {

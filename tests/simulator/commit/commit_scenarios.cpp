@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string_view>
@@ -202,8 +203,10 @@ base::result<void> run_step(model_heap& heap, const state_book& book, std::uint6
                      : heap.commit(book.program()[step], book[step + 1], report);
 }
 
-std::string run_program(simulated_storage& storage, crash_explorer<simulated_storage>::timeline& marks,
-                        const commit_scenario& one, const state_book& book) {
+using commit_timeline = crash_explorer<simulated_storage>::timeline;
+
+std::string run_program(simulated_storage& storage, commit_timeline& marks, const commit_scenario& one,
+                        const state_book& book) {
     model_heap heap(storage, book[one.first_cut]);
     for (std::uint64_t step = one.first_cut; step < one.program.size(); ++step) {
         marks.begins(step + 1);
@@ -364,9 +367,11 @@ bool keep_freed_memory() {
     return ::mallopt(M_MMAP_THRESHOLD, large) != 0 && ::mallopt(M_TRIM_THRESHOLD, large) != 0;
 }
 
-/// Runs the scenario without cuts up to `first_cut`, and with cuts from there on.
-explore_report explore_with(const commit_scenario& one, std::uint64_t atom_size, const explore_options& effort,
-                            const state_book& book, const crash_explorer<simulated_storage>::checker& check) {
+/// Runs the scenario without cuts up to `first_cut`, and explores `rest` from there on.
+explore_report explore_from_first_cut(const commit_scenario& one, std::uint64_t atom_size,
+                                      const explore_options& effort, const state_book& book,
+                                      const crash_explorer<simulated_storage>::scenario& rest,
+                                      const crash_explorer<simulated_storage>::checker& check) {
     static const bool kept = keep_freed_memory();
     static_cast<void>(kept);
     simulated_storage calm(atom_size);
@@ -379,15 +384,76 @@ explore_report explore_with(const commit_scenario& one, std::uint64_t atom_size,
         }
     }
     simulated_storage machine(calm.current(), atom_size);
-    return crash_explorer<simulated_storage>(effort).run(
-        machine,
-        [&](simulated_storage& storage, auto& marks) {
+    return crash_explorer<simulated_storage>(effort).run(machine, rest, check);
+}
+
+/// Runs the scenario without cuts up to `first_cut`, and with cuts from there on.
+explore_report explore_with(const commit_scenario& one, std::uint64_t atom_size, const explore_options& effort,
+                            const state_book& book, const crash_explorer<simulated_storage>::checker& check) {
+    return explore_from_first_cut(
+        one, atom_size, effort, book,
+        [&](simulated_storage& storage, commit_timeline& marks) {
             if (one.first_cut > 0) {
                 marks.returned(one.first_cut);
             }
             return run_program(storage, marks, one, book);
         },
         check);
+}
+
+/// What a process throws that dies.
+struct death {};
+
+/// Runs the program until its operation `at`, and dies there. Returns the states that are possible then; nothing where
+/// the program has ended before.
+std::optional<expectation> run_until_death(simulated_storage& storage, const commit_scenario& one,
+                                           const state_book& book, std::uint64_t at) {
+    std::uint64_t operations = 0;
+    storage.set_observer([&] {
+        if (++operations == at) {
+            throw death{};
+        }
+    });
+    expectation possible{one.first_cut, one.first_cut};
+    try {
+        model_heap heap(storage, book[one.first_cut]);
+        for (std::uint64_t step = one.first_cut; step < one.program.size(); ++step) {
+            possible.newest = step + 1;
+            if (!run_step(heap, book, step)) {
+                break;
+            }
+            possible.oldest = step + 1;
+        }
+    } catch (const death&) {
+        return possible;
+    }
+    return std::nullopt;
+}
+
+/// The process after one that died: what it has shown must stay, whatever media had of it when it came.
+std::string live_after_death(simulated_storage& storage, commit_timeline& marks, state_book& book,
+                             const expectation& possible, std::size_t later_step) {
+    marks.starts(possible);
+    const auto recovered =
+        segment::recover(storage, segment::heap_paths{model_heap::directory}, persist::access_mode::read_write);
+    if (!recovered) {
+        return possible.oldest == 0 ? std::string{} : "after the death: " + recovered.error().message();
+    }
+    const bool is_newest = recovered->superblock.sequence == book[possible.newest].superblock.sequence;
+    const std::uint64_t shown = is_newest ? possible.newest : possible.oldest;
+    marks.returned(shown);
+    model_heap heap(storage, book[shown], &recovered->superblock);
+    if (const auto done = heap.remove_leftovers(recovered->crashed); !done) {
+        return "open after the death: " + done.error().message();
+    }
+    const std::uint64_t next = book.later(shown, later_step);
+    marks.begins(next);
+    segment::transaction_report report;
+    if (const auto done = heap.commit(book.later_steps()[later_step], book[next], report); !done) {
+        return "commit after the death: " + done.error().message();
+    }
+    marks.returned(next);
+    return {};
 }
 
 }  // namespace
@@ -456,9 +522,40 @@ explore_options mutant_effort() {
     return options;
 }
 
+explore_options death_effort() {
+    explore_options options;
+    options.cuts = {choice_limits{16, 4, 4, 4}, choice_limits{}, choice_limits{}};
+    options.recovery_depth = 0;
+    return options;
+}
+
 explore_report explore(const commit_scenario& one, std::uint64_t atom_size, const explore_options& effort) {
     state_book book(one);
     return explore_with(one, atom_size, effort, book, [&](auto& trial) { return judge(trial, book); });
+}
+
+explore_report explore_deaths(const commit_scenario& one, std::uint64_t atom_size, const explore_options& effort) {
+    explore_report all;
+    state_book book(one);
+    for (std::uint64_t at = 1; all.violations.empty(); ++at) {
+        bool has_died = false;
+        const auto die_and_go_on = [&](simulated_storage& storage, commit_timeline& marks) {
+            const auto possible = run_until_death(storage, one, book, at);
+            has_died = possible.has_value();
+            if (!has_died) {
+                marks.starts({one.program.size(), one.program.size()});
+                return std::string{};
+            }
+            std::string wrong = live_after_death(storage, marks, book, *possible, at % book.later_steps().size());
+            return wrong.empty() ? wrong : "a death at operation " + std::to_string(at) + ": " + wrong;
+        };
+        all += explore_from_first_cut(one, atom_size, effort, book, die_and_go_on,
+                                      [&](commit_trial& trial) { return judge(trial, book); });
+        if (!has_died) {
+            break;
+        }
+    }
+    return all;
 }
 
 bool rewrites_under_one_checksum_page(const commit_scenario& one) {

@@ -22,12 +22,18 @@ struct commit_scenario {
 /// A heap and three random steps that change, grow and close, determined by the seed.
 [[nodiscard]] commit_scenario random_scenario(std::uint64_t seed);
 
-/// For the crash suite; and enough to kill mutants.
+/// For the crash suite; enough to kill mutants; and for explore_deaths().
 [[nodiscard]] explore_options full_effort();
 [[nodiscard]] explore_options mutant_effort();
+[[nodiscard]] explore_options death_effort();
 
 [[nodiscard]] explore_report explore(const commit_scenario& one, std::uint64_t atom_size,
                                      const explore_options& effort);
+
+/// The process dies at each operation in turn, and the next one goes on: it sees all that was written, and a power
+/// failure may take what was not synced.
+[[nodiscard]] explore_report explore_deaths(const commit_scenario& one, std::uint64_t atom_size,
+                                            const explore_options& effort);
 
 /// Whether each commit rewrites pages of the first one, all under one checksum page. An incomplete write then never
 /// looks complete: the checksum page at home disagrees with the pages that are not there yet, or the old checksum page

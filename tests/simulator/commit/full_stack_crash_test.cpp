@@ -344,6 +344,69 @@ TEST_P(space_fault_test, AShrinkThatFailsAtAnyCallLosesNothing) {
     std::printf("%llu calls\n", static_cast<unsigned long long>(calls));
 }
 
+/// A heap in durability `atomic` whose close() fails at each call in turn. It goes on, then its process dies.
+class faulty_close {
+public:
+    faulty_close() {
+        options_.durability = heap::durability_kind::atomic;
+        options_.domain = persist::domain_kind::emulated;  // bitmaps follow at checkpoints alone
+        options_.files.segment_size = segment::minimum_segment_size;
+        options_.files.mapping.reservation = base::gibibyte;
+        options_.storage = &storage_;
+    }
+
+    /// The number of calls of close().
+    std::uint64_t run(std::uint64_t failing) {
+        const std::string path = scratch_.path("heap");
+        std::filesystem::remove_all(path);
+        storage_.plan({});
+        known_blocks blocks;
+        auto engine = must(heap::engine::create(path, options_));
+        blocks.put(*engine, 0, 3 * base::mebibyte);
+        blocks.put(*engine, 1, 200);
+        storage_.plan({failing});
+        const auto closed = engine->close(true);
+        const std::uint64_t calls = storage_.calls();
+        storage_.plan({});
+        if (!closed) {
+            blocks.put(*engine, 2, 200);
+            blocks.put(*engine, 3, 70'000);
+            expect_poisoned_after_lost_write(*engine, closed.error());
+        }
+        engine.reset();
+        engine = must(heap::engine::open(path, persist::access_mode::read_write, options_));
+        EXPECT_EQ(blocks.difference(*engine, false), "");
+        must(engine->close(true));
+        return calls;
+    }
+
+private:
+    /// The superblock alone is written again.
+    static void expect_poisoned_after_lost_write(heap::engine& engine, const base::failure& why) {
+        const bool is_sync = why.field == "fdatasync" || why.field == "fsync";
+        if (is_sync && !why.path.ends_with("/superblock")) {
+            EXPECT_EQ(engine.commit().error().code, base::failure_code::poisoned);
+            EXPECT_EQ(engine.close(true).error().code, base::failure_code::poisoned);
+            must(engine.close(false));
+        }
+    }
+
+    segment::test_directory scratch_;
+    fault_injecting_storage storage_{persist::posix_storage()};
+    heap::engine_options options_;
+};
+
+TEST(close_fault_test, ACloseThatFailsAtAnyCallLosesNothing) {
+    faulty_close subject;
+    const std::uint64_t calls = subject.run(0);
+    EXPECT_GT(calls, 10U);
+    for (std::uint64_t call = 1; call <= calls && !testing::Test::HasFailure(); ++call) {
+        SCOPED_TRACE("call " + std::to_string(call));
+        subject.run(call);
+    }
+    std::printf("%llu calls\n", static_cast<unsigned long long>(calls));
+}
+
 INSTANTIATE_TEST_SUITE_P(ways, space_fault_test,
                          testing::Combine(testing::Values(heap::durability_kind::commit, heap::durability_kind::atomic),
                                           testing::Values(segment::minimum_segment_size,

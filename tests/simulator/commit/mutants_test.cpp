@@ -68,6 +68,9 @@ std::vector<exploration> explorations() {
         }
     }
     for (const auto& one : commit_scenarios()) {
+        all.push_back({one.name + ", after a death", [one] { return explore_deaths(one, 512, death_effort()); }});
+    }
+    for (const auto& one : commit_scenarios()) {
         add(one, 8);
     }
     for (std::uint64_t seed = 1; seed <= random_programs; ++seed) {
