@@ -59,17 +59,32 @@ void show_stored_words(stored_words& stored, const opened_object& in, std::uint6
     });
 }
 
-}  // namespace
-
-/// The last word of an object: bytes behind the object stay as they are in the heap.
-std::uint64_t transaction_core::with_own_bytes(const opened_object& of, std::size_t word, std::uint64_t value) const {
+/// The bits of a word of an object that are its own: bytes behind its end stay as they are in the heap.
+std::uint64_t own_bits(const opened_object& of, std::size_t word) noexcept {
     const std::size_t rest = of.type->size - word * word_size;
-    if (rest >= word_size) {
-        return value;
-    }
-    const std::uint64_t own = (std::uint64_t{1} << (rest * 8)) - 1;
-    return (value & own) | (word_with_waiting(of.object + word * word_size) & ~own);
+    return rest >= word_size ? ~std::uint64_t{0} : (std::uint64_t{1} << (rest * 8)) - 1;
 }
+
+[[noreturn, gnu::cold]] void refuse_container(const manager_core& heap, const opened_object& of) {
+    refuse(heap, failure_code::invalid_argument, "opened object", of.type->name,
+           "a type without containers: a copy of one is another container");
+}
+
+void refuse_double_frees(const manager_core& heap, std::vector<void*>& freed) {
+    std::sort(freed.begin(), freed.end());
+    if (const auto twice = std::adjacent_find(freed.begin(), freed.end()); twice != freed.end()) {
+        refuse(heap, failure_code::bad_address, fmt::format("address {}", *twice),
+               "a block that this transaction has freed already", "the start of an allocated block");
+    }
+}
+
+[[noreturn, gnu::cold]] void refuse_blocks(const manager_core& heap, std::size_t made, std::size_t freed,
+                                           std::size_t largest) {
+    refuse(heap, failure_code::limit, "transaction", fmt::format("{} blocks made and {} freed", made, freed),
+           fmt::format("at most {} of each in this domain", largest));
+}
+
+}  // namespace
 
 std::uint64_t transaction_core::word_with_waiting(const std::byte* place) const {
     const pending_batch* const batch = waiting();
@@ -121,11 +136,6 @@ void transaction_core::refuse_target(std::uint64_t target) const {
            "an address in this heap");
 }
 
-void transaction_core::refuse_container(const opened_object& of) const {
-    refuse(heap(), failure_code::invalid_argument, "opened object", of.type->name,
-           "a type without containers: a copy of one is another container");
-}
-
 void* transaction_core::open(void* object, const shadow_type& type) {
     auto* const address = static_cast<std::byte*>(object);
     if (const opened_object* const known = opened_.find(address)) {
@@ -151,7 +161,7 @@ void* transaction_core::open(void* object, const shadow_type& type) {
     if (type.copy != nullptr) {
         for (std::size_t i = 0; i < made.words(); ++i) {
             if (made.copy[i] != made.twin()[i] && target_of(&made.copy[i]) != target_of(&made.twin()[i])) {
-                refuse_container(made);
+                refuse_container(heap(), made);
             }
         }
     }
@@ -295,7 +305,9 @@ HF_HOT void transaction_core::put_changes_of(const opened_object& each) {
         }
     }
     if (whole != each.words() && each.copy[whole] != first[whole]) {
-        words_.put(begin + whole * word_size, with_own_bytes(each, whole, each.copy[whole]));
+        const std::uint64_t own = own_bits(each, whole);
+        const std::uint64_t there = word_with_waiting(each.object + whole * word_size);
+        words_.put(begin + whole * word_size, (each.copy[whole] & own) | (there & ~own));
     }
 }
 
@@ -317,7 +329,7 @@ void transaction_core::put_changes_by_type(const opened_object& each) {
         std::uint64_t value = each.copy[i];
         if (here[i] != there[i]) {
             if (target_of(&here[i]) != target_of(&there[i])) {
-                refuse_container(each);
+                refuse_container(heap(), each);
             }
             expect_in_heap(target_of(&here[i]));
             value = segment::encode_pointer(reinterpret_cast<std::uintptr_t>(place), target_of(&here[i]),
@@ -325,7 +337,8 @@ void transaction_core::put_changes_by_type(const opened_object& each) {
         } else if (first[i] != twin[i] && segment::is_null_pointer(value)) {
             value = segment::null_pointer(segment::stamp_of(load(place)));  // it was a `ptr` that led somewhere
         }
-        words_.put(begin + i * word_size, with_own_bytes(each, i, value));
+        const std::uint64_t own = own_bits(each, i);
+        words_.put(begin + i * word_size, ~own == 0 ? value : (value & own) | (word_with_waiting(place) & ~own));
     }
 }
 
@@ -375,19 +388,6 @@ HF_HOT void transaction_core::refuse_overlaps() {
     }
 }
 
-void transaction_core::refuse_double_frees() {
-    std::sort(freed_.begin(), freed_.end());
-    if (const auto twice = std::adjacent_find(freed_.begin(), freed_.end()); twice != freed_.end()) {
-        refuse(heap(), failure_code::bad_address, fmt::format("address {}", *twice),
-               "a block that this transaction has freed already", "the start of an allocated block");
-    }
-}
-
-void transaction_core::refuse_blocks(std::size_t made) const {
-    refuse(heap(), failure_code::limit, "transaction", fmt::format("{} blocks made and {} freed", made, freed_.size()),
-           fmt::format("at most {} of each in this domain", operations().largest_group() - 1));
-}
-
 void transaction_core::check_rules() {
     checks_.expect_untouched();
     for (const made_block& each : made_) {
@@ -421,7 +421,7 @@ inline void transaction_core::put_made() {
 /// `made_too`: the content of new blocks, too.
 HF_HOT void transaction_core::gather(bool made_too) {
     if (freed_.size() > 1) {
-        refuse_double_frees();
+        refuse_double_frees(heap(), freed_);
     }
     if (checks_.is_on()) [[unlikely]] {
         check_rules();
@@ -458,7 +458,7 @@ void transaction_core::commit() {
     }
     if (!operations.commit_group({kept, freed_, words_.pieces()})) [[unlikely]] {
         if (heap::engine::last_failure().code == failure_code::limit && heap::engine::last_failure().field.empty()) {
-            refuse_blocks(kept.size());
+            refuse_blocks(heap(), kept.size(), freed_.size(), operations.largest_group() - 1);
         }
         throw_last_failure(heap().engine());
     }
@@ -480,7 +480,8 @@ ticket transaction_core::commit_later() {
     gather(false);
     const std::span<const slab::held_block> kept = made_.empty() ? std::span<const slab::held_block>() : made_.kept();
     if (std::max(kept.size(), freed_.size()) >= operations().largest_group()) {
-        refuse_blocks(kept.size());  // a sync could never carry it out
+        // A sync could never carry it out.
+        refuse_blocks(heap(), kept.size(), freed_.size(), operations().largest_group() - 1);
     }
     const ticket made = batch->add({kept, freed_, words_.pieces()});
     if (!made_.empty()) {

@@ -128,9 +128,6 @@ private:
         }
     }
     [[noreturn, gnu::cold]] void refuse_target(std::uint64_t target) const;
-    [[noreturn, gnu::cold]] void refuse_container(const opened_object& of) const;
-    void refuse_double_frees();
-    void refuse_blocks(std::size_t made) const;
     /// What this thread has left for a sync; null where it never did. It may have begun to while this transaction is
     /// open, by another one.
     [[nodiscard]] pending_batch* waiting() const {
@@ -142,7 +139,6 @@ private:
     }
     /// A word of the heap as it will be after a sync.
     [[nodiscard]] std::uint64_t word_with_waiting(const std::byte* place) const;
-    [[nodiscard]] std::uint64_t with_own_bytes(const opened_object& of, std::size_t word, std::uint64_t value) const;
     void check_rules();
     [[nodiscard]] opened_object copy_with_waiting(std::byte* object, const shadow_type& type);
     void gather(bool made_too);

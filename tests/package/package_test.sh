@@ -106,10 +106,12 @@ done
 said=$("$work/store/bank" "$work/bank.hf" list)
 [[ $said == $'anna 200\ntotal 200, transactions 2' ]] || fail "the bank says '$said'"
 
-# Another standard is refused in one sentence, by each header.
+# Another standard is refused in one sentence, by each header. Those of the store include lmdb.h.
+read -ra store_flags < <(pkg-config --cflags-only-I holdfast-lmdb)
 for header in "$prefix"/include/holdfast/*.hpp "$prefix"/include/holdfast/compat/*.hpp; do
     echo "#include <${header#"$prefix/include/"}>" >"$work/old.cpp"
-    if "$compiler" -std=c++17 "-I$prefix/include" -fsyntax-only "$work/old.cpp" 2>"$work/old.log"; then
+    if "$compiler" -std=c++17 "-I$prefix/include" "${store_flags[@]}" -fsyntax-only "$work/old.cpp" \
+        2>"$work/old.log"; then
         fail "$(basename "$header") compiles as C++17"
     fi
     grep -q 'Holdfast needs C++20: compile with -std=c++20' "$work/old.log" || fail "$header: no word of C++20"
