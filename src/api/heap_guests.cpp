@@ -89,6 +89,7 @@ bool guest_access::remove(manager& heap, const std::string& name, const std::fun
     if (core.engine().read_only()) {
         throw_read_only(core.engine(), "remove a store");
     }
+    value_or_throw(core.engine().check_process());
     core.sync_pending();  // what commit_later() left may store into what the removal frees
     return core.guests().remove(name, removal);
 }
