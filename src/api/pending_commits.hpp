@@ -106,4 +106,24 @@ private:
     std::unordered_map<std::thread::id, std::size_t> by_thread_ HF_GUARDED_BY(mutex_);
 };
 
+/// The batch of the thread of a transaction. The thread may leave its first one while the transaction is open.
+class own_batch {
+public:
+    void begin(const pending_commits& of) {
+        seen_ = of.count();
+        batch_ = seen_ != 0 ? of.find_own() : nullptr;
+    }
+    /// Null where the thread has none.
+    [[nodiscard]] pending_batch* find(const pending_commits& in) {
+        if (batch_ == nullptr && in.count() != seen_) [[unlikely]] {
+            begin(in);
+        }
+        return batch_.get();
+    }
+
+private:
+    std::shared_ptr<pending_batch> batch_;
+    std::size_t seen_ = 0;  ///< pending_commits::count() when it was looked for
+};
+
 }  // namespace holdfast::detail

@@ -41,6 +41,27 @@ std::uint64_t target_of(const std::uint64_t* place) noexcept {
     return segment::decode_pointer(reinterpret_cast<std::uintptr_t>(place), *place);
 }
 
+/// A word of the heap as it will be after a sync. `waiting`: what its thread has left for one, or null.
+std::uint64_t load(const pending_batch* waiting, std::uint64_t offset, const std::byte* place) {
+    if (waiting == nullptr) {
+        return load(place);
+    }
+    std::uint64_t word = 0;
+    waiting->read(offset, word_size, &word);
+    return word;
+}
+
+/// The last word of an object, which has its own bytes of `value`; those behind it stay as they are.
+std::uint64_t with_own_bytes(const opened_object& of, std::size_t word, std::uint64_t value, std::uint64_t now) {
+    const std::uint64_t own = (std::uint64_t{1} << ((of.type->size - word * word_size) * 8)) - 1;
+    return (value & own) | (now & ~own);
+}
+
+[[noreturn]] void refuse_blocks(const manager_core& heap, std::size_t made, std::size_t freed, std::uint64_t most) {
+    refuse(heap, failure_code::limit, "transaction", fmt::format("{} blocks made and {} freed", made, freed),
+           fmt::format("at most {} of each in this domain", most));
+}
+
 /// Puts what was stored before the object was opened into its copy. A word that reaches beyond the object stays a word
 /// by itself. `begin`: the offset of the object.
 void show_stored_words(stored_words& stored, const opened_object& in, std::uint64_t begin) noexcept {
@@ -62,26 +83,6 @@ void show_stored_words(stored_words& stored, const opened_object& in, std::uint6
 
 }  // namespace
 
-/// The last word of an object: bytes behind the object stay as they are in the heap.
-std::uint64_t transaction_core::with_own_bytes(const opened_object& of, std::size_t word, std::uint64_t value) const {
-    const std::size_t rest = of.type->size - word * word_size;
-    if (rest >= word_size) {
-        return value;
-    }
-    const std::uint64_t own = (std::uint64_t{1} << (rest * 8)) - 1;
-    return (value & own) | (word_with_waiting(of.object + word * word_size) & ~own);
-}
-
-std::uint64_t transaction_core::word_with_waiting(const std::byte* place) const {
-    const pending_batch* const batch = waiting();
-    if (batch == nullptr) {
-        return load(place);
-    }
-    std::uint64_t word = 0;
-    batch->read(offset_in_heap(place), word_size, &word);
-    return word;
-}
-
 void transaction_core::begin_in(manager_core& heap) {
     if (checks_.keeps_copies()) {
         checks_.look_at_ended();
@@ -91,8 +92,7 @@ void transaction_core::begin_in(manager_core& heap) {
     life_ = heap.life();
     files_ = &heap.engine().files();
     base_ = files_->view().base();
-    batches_seen_ = heap.pending().count();
-    batch_ = batches_seen_ != 0 ? heap.pending().find_own() : nullptr;
+    batch_.begin(heap.pending());
 }
 
 void transaction_core::end_all() noexcept {
@@ -143,12 +143,12 @@ void* transaction_core::open(void* object, const shadow_type& type) {
     if (checks_.is_on()) [[unlikely]] {
         checks_.expect_free(address, type.size, type.name);
     }
-    pending_batch* const batch = waiting();
+    pending_batch* const batch = batch_.find(heap_->pending());
     if (batch != nullptr && type.copy != nullptr && batch->has(offset_in_heap(object), type.size)) [[unlikely]] {
         batch->sync();  // the `ptr`s of waiting words are not known
     }
     const bool may_wait = batch != nullptr && type.copy == nullptr;
-    const opened_object made = may_wait ? copy_with_waiting(address, type) : opened_.copy(address, type);
+    const opened_object made = may_wait ? copy_with_waiting(*batch, address, type) : opened_.copy(address, type);
     if (type.copy != nullptr) {
         for (std::size_t i = 0; i < made.words(); ++i) {
             if (made.copy[i] != made.twin()[i] && target_of(&made.copy[i]) != target_of(&made.twin()[i])) {
@@ -188,9 +188,10 @@ void* transaction_core::open_range(void* begin, std::size_t bytes) {
 }
 
 /// A copy as copy_bytes() makes it, with what earlier transactions of this thread have left for a sync.
-opened_object transaction_core::copy_with_waiting(std::byte* object, const shadow_type& type) {
+opened_object transaction_core::copy_with_waiting(const pending_batch& waiting, std::byte* object,
+                                                  const shadow_type& type) {
     const opened_object made = opened_.empty_copy(object, type);
-    batch_->read(offset_in_heap(object), type.size, made.copy);
+    waiting.read(offset_in_heap(object), type.size, made.copy);
     std::memcpy(made.first(), made.copy, made.words() * word_size);
     return made;
 }
@@ -204,7 +205,7 @@ std::uint64_t transaction_core::load_word(const void* place) const {
     if (opened != nullptr) {
         return opened->copy[(offset - offset_in_heap(opened->object)) / word_size];
     }
-    return word_with_waiting(static_cast<const std::byte*>(place));
+    return load(batch_.find(heap_->pending()), offset, static_cast<const std::byte*>(place));
 }
 
 void* transaction_core::load_target(const void* place) const {
@@ -221,8 +222,8 @@ void* transaction_core::load_target(const void* place) const {
 void* transaction_core::load_pointer(const void* place) const {
     const std::byte* const original = opened_.original_of(place);
     const bool may_wait = original == nullptr && offset_in_heap(place) < base::to_bytes(files_->frontier());
-    const std::uint64_t word =
-        may_wait ? word_with_waiting(static_cast<const std::byte*>(place)) : load(static_cast<const std::byte*>(place));
+    const std::uint64_t word = load(may_wait ? batch_.find(heap().pending()) : nullptr, offset_in_heap(place),
+                                    static_cast<const std::byte*>(place));
     const auto from = reinterpret_cast<std::uintptr_t>(original == nullptr ? place : original);
     return segment::is_null_pointer(word) ? nullptr : reinterpret_cast<void*>(segment::decode_pointer(from, word));
 }
@@ -296,7 +297,9 @@ HF_HOT void transaction_core::put_changes_of(const opened_object& each) {
         }
     }
     if (whole != each.words() && each.copy[whole] != first[whole]) {
-        words_.put(begin + whole * word_size, with_own_bytes(each, whole, each.copy[whole]));
+        const std::uint64_t now =
+            load(batch_.find(heap_->pending()), begin + whole * word_size, each.object + whole * word_size);
+        words_.put(begin + whole * word_size, with_own_bytes(each, whole, each.copy[whole], now));
     }
 }
 
@@ -326,7 +329,10 @@ void transaction_core::put_changes_by_type(const opened_object& each) {
         } else if (first[i] != twin[i] && segment::is_null_pointer(value)) {
             value = segment::null_pointer(segment::stamp_of(load(place)));  // it was a `ptr` that led somewhere
         }
-        words_.put(begin + i * word_size, with_own_bytes(each, i, value));
+        if ((i + 1) * word_size > each.type->size) {
+            value = with_own_bytes(each, i, value, load(batch_.find(heap_->pending()), begin + i * word_size, place));
+        }
+        words_.put(begin + i * word_size, value);
     }
 }
 
@@ -382,11 +388,6 @@ void transaction_core::refuse_double_frees() {
         refuse(heap(), failure_code::bad_address, fmt::format("address {}", *twice),
                "a block that this transaction has freed already", "the start of an allocated block");
     }
-}
-
-void transaction_core::refuse_blocks(std::size_t made) const {
-    refuse(heap(), failure_code::limit, "transaction", fmt::format("{} blocks made and {} freed", made, freed_.size()),
-           fmt::format("at most {} of each in this domain", operations().largest_group() - 1));
 }
 
 void transaction_core::check_rules() {
@@ -459,7 +460,7 @@ void transaction_core::commit() {
     }
     if (!operations.commit_group({kept, freed_, words_.pieces()})) [[unlikely]] {
         if (heap::engine::last_failure().code == failure_code::limit && heap::engine::last_failure().field.empty()) {
-            refuse_blocks(kept.size());
+            refuse_blocks(heap(), kept.size(), freed_.size(), operations.largest_group() - 1);
         }
         throw_last_failure(heap().engine());
     }
@@ -480,8 +481,9 @@ ticket transaction_core::commit_later() {
     }
     gather(false);
     const std::span<const slab::held_block> kept = made_.empty() ? std::span<const slab::held_block>() : made_.kept();
-    if (std::max(kept.size(), freed_.size()) >= operations().largest_group()) {
-        refuse_blocks(kept.size());  // a sync could never carry it out
+    const std::uint64_t most = operations().largest_group() - 1;
+    if (std::max(kept.size(), freed_.size()) > most) {
+        refuse_blocks(heap(), kept.size(), freed_.size(), most);  // a sync could never carry it out
     }
     const ticket made = batch->add({kept, freed_, words_.pieces()});
     if (!made_.empty()) {

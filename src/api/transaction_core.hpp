@@ -130,21 +130,9 @@ private:
     [[noreturn, gnu::cold]] void refuse_target(std::uint64_t target) const;
     [[noreturn, gnu::cold]] void refuse_container(const opened_object& of) const;
     void refuse_double_frees();
-    void refuse_blocks(std::size_t made) const;
-    /// What this thread has left for a sync; null where it never did. It may have begun to while this transaction is
-    /// open, by another one.
-    [[nodiscard]] pending_batch* waiting() const {
-        if (batch_ == nullptr && heap().pending().count() != batches_seen_) [[unlikely]] {
-            batches_seen_ = heap().pending().count();
-            batch_ = heap().pending().find_own();
-        }
-        return batch_.get();
-    }
-    /// A word of the heap as it will be after a sync.
-    [[nodiscard]] std::uint64_t word_with_waiting(const std::byte* place) const;
-    [[nodiscard]] std::uint64_t with_own_bytes(const opened_object& of, std::size_t word, std::uint64_t value) const;
     void check_rules();
-    [[nodiscard]] opened_object copy_with_waiting(std::byte* object, const shadow_type& type);
+    [[nodiscard]] opened_object copy_with_waiting(const pending_batch& waiting, std::byte* object,
+                                                  const shadow_type& type);
     void gather(bool made_too);
     void put_changes_of(const opened_object& each);
     void put_changes_by_type(const opened_object& each);
@@ -164,8 +152,7 @@ private:
     const segment::heap_files* files_ = nullptr;  ///< of heap_
     std::byte* base_ = nullptr;                   ///< of heap_
     heap_life::watch life_;
-    mutable std::shared_ptr<pending_batch> batch_;  ///< of this thread and heap_, or null: see waiting()
-    mutable std::size_t batches_seen_ = 0;          ///< pending_commits::count() when it was looked for
+    mutable own_batch batch_;
     transaction_checks checks_;
     opened_objects opened_;
     stored_words stored_;

@@ -79,8 +79,8 @@ public:
     base::result<shrink_report> shrink(std::uint64_t target, heap_space::shrink_progress progress) {
         return space_.shrink(target, progress);
     }
-    /// Commits if asked, then marks the heap clean on media. After a failure the heap stays usable; after a failed sync,
-    /// for a close that commits nothing.
+    /// Commits if asked, then marks the heap clean on media. After a failure the heap stays usable; after a failed
+    /// sync, for a close that commits nothing.
     base::result<void> close(bool commit_changes);
     /// Commits, then copies the heap.
     base::result<void> snapshot(const std::string& destination);

@@ -87,7 +87,7 @@ public:
     [[nodiscard]] bool can_resize_in_place() const noexcept { return is_direct_; }
     /// Fails with poisoned once a sync has failed, that of a commit or a close, or one that a call of durability
     /// `atomic` waited for.
-    [[nodiscard]] base::result<void> check_health() const {
+    [[nodiscard]] base::result<void> check_health() {
         HF_TRY(files().session().check_health());
         return atomic_ == nullptr ? base::result<void>() : atomic_->lanes().check_health();
     }

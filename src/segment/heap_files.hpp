@@ -70,7 +70,6 @@ public:
     [[nodiscard]] live_bitmaps& bitmaps() noexcept { return bitmaps_; }
     [[nodiscard]] lane_file& lanes() noexcept { return lanes_; }
     [[nodiscard]] shared_session& session() noexcept { return session_; }
-    [[nodiscard]] const shared_session& session() const noexcept { return session_; }
     [[nodiscard]] committer& commits() noexcept { return commits_; }
     [[nodiscard]] copied_files& copies() noexcept { return copies_; }
 

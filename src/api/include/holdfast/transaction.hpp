@@ -161,8 +161,8 @@ public:
     ///   - the heap shows what was before. A transaction of the same thread sees the changes by open() and load(), but
     ///     not by reading the heap itself;
     ///   - the program keeps the locks of what was changed: other threads would change what they see;
-    ///   - a block in which a change waits is freed by transactions alone: otherwise the sync stores into memory that is
-    ///     another block's by then.
+    ///   - a block in which a change waits is freed by transactions alone: otherwise the sync stores into memory that
+    ///     is another block's by then.
     /// Where objects hold `ptr`s that wait, open() syncs first. Calls outside of transactions, allocate_to() say, do
     /// not wait for tickets, and are not ordered with them. In other domains and durabilities, commit(): the ticket is
     /// as durable as that. Throws as commit(), and error(invalid_argument) for a transaction within another one.
