@@ -106,6 +106,17 @@ protected:
     }
 
 private:
+    static void go_on_with(Index& index, std::size_t size) {
+        for (std::uint64_t number = 50'000; number < 50'200; ++number) {
+            const auto new_key = made_from<key>(number);
+            const auto new_value = made_from<value>(number);
+            ASSERT_TRUE(index.insert(new_key, new_value));
+        }
+        ASSERT_THAT(index.check(), IsEmpty());
+        ASSERT_EQ(index.size(), size + 200);
+        index.clear();
+        ASSERT_THAT(index.check(), IsEmpty());
+    }
     [[nodiscard]] static open_options options() {
         open_options wanted;
         wanted.durability = durability::collect;
@@ -126,6 +137,7 @@ private:
             ASSERT_THAT(index.check(), IsEmpty()) << "behind " << stores << " stores";
             const content found = content_of(index);
             ASSERT_TRUE(found == before || found == after) << found.size() << " entries behind " << stores << " stores";
+            go_on_with(index, found.size());
         } catch (const std::exception& refused) {
             FAIL() << refused.what() << " behind " << stores << " stores";
         }
@@ -137,7 +149,8 @@ private:
 
 using prefix_indexes =
     testing::Types<ordered_index<std::uint64_t, std::uint64_t>, ordered_index<std::string_view, std::uint64_t>,
-                   ordered_index<wide_key, std::uint64_t>, ordered_index<std::uint64_t, std::string_view>>;
+                   ordered_index<wide_key, std::uint64_t>, ordered_index<std::uint64_t, std::string_view>,
+                   ordered_index<std::string_view, std::string_view>>;
 TYPED_TEST_SUITE(index_prefix, prefix_indexes);
 
 template <class Index>
@@ -189,6 +202,46 @@ TYPED_TEST(index_prefix, SplitLeavesTheEntriesBeforeOrAfter) {
         EXPECT_EQ(index.statistics().leaves, 2U);
     };
     this->cut_everywhere(prepare, split);
+}
+
+/// The new leaf is one that a merge has left.
+TYPED_TEST(index_prefix, SplitIntoARetiredLeafLeavesTheEntriesBeforeOrAfter) {
+    std::uint64_t slots = 0;
+    const auto prepare = [&](TypeParam& index) {
+        slots = index.statistics().slots;
+        for (std::uint64_t i = 0; i < slots + slots * 3 / 8; ++i) {
+            insert(index, number_at(2 * i));
+        }
+        for (std::uint64_t i = 1; i < slots; ++i) {
+            remove(index, number_at(2 * i));
+        }
+        EXPECT_EQ(index.statistics().retired_leaves, 1U);
+        for (std::uint64_t i = 1; index.size() < slots; ++i) {
+            insert(index, number_at(2 * i));
+        }
+        EXPECT_EQ(index.statistics().leaves, 1U);
+    };
+    const auto split = [&](TypeParam& index) {
+        insert(index, number_at(slots + 1));
+        EXPECT_EQ(index.statistics().leaves, 2U);
+        EXPECT_EQ(index.statistics().retired_leaves, 0U);
+    };
+    this->cut_everywhere(prepare, split);
+}
+TYPED_TEST(index_prefix, CallsLeaveTheEntriesBeforeOrAfter) {
+    const auto nothing = [](TypeParam& /*index*/) {};
+    const auto some = [](TypeParam& index) {
+        for (std::uint64_t i = 0; i < 200; ++i) {
+            insert(index, number_at(i));
+        }
+    };
+    this->cut_everywhere(nothing, [](TypeParam& index) { insert(index, 1); });
+    this->cut_everywhere(some, [](TypeParam& index) { remove(index, number_at(50)); });
+    this->cut_everywhere(some, [](TypeParam& index) {
+        const auto key = made_from<typename TypeParam::key_type>(number_at(60));
+        const auto value = made_from<typename TypeParam::mapped_type>(3);
+        index.update(key, value);
+    });
 }
 
 }  // namespace
