@@ -164,6 +164,24 @@ TEST_F(nodes_of_two_heaps_test, trees_took_nodes_of_another_heap) {
     expect_refused([&] { c.insert(d.extract(d.begin())); });
 }
 
+/// Was: nothing refused them.
+TEST_F(nodes_of_two_heaps_test, hash_tables_took_nodes_of_another_heap) {
+    auto& a = make<unordered_map<int, string>>(one_);
+    auto& b = make<unordered_map<int, string>>(other_);
+    auto& several = make<unordered_multiset<string>>(one_);
+    auto& more = make<unordered_multiset<string>>(other_);
+    a.erase(1);
+    auto node = b.extract(1);
+    expect_refused([&] { a.insert(std::move(node)); });
+    expect_refused([&] { a.insert(a.begin(), std::move(node)); });
+    EXPECT_FALSE(node.empty()) << "it stays where it was";
+    EXPECT_TRUE(b.insert(std::move(node)).inserted);
+    expect_refused([&] { several.insert(more.extract(more.begin())); });
+    EXPECT_EQ(a.size(), 2U);
+    EXPECT_EQ(b.size(), 3U);
+    EXPECT_EQ(several.size(), 3U);
+}
+
 /// Strings are Boost's own type, of which swap(a, b) and the member are ours. Was: the member took the memory as it is.
 TEST_F(nodes_of_two_heaps_test, swapped_strings_kept_the_memory_of_the_other_heap) {
     const auto expect_swapped = [this](const auto& swaps) {

@@ -103,6 +103,7 @@ bool holds_allocator_of_another_heap(std::uint64_t /*key*/, const void* /*object
     return false;
 }
 void throw_element_of_another_heap(std::uint64_t /*heap_key*/, const char* type) { throw std::invalid_argument(type); }
+void throw_nodes_of_another_heap(std::uint64_t /*heap_key*/, const char* type) { throw std::invalid_argument(type); }
 
 void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment) {
     return test::arenas().at(heap_key)->allocate(bytes, alignment);

@@ -370,6 +370,50 @@ TEST(strings, are_looked_up_by_views_and_literals_without_building_one) {
     EXPECT_EQ(boost::hash<string>{}(hashed->begin()->first), boost::hash<string>{}(ordered->begin()->first));
 }
 
+/// Inserts each element of a sequence in each place. `spare`: of so many elements, so that it does not grow.
+template <class Container, class T>
+void insert_own_elements(std::size_t spare) {
+    using model = std::vector<typename sample<T>::model>;
+    for (std::size_t from = 0; from < 6; ++from) {
+        for (std::size_t to = 0; to <= 6; ++to) {
+            for (int how = 0; how < 3; ++how) {
+                arena heap;
+                random source(7);
+                Container tested(heap.get_allocator<T>());
+                model known;
+                if constexpr (requires { tested.reserve(spare); }) {
+                    tested.reserve(spare);
+                }
+                for (int i = 0; i < 6; ++i) {
+                    known.push_back(sample<T>::make(source));
+                    tested.push_back(sample<T>::put(heap, known.back()));
+                }
+                const auto place = tested.begin() + static_cast<std::ptrdiff_t>(to);
+                const auto own = known[from];
+                switch (how) {
+                    case 0: tested.insert(place, tested[from]); break;
+                    case 1: tested.emplace(place, tested[from]); break;
+                    default: tested.insert(place, 3, tested[from]);
+                }
+                known.insert(known.begin() + static_cast<std::ptrdiff_t>(to), how < 2 ? 1 : 3, own);
+                expect_same_sequence(tested, known);
+            }
+        }
+    }
+}
+/// Was: another element of the sequence, or a mixture.
+TEST(containers, take_elements_of_themselves) {
+    for (const std::size_t spare : {0U, 6U, 20U}) {
+        insert_own_elements<vector<int>, int>(spare);
+        insert_own_elements<vector<string>, string>(spare);
+        insert_own_elements<small_vector<int, 4>, int>(spare);
+        insert_own_elements<small_vector<string, 16>, string>(spare);
+    }
+    insert_own_elements<deque<int>, int>(0);
+    insert_own_elements<deque<string>, string>(0);
+    insert_own_elements<stable_vector<string>, string>(0);
+}
+
 TEST(containers, move_between_heaps_by_copying_elements) {
     arena one;
     arena two;

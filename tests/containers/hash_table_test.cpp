@@ -335,6 +335,37 @@ TEST(hash_table, memory_that_is_not_there_leaves_the_table_as_it_was) {
     EXPECT_THROW(static_cast<void>(table.at(2)), std::out_of_range);
 }
 
+/// Was: the node was destroyed, because it had left the other table or its handle before the table grew.
+TEST(hash_table, a_node_that_finds_no_room_stays_where_it_was) {
+    arena heap;
+    const auto memory = heap.get_allocator<std::byte>();
+    const elements all{{1, 2}, {3, 4}};
+    numbers from({{1, 2}, {3, 4}}, memory);
+    numbers to(memory);
+    to.max_load_factor(1e-9F);  // so the buckets for one element do not fit into the heap
+    EXPECT_THROW(to.merge(from), std::bad_alloc);
+    EXPECT_EQ(content(from), all);
+    auto node = from.extract(1);
+    EXPECT_THROW(to.insert(std::move(node)), std::bad_alloc);
+    ASSERT_FALSE(node.empty());  // NOLINT(bugprone-use-after-move): promised
+    EXPECT_TRUE(from.insert(std::move(node)).inserted);
+    EXPECT_EQ(content(from), all);
+    EXPECT_TRUE(to.empty());
+}
+
+/// Was: the elements of the first one were lost.
+TEST(hash_table, a_swap_between_two_heaps_that_throws_leaves_both_as_they_were) {
+    arena one;
+    arena two;
+    numbers a({{1, 2}, {3, 4}}, one.get_allocator<std::byte>());
+    numbers b({{5, 6}}, two.get_allocator<std::byte>());
+    b.max_load_factor(1e-9F);
+    EXPECT_THROW(a.swap(b), std::bad_alloc);
+    EXPECT_EQ(content(a), (elements{{1, 2}, {3, 4}}));
+    EXPECT_TRUE(one.contains(&a.at(1)));
+    EXPECT_EQ(content(b), (elements{{5, 6}}));
+}
+
 // --- the rest of the standard's interface
 
 TEST(hash_table, has_the_interface_of_the_standard_one) {

@@ -3,7 +3,8 @@
 //     auto* title =
 //         heap.construct<holdfast::string>("title")("a heap that outlives its process", heap.get_allocator<char>());
 //
-// A string compares with and can be assigned from std::string_view; std::string_view(*title) is a view of it.
+// A string compares with and can be assigned from std::string_view; std::string_view(*title) is a view of it. Unlike
+// std::string, insert() and replace() do not take a part of the string itself: copy it first.
 #pragma once
 
 #include <string>

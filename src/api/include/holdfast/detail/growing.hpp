@@ -5,34 +5,15 @@
 #include <cstddef>
 #include <initializer_list>
 #include <iterator>
-#include <memory>
-#include <new>
 #include <type_traits>
 #include <utility>
 
 #include <boost/container/container_fwd.hpp>
 #include <holdfast/detail/heap_bound.hpp>
 #include <holdfast/detail/needs_cxx20.hpp>
+#include <holdfast/detail/spare_element.hpp>
 
 namespace holdfast::detail {
-
-/// The vector's allocator constructs and destroys it beside the vector.
-template <class T, class Allocator>
-class spare_element {
-public:
-    template <class... Args>
-    explicit spare_element(Allocator& allocator, Args&&... args) : allocator_(allocator) {
-        std::allocator_traits<Allocator>::construct(allocator_, get(), std::forward<Args>(args)...);
-    }
-    spare_element(const spare_element&) = delete;
-    spare_element& operator=(const spare_element&) = delete;
-    ~spare_element() { std::allocator_traits<Allocator>::destroy(allocator_, get()); }
-    [[nodiscard]] T* get() noexcept { return std::launder(reinterpret_cast<T*>(&place_)); }
-
-private:
-    Allocator& allocator_;
-    alignas(T) std::byte place_[sizeof(T)];
-};
 
 /// Base: boost::container::vector or small_vector. Where push_back(), emplace_back(), resize(), and insert() and
 /// emplace() of one element throw, they leave the vector as it was, as long as moves within one heap do not throw;
@@ -79,23 +60,19 @@ public:
         }
         return Base::emplace_back(std::forward<Args>(args)...);
     }
+    /// An argument may be an element of this vector, which Boost's moves away before it reads it. So the new element is
+    /// made beside the vector.
     template <class... Args>
     iterator emplace(const_iterator position, Args&&... args) {
-        if constexpr (never_throws<Args...>) {
-            return Base::emplace(position, std::forward<Args>(args)...);
-        } else {
-            spare made(this->get_stored_allocator(), std::forward<Args>(args)...);
-            return Base::emplace(position, std::move(*made.get()));
-        }
+        spare made(this->get_stored_allocator(), std::forward<Args>(args)...);
+        return Base::emplace(position, std::move(*made.get()));
     }
     iterator insert(const_iterator position, const value_type& value) { return emplace(position, value); }
     iterator insert(const_iterator position, value_type&& value) { return emplace(position, std::move(value)); }
     iterator insert(const_iterator position, size_type count, const value_type& value) {
-        if (never_throws<const value_type&> || !must_grow(count)) {
-            return Base::insert(position, count, value);
-        }
-        spare copied(this->get_stored_allocator(), value);  // it may be an element of this vector
-        return Base::insert(grow(position, count), count, *copied.get());
+        const bool grows = !never_throws<const value_type&> && must_grow(count);
+        spare copied(this->get_stored_allocator(), value);
+        return Base::insert(grows ? grow(position, count) : position, count, *copied.get());
     }
     template <std::forward_iterator Iterator>
     iterator insert(const_iterator position, Iterator first, Iterator last) {

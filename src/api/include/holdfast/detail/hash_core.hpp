@@ -184,11 +184,15 @@ protected:
         return own_node(make_hash_node<node>(allocator_, std::forward<Args>(args)...));
     }
     [[nodiscard]] node_owner own_node(node* owned) noexcept { return {allocator_, owned}; }
-    /// In a multi table, `equal` is null or the node with the same key to link behind.
-    insertion insert_node(node_owner& made, std::size_t hash, node* equal) {
+    /// For one more element: insert_node() does not throw then.
+    void make_room() {
         if (occupancy_.is_full()) {
             change_buckets(occupancy_.grown(chains_.count()));
         }
+    }
+    /// In a multi table, `equal` is null or the node with the same key to link behind.
+    insertion insert_node(node_owner& made, std::size_t hash, node* equal) {
+        make_room();
         node* const added = made.release();
         if constexpr (node::keeps_hash) {
             added->hash = hash;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <holdfast/detail/hash_handle.hpp>
+#include <holdfast/detail/heap_bound.hpp>
 
 namespace holdfast::detail {
 
@@ -64,21 +65,27 @@ public:
     iterator emplace_hint(const_iterator /*hint*/, Args&&... args) {
         return place_of(emplace(std::forward<Args>(args)...));
     }
-    /// An empty handle inserts nothing. The handle must come from a table of the same heap.
+    /// An empty handle inserts nothing. Throws error(invalid_argument) for a node of another heap. Where it throws, the
+    /// handle has the node.
     auto insert(node_type&& handle) {
         using result = std::conditional_t<is_multi, iterator, insert_return_type>;
         if (handle.empty()) {
             return result{};
         }
+        expect_one_heap(*this, handle);
+        const auto& key = this->key_of(handle.peek());
+        const std::size_t hash = this->hash_of(key);
+        node* const found = this->find_node(key, hash);
+        if constexpr (!is_multi) {
+            if (found != nullptr) {
+                return result{iterator(found), false, std::move(handle)};
+            }
+        }
+        this->make_room();
         node_owner owner = this->own_node(handle.release());
-        const std::size_t hash = this->hash_of(this->key_of(owner.get()));
-        node* const found = this->find_node(this->key_of(owner.get()), hash);
         if constexpr (is_multi) {
             return this->insert_node(owner, hash, found);
         } else {
-            if (found != nullptr) {
-                return result{iterator(found), false, node_type(owner.release(), this->get_allocator())};
-            }
             return result{this->insert_node(owner, hash, nullptr).first, true, {}};
         }
     }

@@ -95,17 +95,24 @@ public:
         this->swap_contents(copy);
         return *this;
     }
+    /// Between two heaps: as swap_containers().
     void swap(hash_table& other) {
         if (this->get_allocator() == other.get_allocator()) {
             this->swap_contents(other);
         } else {
             hash_table mine(std::move(*this), other.get_allocator());
-            hash_table theirs(std::move(other), this->get_allocator());
-            this->swap_contents(theirs);
+            try {
+                hash_table theirs(std::move(other), this->get_allocator());
+                this->swap_contents(theirs);
+            } catch (...) {
+                *this = std::move(mine);
+                throw;
+            }
             other.swap_contents(mine);  // NOLINT(bugprone-use-after-move): it is empty now
         }
     }
-    /// Moves the nodes whose keys may be added to this table. Between two heaps it moves none.
+    /// Moves the nodes whose keys may be added to this table. Between two heaps it moves none. Where it throws, each
+    /// element is in one of the two tables.
     template <class OtherTraits, class OtherHash, class OtherEqual>
     void merge(hash_table<OtherTraits, OtherHash, OtherEqual, Allocator>& other) {
         if (static_cast<void*>(&other) == this || !(other.get_allocator() == this->get_allocator())) {
@@ -114,8 +121,12 @@ public:
         for (auto i = other.begin(); i != other.end();) {
             const auto here = i++;
             const auto& key = Traits::key_of(*here);
-            if (is_multi || !this->contains(key)) {
-                this->insert(typename base::node_type(other.extract(here)));
+            const std::size_t hash = this->hash_of(key);
+            node* const found = this->find_node(key, hash);
+            if (is_multi || found == nullptr) {
+                this->make_room();  // before the element leaves the other table
+                node_owner owner = this->own_node(other.extract(here).release());
+                this->insert_node(owner, hash, found);
             }
         }
     }

@@ -9,8 +9,10 @@
 #include <typeinfo>
 #include <utility>
 
+#include <boost/container/container_fwd.hpp>
 #include <holdfast/detail/needs_cxx20.hpp>
 #include <holdfast/detail/runtime.hpp>
+#include <holdfast/detail/spare_element.hpp>
 
 namespace holdfast::detail {
 
@@ -46,6 +48,11 @@ void expect_one_heap(const Container& to, const Nodes& from) {
     }
 }
 
+template <class T>
+inline constexpr bool is_deque = false;
+template <class T, class Allocator, class Options>
+inline constexpr bool is_deque<boost::container::deque<T, Allocator, Options>> = true;
+
 /// Base: a container of Boost's.
 template <class Base>
 class heap_bound : public Base {
@@ -72,6 +79,29 @@ public:
 
     void swap(heap_bound& other) { swap_containers<Base>(*this, other); }
     friend void swap(heap_bound& a, heap_bound& b) { a.swap(b); }
+
+    // What is inserted may be an element of the deque, which Boost's moves away before it reads it.
+    using Base::emplace;
+    using Base::insert;
+    template <class... Args>
+    auto emplace(const_iterator position, Args&&... args)
+        requires is_deque<Base>
+    {
+        spare_element<value_type, typename Base::stored_allocator_type> made(this->get_stored_allocator(),
+                                                                             std::forward<Args>(args)...);
+        return Base::emplace(position, std::move(*made.get()));
+    }
+    auto insert(const_iterator position, const value_type& value)
+        requires is_deque<Base>
+    {
+        return emplace(position, value);
+    }
+    auto insert(const_iterator position, typename Base::size_type count, const value_type& value)
+        requires is_deque<Base>
+    {
+        spare_element<value_type, typename Base::stored_allocator_type> copied(this->get_stored_allocator(), value);
+        return Base::insert(position, count, *copied.get());
+    }
 
     template <class Other, class... More>
     void merge(Other&& other, More&&... more) {

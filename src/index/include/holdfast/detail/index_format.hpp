@@ -135,8 +135,9 @@ struct leaf_layout {
         }
     }
 
-private:
     static constexpr std::size_t header_within = per_cell * entry_words / 2;
+
+private:
     [[nodiscard]] static constexpr std::size_t place_of(std::size_t slot, std::size_t i) noexcept {
         const std::size_t within = entry_of(slot) * entry_words + i;
         return first_cell + cell_of(slot) * cell_words + within + (within >= header_within ? 1 : 0);

@@ -1,5 +1,5 @@
 // Splits and merges of the leaves of an ordered_index. Each is one group of records; in durability `collect`, stores of
-// which a kill may leave any prefix.
+// which a kill may leave any prefix: so a bit of H is stored after the words of its entry.
 //
 // A split writes the new leaf, then `next` of the old one: from then on the moved entries are not live in the old leaf,
 // because the new one's low key bounds it. A merge writes copies of the right leaf's entries into free slots of the
@@ -341,6 +341,11 @@ private:
         drop_dead(left, made);
         std::vector<std::pair<std::size_t, std::size_t>> moves;
         moves.reserve(right.count());
+        if (this->in_order_) {
+            std::vector<word_run> bits;
+            add_runs(bits, to, made, words_of::headers);
+            this->heap_.store_words(bits);  // a kill must not leave a bit with a mixture of an old and a new entry
+        }
         free_slots<layout> places = left.free();
         for (std::size_t slot = 0; slot < layout::slots; ++slot) {
             if (right.is_live(slot)) {
@@ -368,22 +373,35 @@ protected:
     }
 
 private:
+    enum class words_of : std::uint8_t { all, entries, headers };
+    /// Words of cells that differ from the leaf.
+    static void add_runs(std::vector<word_run>& runs, std::uint64_t* to, const image& made, words_of wanted) {
+        const auto differs = [&](std::size_t i) {
+            const bool is_header = (i - layout::first_cell) % layout::cell_words == layout::header_within;
+            return made[i] != load_word(to + i) &&
+                   (wanted == words_of::all || is_header == (wanted == words_of::headers));
+        };
+        for (std::size_t i = layout::first_cell; i < made.size(); ++i) {
+            const std::size_t begin = i;
+            while (i < made.size() && differs(i)) {
+                ++i;
+            }
+            if (i > begin) {
+                runs.push_back({to + begin, {made.data() + begin, i - begin}});
+            }
+        }
+    }
     /// Stores the entries, then takes the right leaf out of the chain, then keeps it for the next split.
     void store_union(std::uint64_t* to, std::uint64_t* from, const image& made) {
         const std::lock_guard retired(this->retired_mutex_);
         this->retired_.reserve(this->retired_.size() + 1);
         std::vector<word_run> runs;
         runs.reserve(2 * layout::cells + 4);
-        for (std::size_t i = layout::first_cell; i < made.size();) {
-            if (made[i] == load_word(to + i)) {
-                ++i;
-                continue;
-            }
-            const std::size_t begin = i;
-            while (i < made.size() && made[i] != load_word(to + i)) {
-                ++i;
-            }
-            runs.push_back({to + begin, {made.data() + begin, i - begin}});
+        if (this->in_order_) {  // the bit of an entry comes after its words
+            add_runs(runs, to, made, words_of::entries);
+            add_runs(runs, to, made, words_of::headers);
+        } else {
+            add_runs(runs, to, made, words_of::all);
         }
         std::uint64_t* const next = base::next_of(from);
         std::uint64_t& hint = next == nullptr ? this->head_.last : next[leaf_previous];
