@@ -145,6 +145,27 @@ status committer::sync_log_now() {
     return status::ok;
 }
 
+// A loss of power may leave a record on the medium, and none of the one before. Where a commit then writes that one
+// anew, and as long as it was, the next recovery would go on with what lies behind it. Called once, before the first
+// commit of those who have the store open; all that lies there is void.
+void committer::void_lost_records() noexcept {
+    shared_header& header = shared_.header();
+    const std::span<const std::byte> log = log_bytes();
+    const std::uint64_t written = header.written.load();
+    constexpr std::size_t head_size = sizeof(log_record_on_media);
+    for (std::uint64_t at = header.log_end.load(); at + head_size <= log.size(); at += 8) {
+        log_record_on_media head{};
+        std::memcpy(&head, log.data() + at, offsetof(log_record_on_media, main));
+        const bool is_later = head.transaction > written && head.transaction - written <= log.size() / head_size;
+        if (is_later && head.size >= head_size && head.size <= log.size() - at) {
+            std::byte* const start = reinterpret_cast<std::byte*>(file_.writable_page(own_log().page)) + at;
+            std::memset(start, 0, offsetof(log_record_on_media, main));
+            header.unsynced.store(1);
+        }
+    }
+    header.unscanned.store(0);
+}
+
 // --- checkpoints ----------------------------------------------------------------------------------------------------
 
 // Under the writer's lock. Takes the sync turn, so that the log is not synced while it begins anew.

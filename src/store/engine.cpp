@@ -48,7 +48,11 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
     if (outcome == status::ok) {
         outcome = take_in();
     }
-    if (outcome == status::ok && must_be_durable() && header.unsynced.load() != 0) {
+    const bool may_write = outcome == status::ok && !options_.read_only;  // a reader that checks the store does not
+    if (may_write && header.unscanned.load() != 0) {
+        void_lost_records();
+    }
+    if (may_write && must_be_durable() && header.unsynced.load() != 0) {
         outcome = sync_log(header.written.load());  // before the records of the checkpoint before are written over
     }
     changes.clear();
