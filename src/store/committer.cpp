@@ -146,24 +146,31 @@ status committer::sync_log_now() {
 }
 
 // A loss of power may leave a record on the medium, and none of the one before. Where a commit then writes that one
-// anew, and as long as it was, the next recovery would go on with what lies behind it. Called once, before the first
-// commit of those who have the store open; all that lies there is void.
+// anew, and as long as it was, the next recovery would go on with what lies behind it. Called before the first commit
+// of those who have the store open, when the checkpoint is durable: what lies behind its records is void.
 void committer::void_lost_records() noexcept {
     shared_header& header = shared_.header();
     const std::span<const std::byte> log = log_bytes();
     const std::uint64_t written = header.written.load();
     constexpr std::size_t head_size = sizeof(log_record_on_media);
+    std::uint64_t left = 4 * log.size();  // to be looked at; what is left then is void unseen
     for (std::uint64_t at = header.log_end.load(); at + head_size <= log.size(); at += 8) {
-        log_record_on_media head{};
-        std::memcpy(&head, log.data() + at, offsetof(log_record_on_media, main));
-        const bool is_later = head.transaction > written && head.transaction - written <= log.size() / head_size;
-        if (is_later && head.size >= head_size && head.size <= log.size() - at) {
-            std::byte* const start = reinterpret_cast<std::byte*>(file_.writable_page(own_log().page)) + at;
-            std::memset(start, 0, offsetof(log_record_on_media, main));
-            header.unsynced.store(1);
+        log_record record;
+        std::memcpy(&record.head, log.data() + at, head_size);
+        const std::uint64_t size = record.head.size;
+        const std::uint64_t transaction = record.head.transaction;
+        if (transaction <= written || transaction - written > log.size() / head_size || size < head_size ||
+            size > log.size() - at) {
+            continue;
         }
+        const bool is_known = size <= left;
+        left -= is_known ? size : 0;
+        if (is_known && !read_record(log, at, log_seed(), transaction, record)) {
+            continue;
+        }
+        std::memset(reinterpret_cast<std::byte*>(file_.writable_page(own_log().page)) + at, 0, head_size);
+        header.unsynced.store(1);
     }
-    header.unscanned.store(0);
 }
 
 // --- checkpoints ----------------------------------------------------------------------------------------------------
