@@ -130,6 +130,7 @@ status committer::sync_log_now() {
     const std::uint64_t begin = header.log_synced.load();
     status outcome = status::ok;
     if (header.unsynced.load() != 0) {
+        HF_STORE_TRY(write_metas_again());
         outcome = file_.sync_all();
     } else if (begin < end) {
         outcome = file_.sync_range(own_log().page * page_size + begin, end - begin);
@@ -142,6 +143,18 @@ status committer::sync_log_now() {
     header.log_synced.store(end);
     header.synced.store(written, std::memory_order_release);
     raise_durable(written);
+    return status::ok;
+}
+
+// With the turn. What is believed of a checkpoint must be on the medium, also where its sync failed and the store was
+// opened again. Not without a lock file: other processes may write metas.
+status committer::write_metas_again() const noexcept {
+    if (options_.read_only || reads_metas()) {
+        return status::ok;
+    }
+    for (std::uint64_t page = 0; page < meta_pages; ++page) {
+        HF_STORE_TRY(file_.write_again(page * page_size, sizeof(meta_on_media)));
+    }
     return status::ok;
 }
 

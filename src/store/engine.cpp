@@ -119,6 +119,7 @@ status engine::after_a_death() {
     if (meta.sequence != header.checkpoint_sequence.load() || meta.transaction > header.written.load()) {
         sync_turn turn(header);
         HF_STORE_TRY(turn.take());
+        HF_STORE_TRY(write_metas_again());
         if (const status outcome = file_.sync_all(); outcome != status::ok) {
             return fail(outcome);
         }
