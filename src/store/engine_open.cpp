@@ -63,7 +63,12 @@ status engine::join() {
         if (options_.read_only) {
             HF_STORE_TRY(open_data(true, true));
             overlay_ = true;
-            return replay(meta);
+            const status outcome = replay(meta);
+            if (outcome == status::ok || header.unreplayed.load() != 0) {
+                return outcome;
+            }
+            overlay_ = false;  // a writer has come, and may have written over the log
+            return open_data(true, false);
         }
         bool died = false;
         shared_lock lock;

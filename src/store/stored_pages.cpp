@@ -295,7 +295,8 @@ status stored_pages::replay(const meta_on_media& meta) {
         HF_STORE_TRY(file_.write_again(own_log().page * page_size, free_offset_));
     }
     shared_header& header = shared_.header();
-    if (header.written.load() <= version.transaction) {
+    // The first opener alone says it to others: afterwards they may have committed more.
+    if (header.ready.load() != lock_ready) {
         shared_.set_root(version);
         header.log_end.store(free_offset_);
         header.written.store(version.transaction, std::memory_order_release);
