@@ -130,6 +130,7 @@ status committer::sync_log_now() {
     const std::uint64_t begin = header.log_synced.load();
     status outcome = status::ok;
     if (header.unsynced.load() != 0) {
+        HF_STORE_TRY(write_metas_again());
         outcome = file_.sync_all();
     } else if (begin < end) {
         outcome = file_.sync_range(own_log().page * page_size + begin, end - begin);
@@ -143,6 +144,46 @@ status committer::sync_log_now() {
     header.synced.store(written, std::memory_order_release);
     raise_durable(written);
     return status::ok;
+}
+
+// With the turn. What is believed of a checkpoint must be on the medium, also where its sync failed and the store was
+// opened again. Not without a lock file: other processes may write metas.
+status committer::write_metas_again() const noexcept {
+    if (options_.read_only || reads_metas()) {
+        return status::ok;
+    }
+    for (std::uint64_t page = 0; page < meta_pages; ++page) {
+        HF_STORE_TRY(file_.write_again(page * page_size, sizeof(meta_on_media)));
+    }
+    return status::ok;
+}
+
+// A loss of power may leave a record on the medium, and none of the one before. Where a commit then writes that one
+// anew, and as long as it was, the next recovery would go on with what lies behind it. Called before the first commit
+// of those who have the store open, when the checkpoint is durable: what lies behind its records is void.
+void committer::void_lost_records() noexcept {
+    shared_header& header = shared_.header();
+    const std::span<const std::byte> log = log_bytes();
+    const std::uint64_t written = header.written.load();
+    constexpr std::size_t head_size = sizeof(log_record_on_media);
+    std::uint64_t left = 4 * log.size();  // to be looked at; what is left then is void unseen
+    for (std::uint64_t at = header.log_end.load(); at + head_size <= log.size(); at += 8) {
+        log_record record;
+        std::memcpy(&record.head, log.data() + at, head_size);
+        const std::uint64_t size = record.head.size;
+        const std::uint64_t transaction = record.head.transaction;
+        if (transaction <= written || transaction - written > log.size() / head_size || size < head_size ||
+            size > log.size() - at) {
+            continue;
+        }
+        const bool is_known = size <= left;
+        left -= is_known ? size : 0;
+        if (is_known && !read_record(log, at, log_seed(), transaction, record)) {
+            continue;
+        }
+        std::memset(reinterpret_cast<std::byte*>(file_.writable_page(own_log().page)) + at, 0, head_size);
+        header.unsynced.store(1);
+    }
 }
 
 // --- checkpoints ----------------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ protected:
     [[nodiscard]] bool is_synced(std::uint64_t transaction) const noexcept;
     [[nodiscard]] status sync_log(std::uint64_t transaction);
     [[nodiscard]] status sync_log_now();
+    void void_lost_records() noexcept;
+    [[nodiscard]] status write_metas_again() const noexcept;
     struct checkpoint_kind {
         bool settle;   ///< no commit is expected soon: the log becomes short, space goes back
         bool durable;  ///< when it returns, even where it need not be

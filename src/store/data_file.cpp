@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 namespace holdfast::store_engine {
@@ -250,6 +251,18 @@ status data_file::write(std::uint64_t offset, const void* bytes, std::size_t siz
         from += done;
         size -= done;
         offset += done;
+    }
+    return status::ok;
+}
+
+status data_file::write_again(std::uint64_t offset, std::uint64_t size) const noexcept {
+    std::array<std::byte, 16 * page_size> piece{};
+    while (size > 0) {
+        const std::size_t next = std::min<std::uint64_t>(size, piece.size());
+        std::memcpy(piece.data(), read_.start() + offset, next);
+        HF_STORE_TRY(write(offset, piece.data(), next));
+        offset += next;
+        size -= next;
     }
     return status::ok;
 }

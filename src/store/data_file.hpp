@@ -95,6 +95,9 @@ public:
     /// Of bytes written through write_address().
     [[nodiscard]] status sync_range(std::uint64_t offset, std::uint64_t size) const noexcept;
     [[nodiscard]] status write(std::uint64_t offset, const void* bytes, std::size_t size) const noexcept;
+    /// Writes what is there over itself. The kernel takes pages that it failed to write for written, and shows them to
+    /// who opens the file then: no sync would bring them to the medium.
+    [[nodiscard]] status write_again(std::uint64_t offset, std::uint64_t size) const noexcept;
 
     [[nodiscard]] int number() const noexcept { return file_.get(); }
     [[nodiscard]] bool read_only() const noexcept { return read_only_; }

@@ -48,8 +48,8 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
     if (outcome == status::ok) {
         outcome = take_in();
     }
-    if (outcome == status::ok && must_be_durable() && header.unsynced.load() != 0) {
-        outcome = sync_log(header.written.load());  // before the records of the checkpoint before are written over
+    if (outcome == status::ok && !options_.read_only) {  // who may only read may begin, to check the store
+        outcome = secure_what_was_found();
     }
     changes.clear();
     if (outcome == status::ok && !shared_.get_root(header.written.load(), changes.version)) {
@@ -61,6 +61,21 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
         return outcome;
     }
     ++changes.version.transaction;
+    return status::ok;
+}
+
+// Before the records of the checkpoint before are written over, the last one is durable.
+status engine::secure_what_was_found() {
+    shared_header& header = shared_.header();
+    const auto sync_if_needed = [&] {
+        return must_be_durable() && header.unsynced.load() != 0 ? sync_log(header.written.load()) : status::ok;
+    };
+    HF_STORE_TRY(sync_if_needed());
+    if (header.unscanned.load() != 0) {
+        void_lost_records();
+        HF_STORE_TRY(sync_if_needed());
+        header.unscanned.store(0);
+    }
     return status::ok;
 }
 
@@ -104,6 +119,7 @@ status engine::after_a_death() {
     if (meta.sequence != header.checkpoint_sequence.load() || meta.transaction > header.written.load()) {
         sync_turn turn(header);
         HF_STORE_TRY(turn.take());
+        HF_STORE_TRY(write_metas_again());
         if (const status outcome = file_.sync_all(); outcome != status::ok) {
             return fail(outcome);
         }

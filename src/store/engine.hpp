@@ -110,6 +110,7 @@ private:
 
     // engine.cpp
     [[nodiscard]] status take_in();
+    [[nodiscard]] status secure_what_was_found();
     [[nodiscard]] status after_a_death();
 
     bool open_ = false;

@@ -63,7 +63,12 @@ status engine::join() {
         if (options_.read_only) {
             HF_STORE_TRY(open_data(true, true));
             overlay_ = true;
-            return replay(meta);
+            const status outcome = replay(meta);
+            if (outcome == status::ok || header.unreplayed.load() != 0) {
+                return outcome;
+            }
+            overlay_ = false;  // a writer has come, and may have written over the log
+            return open_data(true, false);
         }
         bool died = false;
         shared_lock lock;
@@ -107,6 +112,7 @@ status engine::start() {
         return status::corrupted;  // the meta of a later checkpoint was durable before its log began, and is lost
     }
     shared_.header().unsynced.store(1);  // a process may have died before it had synced this checkpoint
+    shared_.header().unscanned.store(is_new || shared_.is_private() ? 0 : 1);
     shared_.header().unpromised.store(is_new && options_.no_sync && !options_.in_heap ? 1 : 0);
     log_record record;
     if (meta.transaction < accepted_.load() && read_record(log_bytes(), 0, log_seed(), meta.transaction + 1, record)) {

@@ -231,6 +231,47 @@ TEST_F(recovery_test, a_page_that_claims_to_be_many_is_damage) {
     EXPECT_EQ(last_of(closed), -2);
 }
 
+// A process that commits this value, and each that follows, and ends without closing the store.
+void crash_after_values(const std::string& path, std::initializer_list<const char*> values, unsigned flags) {
+    const pid_t child = ::fork();  // lint-allow(fork): a layer above base/
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        MDB_env* env = nullptr;
+        bool good = mdb_env_create(&env) == 0 && mdb_env_open(env, path.c_str(), flags, 0664) == 0;
+        for (const char* value : values) {
+            MDB_txn* in = nullptr;
+            good = good && mdb_txn_begin(env, nullptr, 0, &in) == 0 && put(in, 1, "key", value) == 0 &&
+                   mdb_txn_commit(in) == 0;
+        }
+        ::_exit(good ? 0 : 1);
+    }
+    int outcome = 0;
+    ASSERT_EQ(::waitpid(child, &outcome, 0), child);
+    ASSERT_EQ(outcome, 0);
+}
+
+/// Was: commits that a loss of power had undone came back, over others. The medium had got the record of a later one,
+/// and not that of an earlier one; a new record as long as the earlier one led to the later one again.
+TEST(recovery_of_lost_records_test, commits_that_were_undone_came_back) {
+    for (const unsigned lost : {0U, 1U, 2U}) {
+        for (const unsigned reader : {0U, unsigned{MDB_RDONLY}}) {
+            const store_directory first;
+            crash_after_values(first.path(), {"old 1", "old 2", "old 3", "old 4", "old 5"}, MDB_NOSYNC);
+            bytes content = read_file(first.data());
+            const auto records = records_of(content);
+            ASSERT_EQ(records.size(), 5U);
+            std::memset(content.data() + records[lost].first, 0, 96);
+            const store_directory second;
+            write_file(second.data(), content);
+            crash_after_values(second.path(), {}, reader);
+            crash_after_values(second.path(), {"new 1"}, 0);
+            const test_environment env(second.path());
+            ASSERT_EQ(env.opened(), 0);
+            EXPECT_EQ(content_of(env.get()), (content_of_store{{"key", "new 1"}}));
+        }
+    }
+}
+
 /// Was: pages that the inner of two transactions took, which were both undone, were in no list any more. They stayed
 /// unused for ever, and where they were new, the log was damage to a recovery: a crash cost the whole store.
 TEST(recovery_of_nested_test, pages_of_two_levels_that_were_undone_were_lost) {

@@ -20,7 +20,7 @@
 namespace holdfast::store_engine {
 namespace {
 
-constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '4'};
+constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '5'};
 constexpr off_t presence_byte = 0;                     // shared by all who have the store open
 constexpr off_t first_process_byte = off_t{1} << 32U;  // one of each process
 constexpr unsigned slots_at_first = 128;

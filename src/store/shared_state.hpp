@@ -66,6 +66,7 @@ struct shared_header {
     std::atomic<std::uint32_t> unsynced;    ///< the checkpoint, or pages that it holds, may not be synced
     std::atomic<std::uint32_t> unpromised;  ///< made without syncs in this session: a loss of power may take all
     std::atomic<std::uint32_t> unreplayed;  ///< the first opener could not write what recovery rebuilt
+    std::atomic<std::uint32_t> unscanned;   ///< the log may have records behind one that was lost
     std::atomic<std::uint32_t> next_process;
     std::atomic<std::uint32_t> reader_limit;
     std::atomic<std::uint32_t> reader_count;  ///< slots that were ever used

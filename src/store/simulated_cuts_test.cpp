@@ -4,7 +4,8 @@
 // The medium holds every page as the last sync left it, or as any moment since did, each page for itself, some torn at
 // sectors; the file has its old length or the new one. The system calls below stand before those of the C library, so
 // each write and sync is such a moment, and a sync that a store leaves out, or asks for too late, is found. Stores to
-// the mapping are seen at the next call. HOLDFAST_STORE_CUTS is the number of media of each kind of store.
+// the mapping are seen at the next call. Some syncs fail: what they should have written is lost, but the file shows it.
+// HOLDFAST_STORE_CUTS is the number of media of each kind of store.
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -70,19 +71,38 @@ public:
         }
         seen_ = std::move(now);
     }
-    void sync_all() {
+    /// Pages are written again, with what they have.
+    void written(std::size_t offset, std::size_t bytes) {
         look();
-        durable_ = seen_;
-        versions_.clear();
-    }
-    void sync(std::size_t offset, std::size_t bytes) {
-        look();
-        durable_.resize(std::max(durable_.size(), std::min(seen_.size(), offset + bytes)));
         for (std::size_t at = offset / page_size * page_size; at < std::min(offset + bytes, seen_.size());
              at += page_size) {
-            std::memcpy(&durable_[at], &seen_[at], page_size);
-            versions_.erase(at);
+            if (auto& all = versions_[at]; all.empty()) {
+                std::memcpy(all.emplace_back().data(), &seen_[at], page_size);
+            }
         }
+    }
+    /// False: what was not yet on the medium is lost, and passes for written from now on.
+    void sync(std::size_t offset, std::size_t bytes, bool works) {
+        look();
+        if (works) {
+            durable_.resize(std::max(durable_.size(), std::min(seen_.size(), offset + bytes)));
+        }
+        const auto begin = versions_.lower_bound(offset / page_size * page_size);
+        const auto end = versions_.lower_bound(offset + bytes);
+        for (auto one = begin; one != end && works; ++one) {
+            if (one->first < seen_.size()) {
+                std::memcpy(&durable_[one->first], &seen_[one->first], page_size);
+            }
+        }
+        versions_.erase(begin, end);
+    }
+    void sync_all(bool works) {
+        look();
+        if (works) {
+            durable_.resize(seen_.size());
+        }
+        sync(0, seen_.size(), works);
+        versions_.clear();
     }
     [[nodiscard]] std::vector<char> after_a_cut(std::mt19937_64& random) const {
         std::vector<char> image = durable_;
@@ -135,6 +155,7 @@ private:
 
 medium* at_risk = nullptr;              ///< null: the calls below do not look
 std::function<void(bool)> at_a_moment;  ///< true: before a sync
+std::uint64_t syncs_to_failure = 0;     ///< 0: none fails
 
 /// What the test does at a moment must not be one.
 void moment(bool is_sync) {
@@ -144,11 +165,19 @@ void moment(bool is_sync) {
     at_risk = here;
 }
 
+/// The answer of a sync that works, or does not.
+int answer(bool works) {
+    errno = works ? errno : EIO;
+    return works ? 0 : -1;
+}
+
 }  // namespace
 }  // namespace holdfast::store_engine
 
+using holdfast::store_engine::answer;
 using holdfast::store_engine::at_risk;
 using holdfast::store_engine::moment;
+using holdfast::store_engine::syncs_to_failure;
 
 extern "C" int fstatfs(int file, struct statfs* information) noexcept {
     const long outcome = ::syscall(SYS_fstatfs, file, information);
@@ -158,7 +187,9 @@ extern "C" int fstatfs(int file, struct statfs* information) noexcept {
 extern "C" int fdatasync(int file) {
     if (at_risk != nullptr && at_risk->is_at(file)) {
         moment(true);
-        at_risk->sync_all();
+        const bool works = syncs_to_failure == 0 || --syncs_to_failure != 0;
+        at_risk->sync_all(works);
+        return answer(works);
     }
     return 0;
 }
@@ -166,7 +197,9 @@ extern "C" int msync(void* start, std::size_t size, int /*flags*/) {
     if (at_risk != nullptr) {
         if (const auto offset = at_risk->offset_of(start)) {
             moment(true);
-            at_risk->sync(*offset, size);
+            const bool works = syncs_to_failure == 0 || --syncs_to_failure != 0;
+            at_risk->sync(*offset, size, works);
+            return answer(works);
         }
     }
     return 0;
@@ -175,7 +208,11 @@ extern "C" ssize_t pwrite(int file, const void* from, std::size_t size, off_t of
     if (at_risk != nullptr && at_risk->is_at(file)) {
         moment(false);
     }
-    return ::syscall(SYS_pwrite64, file, from, size, offset);
+    const ssize_t written = ::syscall(SYS_pwrite64, file, from, size, offset);
+    if (at_risk != nullptr && at_risk->is_at(file) && written > 0) {
+        at_risk->written(static_cast<std::size_t>(offset), static_cast<std::size_t>(written));
+    }
+    return written;
 }
 extern "C" int fallocate(int file, int mode, off_t offset, off_t size) {
     if (at_risk != nullptr && at_risk->is_at(file)) {
@@ -246,6 +283,7 @@ private:
     void commit_of_heap();
     void reopen(bool dies);
     void lose_power();
+    void go_on_after_a_failure();
     void cut();
     void examine(const std::vector<char>& image);
     [[nodiscard]] std::uint64_t number_in(const content_of_store& found) const;
@@ -329,9 +367,10 @@ void simulated_cuts::open() {
     is_synced_ = GetParam() == kind::synced || (GetParam() == kind::now_and_then && random_() % 2 == 0);
     store_ = std::make_unique<subject>(medium_.path(), GetParam(), last_, heap,
                                        is_synced_ || in_heap() ? 0U : unsigned{MDB_NOSYNC});
-    at_risk = nullptr;
     ASSERT_EQ(store_->opened, 0) << mdb_strerror(store_->opened);
-    ASSERT_TRUE(store_->all() == history_.at(last_));
+    const content_of_store found = store_->all();  // checks the store as a writer, which syncs what it found
+    at_risk = nullptr;
+    ASSERT_TRUE(found == history_.at(last_));
 }
 
 /// A store that was made without syncs promises nothing before its first one.
@@ -372,8 +411,14 @@ void simulated_cuts::change() {
         return;
     }
     started_ = in_heap() ? started_ : last_ + 1;
+    syncs_to_failure = random_() % 30 == 0 ? 1 + random_() % 3 : 0;
     const int outcome = mdb_txn_commit(in);
+    syncs_to_failure = 0;
     at_risk = nullptr;
+    if (outcome == EIO) {
+        go_on_after_a_failure();
+        return;
+    }
     ASSERT_TRUE(outcome == 0 || (in_heap() && outcome == EAGAIN)) << mdb_strerror(outcome);
     if (!in_heap()) {
         history_[++last_] = next_;
@@ -400,7 +445,9 @@ void simulated_cuts::reopen(bool dies) {
     at_risk = dies ? nullptr : &medium_;
     medium_.look();
     const std::vector<char> content = medium_.content();
+    syncs_to_failure = random_() % 3;  // of the checkpoint: pages, or its meta
     store_.reset();
+    syncs_to_failure = 0;
     at_risk = nullptr;
     if (dies) {
         std::filesystem::remove(medium_.path() + "-lock");
@@ -429,6 +476,29 @@ void simulated_cuts::lose_power() {
     medium_.become(image);
     std::filesystem::remove(medium_.path() + "-lock");
     started_ = durable_ = last_;
+    history_.erase(history_.upper_bound(last_), history_.end());
+    open();
+}
+
+/// The program opens the store again, which shows what the kernel has.
+void simulated_cuts::go_on_after_a_failure() {
+    medium_.look();
+    const std::vector<char> content = medium_.content();
+    store_.reset();
+    std::filesystem::remove(medium_.path() + "-lock");
+    if (!in_heap()) {
+        history_[started_] = next_;
+        const subject after(medium_.path(), GetParam(), 0, {}, MDB_RDONLY);
+        ASSERT_EQ(after.opened, 0);
+        const std::uint64_t number = number_in(after.all());
+        ASSERT_TRUE(number == last_ || number == started_);
+        last_ = number;
+    } else if (GetParam() == kind::heap_commits) {
+        last_ = durable_;
+    }
+    std::filesystem::remove(medium_.path() + "-lock");
+    medium_.restore(content);
+    started_ = last_;
     history_.erase(history_.upper_bound(last_), history_.end());
     open();
 }

@@ -291,8 +291,12 @@ status stored_pages::replay(const meta_on_media& meta) {
         free_transaction_ = version.transaction;
     }
     HF_STORE_TRY(write_rebuilt(pages, version.next_page));
+    if (!overlay_) {
+        HF_STORE_TRY(file_.write_again(own_log().page * page_size, free_offset_));
+    }
     shared_header& header = shared_.header();
-    if (header.written.load() <= version.transaction) {
+    // The first opener alone says it to others: afterwards they may have committed more.
+    if (header.ready.load() != lock_ready) {
         shared_.set_root(version);
         header.log_end.store(free_offset_);
         header.written.store(version.transaction, std::memory_order_release);
@@ -310,10 +314,12 @@ status stored_pages::write_rebuilt(const page_table& pages, std::uint64_t next_p
     for (const auto& [number, content] : pages) {
         if (!overlay_) {
             HF_STORE_TRY(file_.reserve(number, 1));
+            HF_STORE_TRY(file_.write(number * page_size, content->data(), page_size));
         } else if (number >= file_.pages()) {
             return status::access_denied;  // a page of a version whose end was further behind
+        } else {
+            std::memcpy(file_.writable_page(number), content->data(), page_size);
         }
-        std::memcpy(file_.writable_page(number), content->data(), page_size);
         set_unverified(number, 1);  // it may have been checked with what it had as a base of another page
     }
     return status::ok;
