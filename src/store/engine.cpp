@@ -144,12 +144,15 @@ status engine::after_a_death() {
 }
 
 status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t base, std::uint64_t& page) {
+    if (changes.dirty.size() == changes.dirty.capacity()) {
+        changes.dirty.reserve(2 * changes.dirty.size() + 16);  // without memory for it no page is lost
+    }
     if (count == 1 && !changes.loose.empty()) {
         page = changes.loose.back();
         changes.loose.pop_back();
     } else {
         const std::uint64_t end = changes.version.next_page;
-        changes.taken.emplace_back();  // first: without memory for it no page is lost
+        changes.taken.emplace_back();  // first, likewise
         const status outcome = take_pages(changes.version, count, page);
         if (outcome == status::ok && page < end) {
             changes.taken.back() = {.start = page, .count = count};
