@@ -214,10 +214,10 @@ status engine::sync(bool force) {
     }
     if (options_.no_sync && header.log_end.load() >= least_settled_log && !reads_metas()) {
         const status outcome = checkpoint_now(true, lock_mode::tries);
-        if (outcome != from_errno(EBUSY)) {
+        if (outcome == status::ok || header.panic.load() != 0) {
             return outcome;
         }
-        // A transaction writes: the log is synced, which needs no lock of the writer.
+        // A transaction writes, or there is no space: the log is synced, which needs neither.
     }
     return sync_log(header.written.load());
 }
