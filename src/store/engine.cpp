@@ -144,12 +144,15 @@ status engine::after_a_death() {
 }
 
 status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t base, std::uint64_t& page) {
+    if (changes.dirty.size() == changes.dirty.capacity()) {
+        changes.dirty.reserve(2 * changes.dirty.size() + 16);  // without memory for it no page is lost
+    }
     if (count == 1 && !changes.loose.empty()) {
         page = changes.loose.back();
         changes.loose.pop_back();
     } else {
         const std::uint64_t end = changes.version.next_page;
-        changes.taken.emplace_back();  // first: without memory for it no page is lost
+        changes.taken.emplace_back();  // first, likewise
         const status outcome = take_pages(changes.version, count, page);
         if (outcome == status::ok && page < end) {
             changes.taken.back() = {.start = page, .count = count};
@@ -211,10 +214,10 @@ status engine::sync(bool force) {
     }
     if (options_.no_sync && header.log_end.load() >= least_settled_log && !reads_metas()) {
         const status outcome = checkpoint_now(true, lock_mode::tries);
-        if (outcome != from_errno(EBUSY)) {
+        if (outcome == status::ok || header.panic.load() != 0) {
             return outcome;
         }
-        // A transaction writes: the log is synced, which needs no lock of the writer.
+        // A transaction writes, or there is no space: the log is synced, which needs neither.
     }
     return sync_log(header.written.load());
 }

@@ -320,10 +320,20 @@ bool shared_state::is_in_log(std::uint64_t start, std::uint64_t count) const noe
 
 // --- versions -------------------------------------------------------------------------------------------------------
 
+// A checkpoint of the version that readers see changes its end alone. That is one store: a writer that is killed must
+// not leave readers without a version, for they would look for it until a writer comes.
 void shared_state::set_root(const root& version) noexcept {
     std::array<std::uint64_t, 8> words{};
     std::memcpy(words.data(), &version, sizeof(version));
     auto& slot = header_->roots[version.transaction % root_slots];
+    constexpr std::size_t end_of_pages = offsetof(root, next_page) / sizeof(std::uint64_t);
+    if (root last{}; get_root(version.transaction, last)) {
+        last.next_page = version.next_page;
+        if (std::memcmp(&last, &version, sizeof(last)) == 0) {
+            slot[end_of_pages].store(version.next_page, std::memory_order_release);
+            return;
+        }
+    }
     slot[0].store(no_transaction, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_release);
     for (unsigned i = 1; i < words.size(); ++i) {

@@ -430,8 +430,15 @@ void simulated_cuts::change() {
 
 void simulated_cuts::commit_of_heap() {
     at_risk = &medium_;
-    EXPECT_EQ(hf_lmdb_before_heap_commit(store_->env), 0);
+    syncs_to_failure = random_() % 8 == 0 ? 1 : 0;
+    const bool fails = hf_lmdb_before_heap_commit(store_->env) != 0;
+    syncs_to_failure = 0;
     at_risk = nullptr;
+    if (fails) {
+        hf_lmdb_heap_commit_failed(store_->env);
+        go_on_after_a_failure();
+        return;
+    }
     cut();
     durable_ = last_;
     cut();
@@ -487,7 +494,9 @@ void simulated_cuts::go_on_after_a_failure() {
     store_.reset();
     std::filesystem::remove(medium_.path() + "-lock");
     if (!in_heap()) {
-        history_[started_] = next_;
+        if (started_ != last_) {
+            history_[started_] = next_;
+        }
         const subject after(medium_.path(), GetParam(), 0, {}, MDB_RDONLY);
         ASSERT_EQ(after.opened, 0);
         const std::uint64_t number = number_in(after.all());
@@ -530,8 +539,14 @@ void simulated_cuts::run(std::uint64_t media) {
         const std::uint64_t what = random_() % 60;
         if (what == 0) {
             at_risk = &medium_;
-            EXPECT_EQ(mdb_env_sync(store_->env, 1), 0);
+            syncs_to_failure = random_() % 4;
+            const bool fails = mdb_env_sync(store_->env, 1) != 0;
+            syncs_to_failure = 0;
             at_risk = nullptr;
+            if (fails) {
+                go_on_after_a_failure();
+                continue;
+            }
             durable_ = in_heap() ? durable_ : last_;
         } else if (what == 1 || what == 2) {
             reopen(what == 2);

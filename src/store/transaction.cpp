@@ -243,6 +243,7 @@ void transaction::publish_handles() noexcept {
 }
 
 status transaction::commit_nested() {
+    outer_->failed_ = true;  // if memory runs out in the midst: pages of the outer one may be free already
     for (cursor* one : outer_->cursors_) {
         if (databases_[one->number()].touched) {
             one->keep_position();  // its pages may be used for others from here on
@@ -263,6 +264,7 @@ status transaction::commit_nested() {
             outer_->close_dropped(i, outer);
         }
     }
+    outer_->failed_ = false;
     end(true);
     return status::ok;
 }
