@@ -214,7 +214,7 @@ private:
     [[nodiscard]] std::size_t count_from(const leaf& of, const bound* from) const {
         std::size_t sum = from == nullptr ? of.count() : 0;
         for (std::size_t slot = 0; from != nullptr && slot < layout::slots; ++slot) {
-            sum += of.is_live(slot) && is_from(of, slot, from) ? 1 : 0;
+            sum += of.is_live(slot) && is_from(of, slot, from) ? 1U : 0U;
         }
         return sum;
     }
