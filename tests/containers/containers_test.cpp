@@ -414,6 +414,40 @@ TEST(containers, take_elements_of_themselves) {
     insert_own_elements<stable_vector<string>, string>(0);
 }
 
+/// Was: the value was gone.
+TEST(containers, leave_a_value_to_the_caller_where_there_is_no_room) {
+    arena heap;
+    const auto memory = heap.get_allocator<char>();
+    const std::string text(100, 'x');
+    string value(text.c_str(), memory);
+    vector<string> texts(memory);
+    unordered_set<string> set(memory);
+    unordered_map<string, int> map(memory);
+    texts.emplace_back("an element");
+    texts.shrink_to_fit();
+    std::vector<void*> filling;
+    for (std::size_t bytes = arena::size; bytes > 0;) {
+        try {
+            filling.push_back(heap.allocate(bytes, 1));
+        } catch (const std::bad_alloc&) {
+            bytes /= 2;
+        }
+    }
+    const auto expect_refused = [&](const auto& call) {
+        EXPECT_THROW(call(), std::bad_alloc);
+        EXPECT_EQ(std::string_view(value), text);
+    };
+    expect_refused([&] { texts.push_back(std::move(value)); });
+    expect_refused([&] { texts.insert(texts.begin(), std::move(value)); });
+    expect_refused([&] { set.insert(std::move(value)); });
+    expect_refused([&] { map.try_emplace(std::move(value), 1); });
+    EXPECT_EQ(texts.size(), 1U);
+    EXPECT_TRUE(set.empty() && map.empty());
+    for (void* const each : filling) {
+        heap.deallocate(each);
+    }
+}
+
 TEST(containers, move_between_heaps_by_copying_elements) {
     arena one;
     arena two;

@@ -331,6 +331,8 @@ TEST(hash_table, memory_that_is_not_there_leaves_the_table_as_it_was) {
     numbers table({{1, 2}, {3, 4}}, heap.get_allocator<std::byte>());
     EXPECT_THROW(table.reserve(arena::size), std::bad_alloc);
     EXPECT_THROW(table.rehash(std::size_t{1} << 62U), std::bad_alloc);
+    EXPECT_THROW(table.rehash(~std::size_t{0}), std::bad_alloc);  // was: one bucket, and links beside it
+    EXPECT_THROW(table.reserve(~std::size_t{0}), std::bad_alloc);
     EXPECT_EQ(content(table), (elements{{1, 2}, {3, 4}}));
     EXPECT_THROW(static_cast<void>(table.at(2)), std::out_of_range);
 }

@@ -79,6 +79,34 @@ TEST_F(hash_index_test, entries_may_be_changed_while_they_are_visited) {
     EXPECT_EQ(tested.for_each([](std::uint64_t /*key*/, std::uint64_t /*value*/) { return false; }), 1U);
 }
 
+/// Was: a merge put entries that were still to be visited beside some that had been, which came once more.
+TEST_F(hash_index_test, entries_are_visited_once_though_leaves_are_united_meanwhile) {
+    hashed_numbers tested(heap_, "numbers");
+    for (std::uint64_t i = 0; i < 3'000; ++i) {
+        tested.insert(i, i);
+    }
+    for (std::uint64_t i = 0; i < 3'000; ++i) {
+        if (i % 4 != 0) {
+            tested.remove(i);  // all leaves have few entries
+        }
+    }
+    const std::uint64_t leaves = tested.statistics().leaves;
+    std::multiset<std::uint64_t> visited;
+    tested.for_each([&](std::uint64_t key, std::uint64_t /*value*/) {
+        visited.insert(key);
+        if (key % 8 != 0) {
+            tested.remove(key);
+        }
+        return true;
+    });
+    EXPECT_LT(tested.statistics().leaves, leaves);
+    for (std::uint64_t i = 0; i < 3'000; i += 4) {
+        ASSERT_EQ(visited.count(i), 1U) << i;
+    }
+    EXPECT_EQ(tested.size(), 375U);
+    EXPECT_THAT(tested.check(), IsEmpty());
+}
+
 TEST_F(hash_index_test, keys_need_no_order) {
     struct place {
         std::uint32_t row;

@@ -238,9 +238,9 @@ TYPED_TEST(index_prefix, CallsLeaveTheEntriesBeforeOrAfter) {
     this->cut_everywhere(nothing, [](TypeParam& index) { insert(index, 1); });
     this->cut_everywhere(some, [](TypeParam& index) { remove(index, number_at(50)); });
     this->cut_everywhere(some, [](TypeParam& index) {
-        const auto key = made_from<typename TypeParam::key_type>(number_at(60));
-        const auto value = made_from<typename TypeParam::mapped_type>(3);
-        index.update(key, value);
+        const auto old_key = made_from<typename TypeParam::key_type>(number_at(60));
+        const auto new_value = made_from<typename TypeParam::mapped_type>(3);
+        index.update(old_key, new_value);
     });
 }
 

@@ -2,7 +2,8 @@
 //
 // The hash function is part of the data of a stored hash table. For integers, enumerations, floating point, strings,
 // pairs, tuples and std::optional it is defined here and never changes. For other types it is boost::hash, which finds
-// hash_value(const T&) next to T: write that, and do not change it while a heap uses it. All string types of one
+// hash_value(const T&) next to T: write that, and do not change it while a heap uses it. Where Boost itself has that
+// function (std::array, vectors, std::variant), another version of Boost may hash otherwise. All string types of one
 // character type hash and compare alike, so look-up takes a std::string_view or a literal without building a string.
 #pragma once
 

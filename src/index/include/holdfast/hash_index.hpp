@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <string_view>
 #include <type_traits>
@@ -60,11 +61,11 @@ public:
         detail::index_batch<Key, Value, base::layout::slots> batch;
         std::size_t given = 0;
         this->visit_leaves(
-            [&](const typename base::leaf& of) {
+            [&](const typename base::leaf& of, const std::uint64_t* from) {
                 const std::uint64_t* const words = of.media();
                 batch.clear();
                 for (std::size_t slot = 0; slot < base::layout::slots; ++slot) {
-                    if (of.is_live(slot)) {
+                    if (of.is_live(slot) && this->is_from(of, slot, from)) {
                         batch.add(base::key_at(words, slot), base::value_at(words, slot));
                     }
                 }

@@ -165,6 +165,7 @@ private:
         if (auto* const found = this->find_node(key, hash); found != nullptr) {
             return {iterator(found), false};
         }
+        this->make_room();  // without it the arguments stay the caller's
         auto made = this->make_node(std::piecewise_construct, std::forward_as_tuple(std::forward<K>(key)),
                                     std::forward_as_tuple(std::forward<Args>(args)...));
         return this->insert_node(made, hash, nullptr);

@@ -49,7 +49,16 @@ public:
     friend void swap(growing& a, growing& b) { a.swap(b); }
 
     void push_back(const value_type& value) { emplace_back(value); }
-    void push_back(value_type&& value) { emplace_back(std::move(value)); }
+    void push_back(value_type&& value) {
+        if constexpr (!never_throws<value_type&&>) {
+            if (this->size() == this->capacity()) {
+                spare made(this->get_stored_allocator(), std::move(value));
+                or_give_back(value, made, [&] { Base::emplace_back(std::move(*made.get())); });
+                return;
+            }
+        }
+        Base::emplace_back(std::move(value));
+    }
     template <class... Args>
     reference emplace_back(Args&&... args) {
         if constexpr (!never_throws<Args...>) {
@@ -68,7 +77,10 @@ public:
         return Base::emplace(position, std::move(*made.get()));
     }
     iterator insert(const_iterator position, const value_type& value) { return emplace(position, value); }
-    iterator insert(const_iterator position, value_type&& value) { return emplace(position, std::move(value)); }
+    iterator insert(const_iterator position, value_type&& value) {
+        spare made(this->get_stored_allocator(), std::move(value));
+        return or_give_back(value, made, [&] { return Base::emplace(position, std::move(*made.get())); });
+    }
     iterator insert(const_iterator position, size_type count, const value_type& value) {
         const bool grows = !never_throws<const value_type&> && must_grow(count);
         spare copied(this->get_stored_allocator(), value);
@@ -114,6 +126,18 @@ private:
     static constexpr bool never_throws = std::conjunction_v<std::is_trivially_copy_constructible<value_type>,
                                                             std::is_nothrow_constructible<value_type, Args...>>;
 
+    /// A value that the caller has moved, and that found no room, is the caller's again.
+    template <class Call>
+    static auto or_give_back(value_type& value, spare& made, Call&& call) {
+        try {
+            return std::forward<Call>(call)();
+        } catch (...) {
+            if constexpr (std::is_move_assignable_v<value_type>) {
+                value = std::move(*made.get());
+            }
+            throw;
+        }
+    }
     [[nodiscard]] bool must_grow(size_type count) const noexcept { return count > this->capacity() - this->size(); }
     /// At least doubles the room. Returns where the position is now.
     const_iterator grow(const_iterator position, size_type count) {

@@ -146,6 +146,7 @@ private:
                 return {iterator(found), false};
             }
         }
+        this->make_room();  // without it the value stays the caller's
         node_owner made = this->make_node(std::forward<Value>(value));
         return this->insert_node(made, hash, found);
     }

@@ -27,11 +27,12 @@ public:
 
     /// Not yet rounded to a power of two.
     [[nodiscard]] std::size_t buckets_for(std::size_t elements) const noexcept {
-        return static_cast<std::size_t>(std::ceil(static_cast<double>(elements) / static_cast<double>(max_factor_)));
+        const double wanted = std::ceil(static_cast<double>(elements) / static_cast<double>(max_factor_));
+        return wanted < static_cast<double>(too_many) ? static_cast<std::size_t>(wanted) : too_many;
     }
     /// What a table that is asked for `buckets` gets: enough for its elements; 0 where it needs none.
     [[nodiscard]] std::size_t rehashed(std::size_t buckets) const noexcept {
-        const std::size_t wanted = std::max(buckets, buckets_for(size_));
+        const std::size_t wanted = std::min(std::max(buckets, buckets_for(size_)), too_many);
         return wanted == 0 ? 0 : std::bit_ceil(std::max(wanted, min_buckets));
     }
     /// What a full table of `buckets` grows to.
@@ -61,6 +62,7 @@ public:
 
 private:
     static constexpr std::size_t min_buckets = 8;
+    static constexpr std::size_t too_many = std::size_t{1} << 62U;  ///< a power of two that no allocator has room for
 
     float max_factor_ = 1.0F;
     std::size_t size_ = 0;

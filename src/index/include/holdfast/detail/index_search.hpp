@@ -60,8 +60,9 @@ public:
         }
     }
 
-    /// Reads all leaves in their order, each at one moment: `read(leaf)`, again where the leaf has changed meanwhile,
-    /// then `take()`, until that returns false.
+    /// Reads all leaves in their order, each at one moment: `read(leaf, from)`, again where the leaf has changed
+    /// meanwhile, then `take()`, until that returns false. `from`: null, or where a merge has put entries into the leaf
+    /// that were read before: those below the bound.
     template <class Read, class Take>
     void visit_leaves(Read&& read, Take&& take) const {
         leaf_place place;
@@ -75,7 +76,7 @@ public:
     [[nodiscard]] std::size_t size() const {
         std::size_t sum = 0;
         std::size_t some = 0;
-        visit_leaves([&](const leaf& of) { some = of.count(); },
+        visit_leaves([&](const leaf& of, const bound* from) { some = count_from(of, from); },
                      [&] {
                          sum += some;
                          return true;
@@ -86,6 +87,10 @@ public:
 protected:
     ~index_search() = default;
 
+    /// Whether a live entry is not below the bound; null: of any.
+    [[nodiscard]] bool is_from(const leaf& of, std::size_t slot, const bound* from) const {
+        return from == nullptr || !(this->bound_at(of.media(), slot) < *from);
+    }
     struct leaf_place {
         std::optional<typename base::bound_words::owned> from;  ///< none: the first
         bool at_end = false;                                    ///< no leaf follows
@@ -206,6 +211,13 @@ protected:
     }
 
 private:
+    [[nodiscard]] std::size_t count_from(const leaf& of, const bound* from) const {
+        std::size_t sum = from == nullptr ? of.count() : 0;
+        for (std::size_t slot = 0; from != nullptr && slot < layout::slots; ++slot) {
+            sum += of.is_live(slot) && is_from(of, slot, from) ? 1U : 0U;
+        }
+        return sum;
+    }
     static void note_bounds(const inner& at, std::size_t i, leaf_bounds& bounds) {
         if (i > 0) {
             bounds.low = at.separators[i - 1].raw();
@@ -225,14 +237,19 @@ private:
         if (!is_warm(at)) {
             return false;
         }
+        std::optional<bound> from;
+        if (place.from && (!bounds.low || key_of_separator(*bounds.low) < bound(*place.from))) {
+            from = bound(*place.from);
+        }
+        const bound* const known = from ? &*from : nullptr;
         if constexpr (base::has_blocks) {
             if (!at.node->lock.share_if(at.version)) {
                 return false;
             }
             const shared_hold hold(at.node->lock);
-            read(*at.node);
+            read(*at.node, known);
         } else {
-            read(*at.node);
+            read(*at.node, known);
             if (!at.node->lock.is_still(at.version)) {
                 return false;
             }

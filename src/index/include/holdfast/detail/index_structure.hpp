@@ -222,16 +222,17 @@ private:
         if (this->in_order_) {
             tx.commit();
             this->heap_.store_words(links);
-            if constexpr (base::text_keys) {
-                transaction rest(this->heap_);
-                drop_moved(rest, old, moved);
-                rest.commit();
+            if constexpr (base::text_keys) {  // word by word, which needs no memory: nothing may fail from here on
+                drop_moved(old, moved, [this](std::uint64_t& place, std::uint64_t value) {
+                    const word_run run{&place, {&value, 1}};
+                    this->heap_.store_words({&run, 1});
+                });
             }
         } else {
             tx.store(old[leaf_next], values[0]);
             tx.store(hint, values[1]);
             if constexpr (base::text_keys) {
-                drop_moved(tx, old, moved);
+                drop_moved(old, moved, [&tx](std::uint64_t& place, std::uint64_t value) { tx.store(place, value); });
             }
             tx.commit();
             if (memory.reused) {
@@ -242,7 +243,8 @@ private:
     }
     /// Entries with texts as keys do not stay behind: to see that they have moved, their texts would be read, which go
     /// with the entry in the new leaf.
-    static void drop_moved(transaction& tx, std::uint64_t* old, std::span<const std::uint8_t> moved) {
+    template <class Store>
+    static void drop_moved(std::uint64_t* old, std::span<const std::uint8_t> moved, const Store& store) {
         std::array<std::uint64_t, layout::cells> headers;
         for (std::size_t cell = 0; cell < layout::cells; ++cell) {
             headers[cell] = load_word(old + layout::header_of(cell));
@@ -253,7 +255,7 @@ private:
         }
         for (std::size_t cell = 0; cell < layout::cells; ++cell) {
             if (headers[cell] != load_word(old + layout::header_of(cell))) {
-                tx.store(old[layout::header_of(cell)], headers[cell]);
+                store(old[layout::header_of(cell)], headers[cell]);
             }
         }
     }

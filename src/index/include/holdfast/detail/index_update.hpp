@@ -229,21 +229,33 @@ private:
         const std::uint64_t header = without_entry(from.header_of(layout::cell_of(slot)), layout::entry_of(slot));
         if constexpr (base::has_blocks) {
             if (this->in_order_) {
+                const std::uint64_t before = base::header_at(words, slot);
                 store_header(words, slot, header);
+                try {
+                    free_fields(words, slot, nullptr);
+                } catch (...) {
+                    store_header(words, slot, before);  // which needs no memory
+                    throw;
+                }
+            } else {
+                free_fields(words, slot, &header);
             }
-            transaction tx(this->heap_);
-            changed_words changed(words);
-            free_field(tx, changed, words, slot, 0, key_words::is_block);
-            free_field(tx, changed, words, slot, key_words::words, value_words::is_block);
-            if (!this->in_order_) {
-                changed.set(layout::header_of(layout::cell_of(slot)), header);
-            }
-            changed.store_in(tx);
-            tx.commit();
         } else {
             store_header(words, slot, header);
         }
         from.set_live(slot, false);
+    }
+    /// `header`: the word H, where it changes together with the blocks.
+    void free_fields(std::uint64_t* words, std::size_t slot, const std::uint64_t* header) {
+        transaction tx(this->heap_);
+        changed_words changed(words);
+        free_field(tx, changed, words, slot, 0, key_words::is_block);
+        free_field(tx, changed, words, slot, key_words::words, value_words::is_block);
+        if (header != nullptr) {
+            changed.set(layout::header_of(layout::cell_of(slot)), *header);
+        }
+        changed.store_in(tx);
+        tx.commit();
     }
     /// The pointer goes with the block, so that tracing finds no way to free memory.
     static void free_field(transaction& tx, changed_words& changed, const std::uint64_t* words, std::size_t slot,
