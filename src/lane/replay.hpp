@@ -79,9 +79,8 @@ void apply(const replay_plan& plan, const replay_source& source, Domain& domain)
             domain.store(word, word, "replay.again");
         }
     };
-    auto& head = *reinterpret_cast<lanes_head_on_media*>(source.lanes.data());
-    store_again(head.checkpoint_times[0].number);
-    domain.flush(&head, sizeof head, "replay.head.flush");
+    store_again(*reinterpret_cast<std::uint64_t*>(source.lanes.data()));
+    domain.flush(source.lanes.data(), sizeof(lanes_head_on_media), "replay.head.flush");
     for (const record_on_media* const record : plan.records) {
         store_again(const_cast<record_on_media*>(record)->checksum);
         domain.flush(record, sizeof *record, "replay.records.flush");
@@ -105,6 +104,7 @@ void apply(const replay_plan& plan, const replay_source& source, Domain& domain)
     }
     domain.fence("replay.fence");
     if (plan.newest_time > plan.checkpoint_time) {
+        auto& head = *reinterpret_cast<lanes_head_on_media*>(source.lanes.data());
         write_in_turn(head.checkpoint_times, sealed_kind::checkpoint_time, plan.newest_time, source.heap_key, domain,
                       "replay.time.write", "replay.time.fence");
     }
