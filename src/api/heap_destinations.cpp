@@ -235,9 +235,8 @@ void heap_destinations::checkpoint() {
         return;
     }
     value_or_throw(engine.check_process());
-    if (!engine.atomic()->settle()) {
-        engine.atomic()->checkpoint();  // a part, at least
-    }
+    engine.atomic()->checkpoint();  // also shows the counters to other processes
+    static_cast<void>(engine.atomic()->settle());
 }
 
 }  // namespace holdfast

@@ -75,6 +75,14 @@ failure no_superblock(const superblock_copies_read& copies) {
     return what;
 }
 
+/// The file of a heap that was copied may have no space yet.
+base::result<void> with_room_hint(base::result<void> written) {
+    if (!written && written.error().code == failure_code::no_space && written.error().hint.empty()) {
+        written.error().hint = "make room, or open it read-only";
+    }
+    return written;
+}
+
 /// Rewrites the copy that is bad or older, so that a write that is torn later leaves the other one. This process sees
 /// what the last one wrote, even if that died before a sync, or a sync failed, and media lack it. So a sync comes
 /// first, or a power failure could tear both copies. After a crash the right copy is written again, too: the next
@@ -89,8 +97,9 @@ base::result<void> heal_superblock(persist::storage& storage, const heap_paths& 
     for (const bool right : {false, true}) {
         for (std::size_t copy = 0; copy < superblock_copies; ++copy) {
             if (is_right(copies.good.at(copy)) == right && (state.crashed || !right)) {
-                HF_TRY(file->write_at(copy * superblock_size, std::as_bytes(std::span{&state.superblock, 1}),
-                                      "recover.superblock.write"));
+                HF_TRY(with_room_hint(file->write_at(copy * superblock_size,
+                                                     std::as_bytes(std::span{&state.superblock, 1}),
+                                                     "recover.superblock.write")));
                 HF_TRY(file->sync("recover.superblock.sync"));
             }
         }
