@@ -1,5 +1,4 @@
 // Directories of nodes that are not what the heap made: refusals that name path, field, found and expected.
-#include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -112,16 +111,15 @@ TEST_F(nodes, options_of_a_heap_that_is_there_mean_nothing) {
 /// Runs it with a file system mounted on the directory, in a child with a name space of its own.
 void with_mounted(const char* type, const char* data, const std::string& where, const std::function<void()>& action) {
     in_child([&] {
-        ASSERT_EQ(::unshare(CLONE_NEWNS), 0);
-        ASSERT_EQ(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+        ASSERT_TRUE(keep_mounts_apart());
         ASSERT_EQ(::mount("holdfast", where.c_str(), type, 0, data), 0);
         action();
     });
 }
 
 TEST(file_systems, hugetlbfs_is_refused_with_what_to_use_instead) {
-    if (::geteuid() != 0) {
-        GTEST_SKIP() << "NOT TESTED: only root can mount a file system";
+    if (!can_keep_mounts_apart()) {
+        GTEST_SKIP() << "NOT TESTED: only root can mount a file system, and not in every container";
     }
     std::ifstream known("/proc/filesystems");
     if (std::string(std::istreambuf_iterator<char>(known), {}).find("hugetlbfs") == std::string::npos) {
@@ -145,8 +143,8 @@ TEST(file_systems, hugetlbfs_is_refused_with_what_to_use_instead) {
 }
 
 TEST(file_systems, a_place_that_is_full_is_no_space) {
-    if (::geteuid() != 0) {
-        GTEST_SKIP() << "NOT TESTED: only root can mount a file system";
+    if (!can_keep_mounts_apart()) {
+        GTEST_SKIP() << "NOT TESTED: only root can mount a file system, and not in every container";
     }
     const scratch_directory scratch;
     fs::create_directory(scratch / "small");

@@ -1,5 +1,7 @@
 #include "refusal.hpp"
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -61,6 +63,14 @@ void expect_heap_goes_on(const std::string& heap) {
         opened.close(true);
     }
     EXPECT_EQ(step_when_opened(heap), step);
+}
+
+bool keep_mounts_apart() noexcept {
+    return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+}
+
+bool can_keep_mounts_apart() {
+    return base::succeeds_in_child([] { return keep_mounts_apart(); });
 }
 
 void in_child(const std::function<void()>& action) {

@@ -34,6 +34,11 @@ void expect_no_open(const std::string& heap, const refusal& wanted);
 /// Opens for writing, takes the heap one step further, closes, and reads it again: the heap works.
 void expect_heap_goes_on(const std::string& heap);
 
+/// Makes mounts of this process its own. False where a process may not, as in some containers.
+[[nodiscard]] bool keep_mounts_apart() noexcept;
+/// Whether a child of fork can.
+[[nodiscard]] bool can_keep_mounts_apart();
+
 /// Runs `action` in a child of fork: an exception or a failed expectation there fails the test here.
 void in_child(const std::function<void()>& action);
 
