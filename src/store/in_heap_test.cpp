@@ -466,7 +466,7 @@ TEST_P(store_in_heap_model, agrees_after_every_crash) {
 }
 
 INSTANTIATE_TEST_SUITE_P(heap, store_in_heap_model, testing::Bool(),
-                         [](const auto& info) { return info.param ? "at_once" : "later"; });
+                         [](const auto& of) { return of.param ? "at_once" : "later"; });
 
 }  // namespace
 }  // namespace holdfast::store_engine
