@@ -244,8 +244,8 @@ bool lane_pool::settle() noexcept {
     return is_settled();
 }
 
-/// Calls of other threads end: at once, or where there is a log when the disk has written their records. So long for
-/// all tries together: 40 ms.
+/// Lets calls of other threads end, which is at once or, where there is a log, when the disk has written their records.
+/// All tries of settle() together wait for 40 ms.
 void lane_pool::wait_for_calls(unsigned tried) const noexcept {
     constexpr unsigned yields = 4;
     if (log_ == nullptr || tried < yields) {

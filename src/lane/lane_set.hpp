@@ -448,7 +448,7 @@ private:
                 // Use the other half of the ring, and look again soon: to go on with this checkpoint, or because
                 // another lane owns one or a call in flight holds it up.
                 const std::uint64_t later = std::max<std::uint64_t>(ring_slots_ / 64, 1);
-                own.free_until = std::min(voided + last, end + (goes_on ? calls_between_steps() : later) - 1);
+                own.free_until = std::min(voided + last, end + (goes_on ? records_between_steps() : later) - 1);
                 return;
             }
             wait(tries);
@@ -489,7 +489,8 @@ private:
     void wait(unsigned tries) noexcept;
 
     static constexpr std::uint64_t all_records = std::numeric_limits<std::uint64_t>::max();
-    [[nodiscard]] std::uint64_t calls_between_steps() const noexcept {
+    /// At least: a call with more records takes a step by itself.
+    [[nodiscard]] std::uint64_t records_between_steps() const noexcept {
         return std::max<std::uint64_t>(ring_slots_ / 256, 1);
     }
     /// Takes a step of this lane's checkpoint, or begins one where no other lane's runs, or `room`, in records of the
@@ -502,7 +503,7 @@ private:
         const bool is_shared = &own == lanes_[0].get();
         const bool is_late = room < std::max<std::uint64_t>(ring_slots_ / 16, 2);
         if (running_.owner != &own && (running_.owner == nullptr || is_late || is_shared) && begin_checkpoint(&own)) {
-            const std::uint64_t steps = room / 2 / (calls_between_steps() + of_call - 1) + 1;  // so it ends in time
+            const std::uint64_t steps = room / 2 / (records_between_steps() + of_call - 1) + 1;  // so it ends in time
             running_.step = running_.pending / steps + 1;
         }
         if (running_.owner == &own && advance_checkpoint(is_shared ? all_records : running_.step)) {

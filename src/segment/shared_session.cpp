@@ -101,8 +101,8 @@ void shared_session::go_on_after(const base::failure& why) noexcept {
             poison(why);
         }
     } catch (const std::bad_alloc&) {
-        poison_.code = base::failure_code::io;
-        memory_.fail(why.os_error);  // no memory for a name
+        poison_.code = base::failure_code::io;  // what was to be said needs memory
+        memory_.fail(why.os_error);
     }
 }
 

@@ -13,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <holdfast/store_in_heap.hpp>
+#include <lmdb.h>
 
 #include "campaign.hpp"
 #include "support/counted_heap.hpp"
@@ -148,6 +149,79 @@ TEST(faults_of_stores, memory_runs_out) {
     const store again(directory / "store");
     EXPECT_EQ(step_of(again.read()), 3 * keys);
     EXPECT_NO_THROW(static_cast<void>(again.check()));
+}
+
+/// A store by the interface of LMDB, which alone has transactions within others.
+class store_without_wrapper {
+public:
+    explicit store_without_wrapper(const std::string& path) {
+        EXPECT_EQ(mdb_env_create(&env_), 0);
+        EXPECT_EQ(mdb_env_open(env_, path.c_str(), MDB_NOSUBDIR, 0644), 0);
+    }
+    store_without_wrapper(const store_without_wrapper&) = delete;
+    store_without_wrapper& operator=(const store_without_wrapper&) = delete;
+    ~store_without_wrapper() { mdb_env_close(env_); }
+
+    [[nodiscard]] MDB_txn* begin(MDB_txn* outer) {
+        MDB_txn* made = nullptr;
+        EXPECT_EQ(mdb_txn_begin(env_, outer, 0, &made), 0);
+        return made;
+    }
+    /// Gives each of 300 keys a value of 1,000 bytes.
+    static int put_all(MDB_txn* in, char content) {
+        int outcome = 0;
+        for (int key = 0; key < 300 && outcome == 0; ++key) {
+            std::string value(1000, content);
+            MDB_val k{sizeof key, &key};
+            MDB_val v{value.size(), value.data()};
+            outcome = mdb_put(in, 1, &k, &v, 0);
+        }
+        return outcome;
+    }
+    /// The store is sound, and all values are these.
+    void expect_all(char content) {
+        EXPECT_EQ(hf_lmdb_check(env_, nullptr), 0);
+        MDB_txn* const in = begin(nullptr);
+        for (int key = 0; key < 300; ++key) {
+            MDB_val k{sizeof key, &key};
+            MDB_val v{};
+            ASSERT_EQ(mdb_get(in, 1, &k, &v), 0) << key;
+            EXPECT_EQ(std::string(static_cast<const char*>(v.mv_data), v.mv_size), std::string(1000, content));
+        }
+        mdb_txn_abort(in);
+    }
+
+private:
+    MDB_env* env_ = nullptr;
+};
+
+/// Was: the outer transaction went on where memory had run out in the commit of the inner one, and wrote over pages
+/// that were free already.
+TEST(faults_of_stores, memory_runs_out_where_an_inner_transaction_commits) {
+    const support::scratch_directory directory;
+    store_without_wrapper opened(directory / "store");
+    MDB_txn* const first = opened.begin(nullptr);
+    ASSERT_EQ(store_without_wrapper::put_all(first, 'a'), 0);
+    ASSERT_EQ(mdb_txn_commit(first), 0);
+    std::uint64_t failures = 0;
+    for (bool done = false; !done;) {
+        MDB_txn* const outer = opened.begin(nullptr);
+        ASSERT_EQ(store_without_wrapper::put_all(outer, 'b'), 0);
+        MDB_txn* const inner = opened.begin(outer);
+        ASSERT_EQ(store_without_wrapper::put_all(inner, 'c'), 0);
+        arm({call::memory, failures + 1, false, ENOMEM});
+        done = mdb_txn_commit(inner) == 0;
+        disarm();
+        if (done) {
+            EXPECT_EQ(mdb_txn_commit(outer), 0);
+        } else {
+            ++failures;
+            EXPECT_NE(store_without_wrapper::put_all(outer, 'd'), 0);
+            EXPECT_NE(mdb_txn_commit(outer), 0);
+        }
+        opened.expect_all(done ? 'c' : 'a');
+    }
+    EXPECT_GT(failures, 0U);
 }
 
 // --- in a heap ------------------------------------------------------------------------------------------------------
