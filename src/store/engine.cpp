@@ -152,7 +152,7 @@ status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t b
         changes.loose.pop_back();
     } else {
         const std::uint64_t end = changes.version.next_page;
-        changes.taken.emplace_back();  // first, likewise
+        changes.taken.emplace_back();  // first, so that no page is lost where memory for it runs out
         const status outcome = take_pages(changes.version, count, page);
         if (outcome == status::ok && page < end) {
             changes.taken.back() = {.start = page, .count = count};

@@ -174,6 +174,18 @@ TEST(faults_of_disks, a_sync_that_has_no_memory_has_failed) {
     heap.close(false);
 }
 
+/// Was: answered with the block, as if what the program had stored in it were durable.
+TEST(faults_of_disks, a_reallocation_that_stays_in_place_fails_where_its_sync_does) {
+    const support::scratch_directory scratch;
+    manager heap(create_only, scratch / "heap", on_disk());
+    heap.allocate_to(heap.root(1), 100'000);
+    arm({call::msync, 1, false, EIO});
+    EXPECT_THROW(heap.realloc_to(heap.root(1), 99'000), std::exception);
+    EXPECT_NE(fired(), 0U);
+    disarm();
+    heap.close(false);
+}
+
 // --- a close that fails, and the next one ----------------------------------------------------------------------------
 
 enum class close_outcome : int { whole = 10, data_lost = 11, mark_lost = 12 };
