@@ -21,6 +21,7 @@
 #include <holdfast/holdfast.h>
 #include <time.h>
 
+#include "allocators/growing_pool.hpp"
 #include "allocators/shared_library.hpp"
 #include "allocators/ticks.hpp"
 #include "command_line/command_line.hpp"
@@ -37,12 +38,14 @@ using steady = std::chrono::steady_clock;
 
 constexpr std::size_t kibibyte = 1024;
 constexpr std::size_t mebibyte = 1024 * kibibyte;
+constexpr std::uint64_t pool_bytes = std::uint64_t{6} << 30U;  // of libpmemobj: more than any workload needs
 
 struct options {
     bench::common_options common;
     std::vector<std::string> backends{"mimalloc", "glibc", "commit", "collect", "atomic"};
     std::vector<std::string> workloads;
     double scale = 1;
+    std::string domain = "detect";   // of `atomic`
     bool in_processor_time = false;  // the longest call
 };
 
@@ -252,12 +255,13 @@ void must(hf_code code) {
 /// Without a commit in the end.
 using open_heap = std::unique_ptr<hf_heap, decltype([](hf_heap* heap) { static_cast<void>(hf_discard(heap)); })>;
 
-open_heap make_heap(const std::string& path, const std::string& durability) {
+open_heap make_heap(const std::string& path, const std::string& durability, const std::string& domain) {
     hf_options wanted = HF_OPTIONS_INIT;
     wanted.durability = durability == "commit"    ? HF_DURABILITY_COMMIT
                         : durability == "collect" ? HF_DURABILITY_COLLECT
                                                   : HF_DURABILITY_ATOMIC;
     wanted.accept_process_crash_only = 1;
+    wanted.domain = domain == "emulated" && durability == "atomic" ? HF_DOMAIN_EMULATED : HF_DOMAIN_DETECT;
     hf_heap* heap = nullptr;
     must(hf_create(path.c_str(), &wanted, &heap));
     return open_heap(heap);
@@ -268,6 +272,14 @@ allocator allocator_of(hf_heap* heap) {
             [heap](std::size_t alignment, std::size_t bytes) { return hf_aligned_alloc(heap, alignment, bytes); },
             [heap](void* block, std::size_t bytes) { return hf_realloc(heap, block, bytes); },
             [heap](void* block) { static_cast<void>(hf_free(heap, block)); }};
+}
+
+/// Blocks at multiples of 64 KiB are none of its calls.
+allocator allocator_of(const bench::growing_pool& pool) {
+    return {[&pool](std::size_t bytes) { return pool.allocate(bytes); },
+            [](std::size_t, std::size_t) -> void* { throw std::runtime_error("libpmemobj aligns no block"); },
+            [&pool](void* block, std::size_t bytes) { return pool.reallocate(block, bytes); },
+            [&pool](void* block) { pool.release(block); }};
 }
 
 // --- measuring ------------------------------------------------------------------------------------------------------
@@ -319,8 +331,16 @@ found measure_in_child(const workload& what, const std::string& backend, const o
             self.hand_back(measure(what, backend == "glibc" ? make_glibc() : make_mimalloc(), chosen));
             return;
         }
+        if (backend.starts_with("libpmemobj")) {
+            const std::string pool_path = (place.path() / "pool").string();
+            const bench::growing_pool pool(pool_path, pool_bytes, backend == "libpmemobj-grows");
+            found numbers = measure(what, allocator_of(pool), chosen);
+            numbers.charged_mib = static_cast<double>(bench::charged_bytes(pool_path)) / static_cast<double>(mebibyte);
+            self.hand_back(numbers);
+            return;
+        }
         const std::string path = (place.path() / "growth.hf").string();
-        const open_heap heap = make_heap(path, backend);
+        const open_heap heap = make_heap(path, backend, chosen.domain);
         found numbers = measure(what, allocator_of(heap.get()), chosen);
         numbers.charged_mib = static_cast<double>(bench::charged_bytes(path)) / static_cast<double>(mebibyte);
         self.hand_back(numbers);
@@ -418,8 +438,11 @@ int main(int argc, char** argv) {
     app.add_option("--backend", chosen.backends, "What allocates: Holdfast's durabilities, and others")
         .show_default()
         .delimiter(',')
-        .one_of({"mimalloc", "glibc", "commit", "collect", "atomic"});
+        .one_of({"mimalloc", "glibc", "commit", "collect", "atomic", "libpmemobj", "libpmemobj-grows"});
     app.add_option("--workload", chosen.workloads, "What is allocated; default: all").delimiter(',').one_of(names);
+    app.add_option("--domain", chosen.domain, "Of atomic; emulated: with flushes and fences, as libpmemobj here")
+        .show_default()
+        .one_of({"detect", "emulated"});
     app.add_option("--scale", chosen.scale, "Of each workload's usual length").show_default().range(1e-4, 1e3);
     app.add_flag("--processor-time", chosen.in_processor_time,
                  "The longest call is that which takes the thread most processor time, for machines with other work");

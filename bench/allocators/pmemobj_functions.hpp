@@ -22,6 +22,8 @@ struct pmemobj_functions {
           direct(library.find<void*(PMEMoid)>("pmemobj_direct")),
           allocate(library.find<int(PMEMobjpool*, PMEMoid*, std::size_t, std::uint64_t, pmemobj_constr, void*)>(
               "pmemobj_alloc")),
+          reallocate(library.find<int(PMEMobjpool*, PMEMoid*, std::size_t, std::uint64_t)>("pmemobj_realloc")),
+          identifier(library.find<PMEMoid(const void*)>("pmemobj_oid")),
           release(library.find<void(PMEMoid*)>("pmemobj_free")),
           error_message(library.find<const char*()>("pmemobj_errormsg")) {}
 
@@ -30,6 +32,8 @@ struct pmemobj_functions {
     PMEMoid (*root)(PMEMobjpool*, std::size_t);
     void* (*direct)(PMEMoid);
     int (*allocate)(PMEMobjpool*, PMEMoid*, std::size_t, std::uint64_t, pmemobj_constr, void*);
+    int (*reallocate)(PMEMobjpool*, PMEMoid*, std::size_t, std::uint64_t);
+    PMEMoid (*identifier)(const void*);
     void (*release)(PMEMoid*);
     const char* (*error_message)();
 };
