@@ -116,7 +116,7 @@ TEST(heap_fork_test, a_child_that_goes_on_with_a_copy_has_its_guard_ranges) {
         EXPECT_TRUE(base::succeeds_in_child([&] {
             const bool freed =
                 continues() && std::ranges::all_of(blocks, [&](char* block) { return heap->try_deallocate(block); });
-            heap->blocks().threads().release_unused();
+            heap->blocks().small().release_unused();
             return freed && heap->blocks().slabs().source().guards().count() == 0 && heap->check(false).empty();
         })) << scratch;
         EXPECT_TRUE(base::succeeds_in_child([&] {

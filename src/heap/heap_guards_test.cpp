@@ -277,7 +277,7 @@ TEST_P(heap_guards_test, ranges_of_slabs_that_are_gone_are_memory_as_any) {
     for (char* const block : blocks) {
         EXPECT_TRUE(heap->try_deallocate(block));
     }
-    heap->blocks().threads().release_unused();
+    heap->blocks().small().release_unused();
     EXPECT_EQ(must(heap->statistics()).guard_ranges, 0U);
     auto* const big = allocate(*heap, 3 * base::mebibyte);
     EXPECT_TRUE(std::ranges::any_of(
@@ -499,7 +499,7 @@ TEST_P(heap_guards_test, threads_make_and_release_them_at_once) {
         each.join();
     }
     expect_sound(*heap);
-    heap->blocks().threads().release_unused();
+    heap->blocks().small().release_unused();
     EXPECT_EQ(heap->blocks().slabs().source().guards().count(), 0U);
     expect_sound(*heap);
     must(heap->close(true));

@@ -64,7 +64,7 @@ public:
     base::result<std::uint64_t> usable_size(const void* address) { return blocks().inspect().usable_size(address); }
     base::result<std::uint32_t> type_of(const void* address) { return blocks().inspect().type_of(address); }
     [[nodiscard]] bool all_free() { return blocks().inspect().all_free(); }
-    bool follow_this_thread() noexcept { return !read_only() && blocks().threads().follow_this_thread(); }
+    bool follow_this_thread() noexcept { return !read_only() && blocks().small().follow_this_thread(); }
 
     /// Null if the heap is open read-only.
     [[nodiscard]] destination_operations* destinations() noexcept { return destinations_; }

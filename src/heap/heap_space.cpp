@@ -104,7 +104,7 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
     slab::block_allocator& blocks = heap_.blocks();
     const std::lock_guard guard(heap_.object_mutex());
     const slab::block_allocator::pause pause(blocks);
-    blocks.threads().flush_idle_parts();
+    blocks.small().flush_idle_parts();
     blocks.flush_extents();  // cached extents become free: they need not be written
     const bool promised = keeps_space_ && !give_all_back;
     const slab::sparse_pages sparse = promised ? slab::sparse_pages{} : blocks.slabs().make_sparse(give_all_back);
@@ -155,7 +155,7 @@ base::result<shrink_report> heap_space::shrink(std::uint64_t target, shrink_prog
     if (report.charged_after <= target) {
         return report;
     }
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     if (!heap_.files().shared()) {
         const base::pages before = heap_.files().frontier();
         HF_TRY_ASSIGN(const segment::commit_statistics done, commit(true));

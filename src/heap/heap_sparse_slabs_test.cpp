@@ -66,7 +66,7 @@ protected:
         for (int i = 0; i < 400'000; ++i) {  // 49 slabs of a class into which no slab is morphed
             put(8);
         }
-        heap_->blocks().threads().flush_this_thread();
+        heap_->blocks().small().flush_this_thread();
     }
     [[nodiscard]] std::uint64_t charged() const { return must(heap_->files().statistics()).charged_bytes; }
     void expect_all_kept() const {
@@ -124,7 +124,7 @@ TEST_F(heap_sparse_slabs_test, what_lives_is_there_in_every_durability) {
     open(durability_kind::commit);
     expect_all_kept();
     drop_at_random(1);
-    heap_->blocks().threads().release_unused();
+    heap_->blocks().small().release_unused();
     EXPECT_EQ(heap_->blocks().inspect().statistics().slabs, 0U);
     expect_all_kept();
 }
@@ -169,7 +169,7 @@ TEST_F(heap_sparse_slabs_test, shrink_asks_no_class_whether_it_is_idle) {
     }
     must(heap_->commit());
     drop_at_random(0.985);
-    heap_->blocks().threads().flush_this_thread();
+    heap_->blocks().small().flush_this_thread();
     must(heap_->commit());
     const std::uint64_t before = charged();
     const shrink_report report = must(heap_->shrink(0, [](const shrink_report&) {}));

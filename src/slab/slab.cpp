@@ -132,8 +132,7 @@ void* block_allocator::allocate_typed(std::size_t bytes, std::size_t alignment, 
         return nullptr;
     }
     const unsigned class_index = core_.class_of(bytes, alignment);
-    return class_index == no_class ? slow_path_.allocate_pages(bytes, alignment, type)
-                                   : slow_path_.allocate_typed(class_index, type);
+    return class_index == no_class ? pages_.allocate(bytes, alignment, type) : small_.allocate_typed(class_index, type);
 }
 
 bool block_allocator::hold_typed(std::size_t bytes, std::size_t alignment, std::uint32_t type,
@@ -142,8 +141,8 @@ bool block_allocator::hold_typed(std::size_t bytes, std::size_t alignment, std::
         return false;
     }
     const unsigned class_index = core_.class_of(bytes, alignment);
-    return class_index == no_class ? slow_path_.hold_pages(bytes, alignment, type, held)
-                                   : slow_path_.hold_typed(class_index, type, held);
+    return class_index == no_class ? pages_.hold(bytes, alignment, type, held)
+                                   : small_.hold_typed(class_index, type, held);
 }
 
 void block_allocator::keep(const held_block& held) noexcept {
@@ -154,7 +153,7 @@ void block_allocator::keep(const held_block& held) noexcept {
         }
         std::atomic_ref(*held.state).store(block_state::live, std::memory_order_release);
     } else {
-        slow_path_.keep_pages(held);
+        pages_.keep(held);
     }
 }
 

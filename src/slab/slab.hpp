@@ -18,9 +18,9 @@
 #include "segment/space.hpp"
 #include "slab/calls/block_core.hpp"
 #include "slab/calls/block_inspector.hpp"
-#include "slab/calls/cache_filler.hpp"
 #include "slab/calls/page_blocks.hpp"
 #include "slab/calls/slow_path.hpp"
+#include "slab/calls/small_blocks.hpp"
 #include "slab/nodes/node_blocks.hpp"
 
 namespace holdfast::slab {
@@ -75,7 +75,7 @@ public:
     void close() noexcept;
 
     [[nodiscard]] const block_inspector& inspect() const noexcept { return look_; }
-    [[nodiscard]] cache_filler& threads() noexcept { return filler_; }
+    [[nodiscard]] small_blocks& small() noexcept { return small_; }
     [[nodiscard]] node_blocks& nodes() noexcept { return nodes_; }
     [[nodiscard]] page_blocks& whole_pages() noexcept { return pages_; }
     [[nodiscard]] slab_pool& slabs() noexcept { return core_.pool; }
@@ -152,10 +152,10 @@ private:
 
     block_core core_;
     block_inspector look_{core_};
-    cache_filler filler_{core_};
+    small_blocks small_{core_};
     node_blocks nodes_{core_, look_};
-    page_blocks pages_{core_, filler_, look_};
-    slow_path slow_path_{core_, look_, filler_, nodes_, pages_};
+    page_blocks pages_{core_, small_, look_};
+    slow_path slow_path_{core_, look_, nodes_, pages_};
     struct reclaim_callback {
         block_core* of;
         void operator()() const noexcept {

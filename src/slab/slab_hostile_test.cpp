@@ -75,7 +75,7 @@ void use(test_heap& heap, vandal& choose) {
         ASSERT_LE(offset.value + size, base::to_bytes(heap.extents().frontier()));
         static_cast<void>(heap.blocks().try_free(view.address(offset)));
     });
-    heap.blocks().threads().flush_this_thread();
+    heap.blocks().small().flush_this_thread();
     std::vector<std::string> problems;
     heap.blocks().inspect().check(problems);
     static_cast<void>(heap.blocks().inspect().statistics());

@@ -9,10 +9,17 @@ namespace holdfast::slab {
 HF_HOT void* block_allocator::allocate(std::size_t bytes, std::size_t alignment) noexcept {
     const unsigned class_index = core_.class_of(bytes, alignment);
     if (class_index == no_class) [[unlikely]] {
-        return slow_path_.allocate_pages(bytes, alignment, 0);
+        return pages_.allocate(bytes, alignment, 0);
     }
-    void* const block = core_.allocate_cached(class_index);
-    return block != nullptr ? block : slow_path_.allocate(class_index);
+    const cache_slot& slot = core_.caches.slot();
+    if (slot.instance == core_.caches.instance) [[likely]] {
+        cached_blocks& blocks = slot.cache->classes[class_index];
+        const std::uint16_t index = blocks.try_pop();
+        if (index != cached_blocks::none) [[likely]] {
+            return blocks.hand_out(index);
+        }
+    }
+    return small_.allocate(class_index);
 }
 
 HF_HOT bool block_allocator::try_free(void* block) noexcept {
@@ -26,11 +33,11 @@ HF_HOT bool block_allocator::hold(thread_cache* cache, std::size_t bytes, std::s
                                   held_block& held) noexcept {
     const unsigned class_index = core_.class_of(bytes, alignment);
     if (class_index == no_class) [[unlikely]] {
-        return slow_path_.hold_pages(bytes, alignment, 0, held);
+        return pages_.hold(bytes, alignment, 0, held);
     }
     const std::uint16_t index = cache == nullptr ? cached_blocks::none : cache->classes[class_index].try_pop();
     if (index == cached_blocks::none) [[unlikely]] {
-        return slow_path_.hold(cache, class_index, held);
+        return small_.hold(cache, class_index, held);
     }
     core_.hold_at(cache->classes[class_index], index, class_index, held);
     return true;

@@ -159,7 +159,7 @@ void compare(test_heap& heap, const std::vector<player*>& players) {
 
 void expect_one_free_extent(test_heap& heap) {
     EXPECT_TRUE(heap.blocks().inspect().all_free());
-    heap.blocks().threads().release_unused();
+    heap.blocks().small().release_unused();
     EXPECT_EQ(heap.extents().count(segment::extent_kind::reserved), 0U);
     EXPECT_EQ(heap.extents().count(segment::extent_kind::free), 1U);
     EXPECT_THAT(heap.problems(), IsEmpty());

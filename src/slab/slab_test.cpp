@@ -140,7 +140,7 @@ TEST_F(slab_test, memory_is_reused_and_united) {
         }
     }
     EXPECT_LE(heap_.extents().frontier().value, 4096U);
-    heap_.blocks().threads().flush_this_thread();
+    heap_.blocks().small().flush_this_thread();
     EXPECT_THAT(heap_.problems(), IsEmpty());
     EXPECT_LE(heap_.blocks().inspect().statistics().slabs, class_count);  // the one spare of each bin in use
 }
@@ -178,7 +178,7 @@ TEST_F(slab_test, free_blocks_of_other_arenas_are_found_when_space_runs_out) {
         for (std::size_t i = 0; i < 100; ++i) {
             free(blocks[i * 7]);
         }
-        heap_.blocks().threads().flush_this_thread();
+        heap_.blocks().small().flush_this_thread();
         std::thread([&] {
             for (std::size_t i = 0; i < 100; ++i) {
                 blocks[i * 7] = allocate(64);
@@ -203,7 +203,7 @@ TEST_F(slab_test, where_space_is_short_free_blocks_cost_no_attempts_to_grow) {
     const std::uint64_t before = heap_.space().refused();
     ASSERT_GT(before, 0U);
     swap_some();
-    heap_.blocks().threads().flush_this_thread();
+    heap_.blocks().small().flush_this_thread();
     std::thread(swap_some).join();  // of another arena
     EXPECT_EQ(heap_.space().refused(), before);
 
@@ -216,7 +216,7 @@ TEST_F(slab_test, where_space_is_short_free_blocks_cost_no_attempts_to_grow) {
 TEST_F(slab_test, where_space_is_short_a_thread_without_a_cache_finds_blocks_of_other_arenas) {
     heap_.space().set_capacity(4 * base::mebibyte);
     free(allocate(64));  // this thread has the first arena, which such threads ask
-    heap_.blocks().threads().flush_this_thread();
+    heap_.blocks().small().flush_this_thread();
     std::vector<void*> blocks;
     std::thread([&] { blocks = exhaust(heap_.blocks(), 64); }).join();
     const std::uint64_t before = heap_.space().refused();
@@ -466,7 +466,7 @@ TEST_F(slab_test, live_bits_of_a_granule_that_several_extents_share_are_found) {
 TEST_F(slab_test, check_compares_media_with_what_is_known_of_it) {
     void* const block = allocate(64);
     const base::granule slab = heap_.granule_of(block);
-    heap_.blocks().threads().flush_this_thread();
+    heap_.blocks().small().flush_this_thread();
     heap_.blocks().slabs().write_bitmaps();
     std::uint64_t* const bitmap = heap_.space().view().live_bitmap(slab);
     EXPECT_EQ(bitmap[0], 1U);
@@ -514,7 +514,7 @@ TEST_F(slab_test, bitmaps_follow_when_they_are_written) {
         free(block);
         EXPECT_FALSE(heap_.blocks().try_free(block));
     }
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(live_on_media(), 0U) << "of slabs that are gone";
     EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
 }
@@ -534,7 +534,7 @@ TEST_F(slab_test, a_thread_keeps_slabs_and_gives_them_back_when_it_ends) {
         EXPECT_LE(heap_.blocks().inspect().statistics().slabs,
                   class_count * (std::thread::hardware_concurrency() + 1UL));
     }
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
 }
 
@@ -567,7 +567,7 @@ TEST_F(slab_test, where_many_threads_have_come_each_keeps_parts_and_others_take_
         before + class_count * std::size_t{std::thread::hardware_concurrency()} + static_cast<std::size_t>(unshared));
     end.count_down();
     others.clear();
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
 }
 

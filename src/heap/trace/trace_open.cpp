@@ -112,7 +112,7 @@ base::result<trace_report> trace(trace_run& run, engine& heap, const type_regist
     const auto sweep_start = steady_clock::now();
     online_sweep(run, heap).sweep();
     if (!run.options.dry_run) {
-        heap.blocks().threads().release_unused();
+        heap.blocks().small().release_unused();
     }
     return run.finish(sweep_start);
 }

@@ -82,7 +82,7 @@ TEST(trace_of_a_morphed_slab, reaches_no_block_that_an_older_block_covers) {
             heap.free(block);
         }
     }
-    heap.blocks().threads().flush_this_thread();
+    heap.blocks().small().flush_this_thread();
     ASSERT_TRUE(heap.blocks().morph(slab, slab::class_for(320, 1), 100));
     heap.root(0, older);
     heap.root(1, older + 64);  // was a block; the sixth of 320 bytes, which nobody was given, begins at `older`

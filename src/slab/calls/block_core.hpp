@@ -66,23 +66,11 @@ struct block_core {
         return separates_lines ? in_whole_lines(found) : found;
     }
     void renew_fast_path() noexcept;
-    /// Null where this thread has no block of the class.
-    [[nodiscard]] void* allocate_cached(unsigned class_index) const noexcept;
     [[nodiscard]] held_block small_block(std::uint64_t offset, slab_kind kind, std::uint8_t* state) const noexcept;
     void hold_at(const cached_blocks& blocks, std::uint32_t index, unsigned class_index,
                  held_block& held) const noexcept;
     [[nodiscard]] bool find_in_slab(std::uint64_t offset, slab_kind kind, held_block& found) const noexcept;
 };
-
-HF_HOT void* block_core::allocate_cached(unsigned class_index) const noexcept {
-    const cache_slot& slot = caches.slot();
-    if (slot.instance != caches.instance) [[unlikely]] {
-        return nullptr;
-    }
-    cached_blocks& blocks = slot.cache->classes[class_index];
-    const std::uint16_t index = blocks.try_pop();
-    return index == cached_blocks::none ? nullptr : blocks.hand_out(index);
-}
 
 HF_HOT held_block block_core::small_block(std::uint64_t offset, slab_kind kind, std::uint8_t* state) const noexcept {
     const unsigned class_index = kind.class_index();

@@ -17,6 +17,36 @@ using base::heap_offset;
 using base::pages;
 using segment::extent_kind;
 
+void* page_blocks::allocate(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept {
+    const slow_call call(core_.gate);
+    if (!call.is_first()) {
+        leave_interruption();
+        return nullptr;
+    }
+    const pages taken = take(bytes, alignment, extent_kind::used, type).start;
+    return taken.value == 0 ? nullptr : core_.space.address(base::offset_of(taken));
+}
+
+bool page_blocks::hold(std::size_t bytes, std::size_t alignment, std::uint32_t type, held_block& held) noexcept {
+    const slow_call call(core_.gate);
+    if (!call.is_first()) {
+        leave_interruption();
+        return false;
+    }
+    const extent::extent taken = take(bytes, alignment, extent_kind::reserved, 0);
+    held.offset = base::offset_of(taken.start).value;
+    held.block = {lane::block_kind::pages, taken.length.value, type};
+    held.state = nullptr;
+    held.place = lane::place_of(core_.space, held.offset, held.block);
+    return taken.start.value != 0;
+}
+
+void page_blocks::keep(const held_block& held) noexcept {
+    const slow_call call(core_.gate);
+    core_.extents.hand_out(base::page_of(heap_offset{held.offset}), {held.block.length}, held.block.type);
+}
+
+/// Where it fails, the extent begins at page 0, which holds the roots.
 extent::extent page_blocks::take(std::size_t bytes, std::size_t alignment, extent_kind kind,
                                  std::uint32_t type) noexcept {
     if (bytes == 0 || !std::has_single_bit(alignment) || alignment > maximum_alignment) {
@@ -48,7 +78,7 @@ extent::extent page_blocks::take(std::size_t bytes, std::size_t alignment, exten
             core_.extents.nodes() == 1 ? extent::any_node : core_.arena() % core_.extents.nodes();
         auto got = core_.extents.allocate(length, at_multiple_of, kind, type, node);
         if (!got) {
-            filler_.reclaim();
+            small_.reclaim();
             got = core_.extents.allocate(length, at_multiple_of, kind, type, node);
         }
         if (got) {

@@ -11,31 +11,40 @@
 #include "extent/extent.hpp"
 #include "slab/calls/block_core.hpp"
 #include "slab/calls/block_inspector.hpp"
-#include "slab/calls/cache_filler.hpp"
+#include "slab/calls/small_blocks.hpp"
 
 namespace holdfast::slab {
 
 inline constexpr std::uint64_t maximum_alignment = extent::maximum_alignment * base::page_size;
 
-/// Thread-safe. Called from within a slow call, except for resize().
+/// Thread-safe. Functions are slow calls (commit_gate.hpp), except for those that are called from within one.
 class page_blocks {
 public:
-    page_blocks(block_core& core, cache_filler& filler, const block_inspector& look) noexcept
-        : core_(core), filler_(filler), look_(look) {}
+    page_blocks(block_core& core, small_blocks& small, const block_inspector& look) noexcept
+        : core_(core), small_(small), look_(look) {}
 
-    /// Where it fails, the extent begins at page 0, which holds the roots.
-    [[nodiscard]] extent::extent take(std::size_t bytes, std::size_t alignment, segment::extent_kind kind,
-                                      std::uint32_t type) noexcept;
-    /// Frees the block of whole pages that starts there; where there is none, leaves the failure.
-    [[nodiscard]] bool free(base::pages start);
-    void release(const thread_cache* cache, const held_block& held) noexcept;
+    /// Null: last_failure() says why.
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
+    /// False: last_failure() says why.
+    [[nodiscard]] bool hold(std::size_t bytes, std::size_t alignment, std::uint32_t type, held_block& held) noexcept;
+    /// Marks a `held` block allocated on media.
+    void keep(const held_block& held) noexcept;
     /// Makes a block long enough for `bytes` without moving it. False, and nothing is changed, where `bytes` fit a
     /// small block or there is no room. Not in durability `atomic`. Only the block's owner may call it.
     [[nodiscard]] bool resize(const held_block& found, std::size_t bytes) noexcept;
 
+    // --- called from within a slow call ---
+
+    /// Frees the block of whole pages that starts there; where there is none, leaves the failure.
+    [[nodiscard]] bool free(base::pages start);
+    void release(const thread_cache* cache, const held_block& held) noexcept;
+
 private:
+    [[nodiscard]] extent::extent take(std::size_t bytes, std::size_t alignment, segment::extent_kind kind,
+                                      std::uint32_t type) noexcept;
+
     block_core& core_;
-    cache_filler& filler_;
+    small_blocks& small_;
     const block_inspector& look_;
 };
 

@@ -68,7 +68,7 @@ TEST(pinned_blocks, StayPinnedWhenTheirSlabBecomesOneOfAnotherClass) {
     for (std::byte* const block : all) {
         EXPECT_EQ(heap.blocks().try_free(block), block != all[0]);
     }
-    heap.blocks().threads().flush_this_thread();
+    heap.blocks().small().flush_this_thread();
     ASSERT_TRUE(heap.blocks().morph(heap.granule_of(all[0]), class_for(256, 1), 100));
     expect_pinned(heap.blocks(), all[0]);
     EXPECT_THAT(heap.problems(), IsEmpty());

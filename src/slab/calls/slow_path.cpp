@@ -14,38 +14,6 @@ using base::heap_offset;
 using base::pages;
 using segment::extent_kind;
 
-void* slow_path::allocate_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept {
-    const slow_call call(core_.gate);
-    if (!call.is_first()) {
-        leave_interruption();
-        return nullptr;
-    }
-    const pages taken = pages_.take(bytes, alignment, extent_kind::used, type).start;
-    return taken.value == 0 ? nullptr : core_.space.address(base::offset_of(taken));
-}
-
-void* slow_path::allocate(unsigned class_index) noexcept {
-    thread_cache* const cache = core_.find_cache();
-    const slow_call call(core_.gate, cache);
-    if (!call.is_first()) {
-        leave_interruption();
-        return nullptr;
-    }
-    if (cache == nullptr) {
-        const std::uint64_t offset = filler_.take_one(class_index, 0);
-        if (offset == 0) {
-            return nullptr;
-        }
-        core_.pool.hand_out(offset);
-        return core_.space.address({offset});
-    }
-    cached_blocks& blocks = cache->classes[class_index];
-    if (blocks.is_empty() && !filler_.refill(*cache, class_index)) {
-        return nullptr;
-    }
-    return blocks.hand_out(blocks.try_pop());
-}
-
 bool slow_path::free(void* block) noexcept {
     const slow_call call(core_.gate);
     if (!call.is_first()) {
@@ -87,47 +55,6 @@ bool slow_path::free_inside(void* block) noexcept {
     }
     leave_failure(failure_code::bad_address, [&] { return look_.refusal(block); });
     return false;
-}
-
-bool slow_path::hold_pages(std::size_t bytes, std::size_t alignment, std::uint32_t type, held_block& held) noexcept {
-    const slow_call call(core_.gate);
-    if (!call.is_first()) {
-        leave_interruption();
-        return false;
-    }
-    const extent::extent taken = pages_.take(bytes, alignment, extent_kind::reserved, 0);
-    held.offset = base::offset_of(taken.start).value;
-    held.block = {lane::block_kind::pages, taken.length.value, type};
-    held.state = nullptr;
-    held.place = lane::place_of(core_.space, held.offset, held.block);
-    return taken.start.value != 0;
-}
-
-bool slow_path::hold(thread_cache* cache, unsigned class_index, held_block& held) noexcept {
-    const slow_call call(core_.gate, cache);
-    if (!call.is_first()) {
-        leave_interruption();
-        return false;
-    }
-    if (cache == nullptr) {
-        return hold_one(class_index, 0, held);
-    }
-    if (cache->classes[class_index].is_empty() && !filler_.refill(*cache, class_index)) {
-        return false;
-    }
-    cached_blocks& blocks = cache->classes[class_index];
-    core_.hold_at(blocks, blocks.try_pop(), class_index, held);
-    return true;
-}
-
-bool slow_path::hold_one(unsigned class_index, std::uint32_t type, held_block& held) noexcept {
-    const std::uint64_t offset = filler_.take_one(class_index, type);
-    if (offset == 0) {
-        return false;
-    }
-    const slab_kind kind = slab_state::kind_of(core_.pool.table().state(base::granule_of(heap_offset{offset})));
-    held = core_.small_block(offset, kind, core_.pool.table().block_state_at(offset, kind));
-    return true;
 }
 
 bool slow_path::find_old(const void* block, held_block& found) noexcept {
@@ -186,34 +113,6 @@ bool slow_path::load(granule slab) noexcept {
         return false;
     }
     return true;
-}
-
-void* slow_path::allocate_typed(unsigned class_index, std::uint32_t type) noexcept {
-    const slow_call call(core_.gate);
-    if (!call.is_first()) {
-        leave_interruption();
-        return nullptr;
-    }
-    const std::uint64_t offset = filler_.take_one(class_index, type);
-    if (offset == 0) {
-        return nullptr;
-    }
-    core_.pool.hand_out(offset);
-    return core_.space.address({offset});
-}
-
-bool slow_path::hold_typed(unsigned class_index, std::uint32_t type, held_block& held) noexcept {
-    const slow_call call(core_.gate);
-    if (!call.is_first()) {
-        leave_interruption();
-        return false;
-    }
-    return hold_one(class_index, type, held);
-}
-
-void slow_path::keep_pages(const held_block& held) noexcept {
-    const slow_call call(core_.gate);
-    core_.extents.hand_out(base::page_of(heap_offset{held.offset}), {held.block.length}, held.block.type);
 }
 
 void slow_path::release(thread_cache* cache, const held_block& held) noexcept {

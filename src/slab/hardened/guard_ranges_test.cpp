@@ -80,7 +80,7 @@ protected:
         for (void* const block : blocks) {
             EXPECT_TRUE(heap.blocks().free_exactly(block));
         }
-        heap.blocks().threads().release_unused();
+        heap.blocks().small().release_unused();
     }
     static std::set<std::uint64_t> slabs_of(const test_heap& heap, const std::vector<void*>& blocks) {
         std::set<std::uint64_t> slabs;

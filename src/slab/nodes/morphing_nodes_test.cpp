@@ -124,7 +124,7 @@ TEST_F(morphing_nodes_test, what_was_behind_a_block_that_another_node_freed_is_f
         std::size_t again = 0;
         for (int i = 0; i < 1000; ++i) {
             if (i % 200 == 0) {
-                heap_.blocks().threads().release_unused();  // merges, and lists slabs with however few free blocks
+                heap_.blocks().small().release_unused();  // merges, and lists slabs with however few free blocks
             }
             again += granule_of(allocate(160)) == slab ? 1U : 0U;
         }

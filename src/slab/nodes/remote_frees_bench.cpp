@@ -17,7 +17,7 @@ void burst_freed(benchmark::State& state, unsigned nodes, bool elsewhere) {
     const auto move_to = [&](unsigned node) {
         if (elsewhere) {
             persist::made_up_topology::move_this_thread_to(node);
-            blocks.threads().follow_this_thread();
+            blocks.small().follow_this_thread();
         }
     };
     for ([[maybe_unused]] auto _ : state) {

@@ -36,7 +36,7 @@ void free_all(node_heap& heap, const std::vector<void*>& blocks) {
 TEST(remote_frees, HeapsOfOneNodeHaveNone) {
     node_heap heap(1);
     EXPECT_FALSE(heap.blocks().slabs().remote().active());
-    EXPECT_FALSE(heap.blocks().threads().follow_this_thread());
+    EXPECT_FALSE(heap.blocks().small().follow_this_thread());
     heap.blocks().slabs().write_bitmaps();
     EXPECT_EQ(heap.blocks().slabs().remote().merged().merges, 0U);
 }
@@ -361,8 +361,8 @@ TEST(remote_frees_threads, AThreadThatMigratedAllocatesFromItsNewNode) {
         EXPECT_EQ(heap.node_of(first), 0U);
         made_up_topology::move_this_thread_to(1);
         EXPECT_EQ(heap.node_of(heap.blocks().allocate(64, 8)), 0U);  // it has not looked yet
-        EXPECT_TRUE(heap.blocks().threads().follow_this_thread());
-        EXPECT_FALSE(heap.blocks().threads().follow_this_thread());
+        EXPECT_TRUE(heap.blocks().small().follow_this_thread());
+        EXPECT_FALSE(heap.blocks().small().follow_this_thread());
         EXPECT_EQ(heap.node_of(heap.blocks().allocate(64, 8)), 1U);
         made_up_topology::move_this_thread_to(0);
         int until = 0;  // the thread moves by itself after some refills

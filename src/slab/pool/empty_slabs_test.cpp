@@ -54,7 +54,7 @@ protected:
             test_time += decay_curve::step_ns;
             for (int i = 0; i < 200; ++i) {  // a few bins with each
                 free(allocate(8192, 1));
-                heap_.blocks().threads().flush_this_thread();
+                heap_.blocks().small().flush_this_thread();
             }
         }
     }
@@ -76,7 +76,7 @@ TEST_F(empty_slabs_test, serve_the_same_program_again) {
 
 TEST_F(empty_slabs_test, come_after_those_with_blocks) {
     auto blocks = allocate(64, 2);
-    heap_.blocks().threads().flush_this_thread();
+    heap_.blocks().small().flush_this_thread();
     std::vector<void*> of_one;
     std::vector<void*> of_other;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -162,9 +162,9 @@ TEST_F(empty_slabs_test, parts_that_a_resting_thread_does_not_need_go_back) {
     });
     filled.arrive_and_wait();
     EXPECT_EQ(slabs(), std::size(sizes));
-    heap_.blocks().threads().flush_idle_parts();
+    heap_.blocks().small().flush_idle_parts();
     EXPECT_THAT(heap_.problems(), IsEmpty());
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(slabs(), 1U) << "of the one that has a live block";
     // Blocks that went back may be allocated again, the others may not.
     std::set<void*> mine;
@@ -193,7 +193,7 @@ TEST_F(empty_slabs_test, are_found_after_a_crash) {
     free(allocate(64));
     ASSERT_TRUE(heap_.reopen().ok());
     EXPECT_TRUE(heap_.blocks().inspect().all_free());
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(slabs(), 0U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }

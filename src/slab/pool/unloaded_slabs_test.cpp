@@ -155,7 +155,7 @@ TEST_P(unloaded_slabs_test, a_free_loads_what_an_allocation_passed_by) {
     for (void* const block : blocks_) {
         EXPECT_TRUE(heap_.blocks().try_free(block)) << block_allocator::last_failure().message();
     }
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
     for (void*& block : blocks_) {
         block = allocate();
@@ -167,12 +167,12 @@ TEST_P(unloaded_slabs_test, a_free_loads_what_an_allocation_passed_by) {
 TEST_P(unloaded_slabs_test, to_give_everything_back_asks_once_for_each) {
     make_slabs(1);
     const std::uint64_t before = disk_.asked();
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(disk_.asked(), before + slabs);
     disk_.empty();
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(disk_.asked(), before + 2 * slabs);
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(disk_.asked(), before + 2 * slabs) << "all are loaded";
 }
 

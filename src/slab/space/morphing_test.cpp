@@ -43,7 +43,7 @@ protected:
                 free(all[i]);
             }
         }
-        heap_.blocks().threads().flush_this_thread();
+        heap_.blocks().small().flush_this_thread();
         return kept;
     }
     [[nodiscard]] std::uint32_t block_size_in(base::granule slab) const {
@@ -85,7 +85,7 @@ TEST_F(morphing_test, keeps_live_blocks_and_hands_out_what_lies_between) {
     std::size_t again = 0;
     for (int i = 0; i < 1000; ++i) {
         if (i % 200 == 0) {
-            heap_.blocks().threads().release_unused();  // lists slabs with however few free blocks
+            heap_.blocks().small().release_unused();  // lists slabs with however few free blocks
         }
         again += heap_.granule_of(allocate(160)) == slab ? 1U : 0U;
     }
@@ -149,7 +149,7 @@ TEST_F(morphing_test, outlives_the_process) {
     free(fresh);
     ASSERT_TRUE(heap_.reopen().ok());
     EXPECT_EQ(heap_.blocks().inspect().statistics().small_blocks, 0U);
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
@@ -168,15 +168,15 @@ TEST_F(morphing_test, again_and_back) {
         EXPECT_THAT(heap_.problems(), IsEmpty());
         free(kept[0]);
         kept[0] = fresh;
-        heap_.blocks().threads().flush_this_thread();
-        heap_.blocks().threads().release_unused();
+        heap_.blocks().small().flush_this_thread();
+        heap_.blocks().small().release_unused();
         EXPECT_THAT(heap_.problems(), IsEmpty());
         if (size == 1024) {
             ASSERT_TRUE(heap_.reopen().ok());
             EXPECT_EQ(heap_.blocks().inspect().usable_size(fresh).value(), size);
             free(fresh);
             kept[0] = allocate(size);
-            heap_.blocks().threads().flush_this_thread();
+            heap_.blocks().small().flush_this_thread();
         }
     }
 }
@@ -185,7 +185,7 @@ TEST_F(morphing_test, leaves_slabs_alone_that_are_in_use_or_full_or_not_fit_for_
     std::byte* const in_use = allocate(112);
     EXPECT_FALSE(morph(heap_.granule_of(in_use), 160)) << "this thread has a part of it";
     free(in_use);
-    heap_.blocks().threads().flush_this_thread();
+    heap_.blocks().small().flush_this_thread();
     EXPECT_FALSE(morph(heap_.granule_of(in_use), 160)) << "it is empty: the bin's spare";
     const std::vector<std::byte*> small = sparse_slab(8, {1});
     EXPECT_FALSE(morph(heap_.granule_of(small[0]), 160)) << "a whole bitmap is in use";
@@ -231,7 +231,7 @@ TEST_F(morphing_test, saves_space_when_sizes_change) {
     for (std::byte* const block : live) {
         free(block);
     }
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
 }
 
@@ -267,7 +267,7 @@ TEST_F(morphing_test, agrees_with_a_model) {
             remove(at == live.end() ? live.begin() : at);
         }
         if (random() % 4 == 0) {
-            heap_.blocks().threads().flush_this_thread();
+            heap_.blocks().small().flush_this_thread();
         }
         for (base::granule slab{1}; slab.value < heap_.extents().frontier().value / base::pages_per_granule;
              ++slab.value) {
@@ -292,7 +292,7 @@ TEST_F(morphing_test, agrees_with_a_model) {
     while (!live.empty()) {
         remove(live.begin());
     }
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
@@ -354,7 +354,7 @@ TEST_F(morphing_test, while_other_threads_free) {
                 const base::granule slab{1 + random() % 60};
                 static_cast<void>(heap_.blocks().morph(slab, class_for(sizes[random() % std::size(sizes)], 1), 95));
             }
-            heap_.blocks().threads().flush_this_thread();
+            heap_.blocks().small().flush_this_thread();
         }
     };
     std::vector<std::thread> running;
@@ -371,7 +371,7 @@ TEST_F(morphing_test, while_other_threads_free) {
             free(each);
         }
     }
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_TRUE(heap_.blocks().inspect().all_free());
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }

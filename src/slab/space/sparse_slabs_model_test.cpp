@@ -42,7 +42,7 @@ TEST_F(sparse_slabs_threads_test, while_threads_free_and_allocate) {
             const base::granule slab{1 + random() % 40};
             static_cast<void>(heap_.blocks().morph(slab, class_for(sizes[random() % std::size(sizes)], 1), 95));
         }
-        heap_.blocks().threads().flush_this_thread();
+        heap_.blocks().small().flush_this_thread();
     };
     std::uint64_t holes = 0;
     for (int round = 0; round < 40; ++round) {
@@ -72,7 +72,7 @@ TEST(sparse_slabs_nodes_test, slabs_of_several_nodes_become_sparse_and_are_repop
     std::vector<void*> blocks(2 * 512);  // of 128 bytes: two slabs
     on_node(1, [&] {
         std::generate(blocks.begin(), blocks.end(), [&] { return heap.blocks().allocate(128, 8); });
-        heap.blocks().threads().flush_this_thread();
+        heap.blocks().small().flush_this_thread();
     });
     on_node(0, [&] {
         for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -96,7 +96,7 @@ TEST(sparse_slabs_nodes_test, slabs_of_several_nodes_become_sparse_and_are_repop
         EXPECT_TRUE(heap.blocks().try_free(block));
         EXPECT_TRUE(heap.blocks().try_free(blocks[512 + 40]));
     });
-    heap.blocks().threads().release_unused();
+    heap.blocks().small().release_unused();
     EXPECT_TRUE(heap.blocks().inspect().all_free());
     EXPECT_THAT(heap.problems(), IsEmpty());
 }
@@ -151,7 +151,7 @@ protected:
                 break;
             case 1: heap_.space().set_disk(heap_.space().on_disk() + random_() % 40); break;
             case 2: heap_.space().set_disk(~std::uint64_t{0}); break;
-            case 3: heap_.blocks().threads().release_unused(); break;
+            case 3: heap_.blocks().small().release_unused(); break;
             default: holes_ += pages_in(commit(random_() % 2 == 0).holes); break;
         }
     }
@@ -171,7 +171,7 @@ TEST_P(sparse_slabs_model_test, agrees) {
         }
         drop_some(live_.size() * (random_() % 2 == 0 ? 9 : 5) / 10);
         if (random_() % 2 == 0) {
-            heap_.blocks().threads().flush_this_thread();
+            heap_.blocks().small().flush_this_thread();
         }
         disturb();
         if (round % 4 == 0) {
@@ -182,7 +182,7 @@ TEST_P(sparse_slabs_model_test, agrees) {
     look_at_all();
     EXPECT_GT(holes_, 100U);
     drop_some(live_.size());
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }

@@ -151,7 +151,7 @@ TEST_F(sparse_slabs_test, is_repopulated_to_be_morphed) {
     EXPECT_EQ(heap_.granule_of(allocate(1024)), slab);
     expect_filled(kept[1], 112, 300);
 
-    heap_.blocks().threads().flush_this_thread();
+    heap_.blocks().small().flush_this_thread();
     const sparse_pages going = commit();
     EXPECT_GE(pages_in(going.holes), all_pages - 4);
     EXPECT_TRUE(may_have_holes(slab));
@@ -191,7 +191,7 @@ TEST_F(sparse_slabs_test, where_there_is_no_other_space_what_fits_on_the_disk_is
     std::generate(filler.begin(), filler.end(), [&] { return allocate(4096); });
     ASSERT_NE(heap_.granule_of(filler.back()), heap_.granule_of(first[0]));
     std::for_each(filler.begin(), filler.end() - 1, [&](std::byte* block) { free(block); });
-    heap_.blocks().threads().flush_this_thread();
+    heap_.blocks().small().flush_this_thread();
     fill_the_heap();
     commit();
     heap_.space().set_disk(heap_.space().on_disk() + 20);  // enough for one of the two
@@ -206,7 +206,7 @@ TEST_F(sparse_slabs_test, slabs_that_are_in_use_empty_dense_or_typed_do_not_beco
     std::byte* const in_use = allocate(112);
     EXPECT_THAT(commit().free, IsEmpty()) << "this thread has a part of it";
     free(in_use);
-    heap_.blocks().threads().flush_this_thread();
+    heap_.blocks().small().flush_this_thread();
     EXPECT_THAT(commit().free, IsEmpty()) << "it is the spare";
     std::set<std::uint32_t> most;
     for (std::uint32_t i = 0; i < 13; ++i) {
@@ -237,7 +237,7 @@ TEST_F(sparse_slabs_test, only_durability_commit_makes_holes) {
     ASSERT_TRUE(heap_.reopen().ok());
     heap_.blocks().slabs().set_traced(true);
     static_cast<void>(heap_.blocks().inspect().usable_size(kept[0]));
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_THAT(commit().free, IsEmpty());
     EXPECT_EQ(backed_pages(heap_.granule_of(kept[0])), all_pages);
 }
@@ -269,7 +269,7 @@ TEST_F(sparse_slabs_test, other_durabilities_keep_the_flag) {
         EXPECT_EQ(backed_pages(slab), all_pages);
         EXPECT_TRUE(may_have_holes(slab));
         EXPECT_THAT(heap_.problems(), IsEmpty());
-        heap_.blocks().threads().flush_this_thread();
+        heap_.blocks().small().flush_this_thread();
     }
     // A full slab with the flag in its header: it is repopulated and has no free block.
     std::vector<std::byte*> more;
@@ -277,7 +277,7 @@ TEST_F(sparse_slabs_test, other_durabilities_keep_the_flag) {
         more.push_back(allocate(112));
         EXPECT_EQ(heap_.granule_of(more.back()), slab);
     }
-    heap_.blocks().threads().flush_this_thread();
+    heap_.blocks().small().flush_this_thread();
     ASSERT_TRUE(heap_.reopen().ok());
     EXPECT_NE(heap_.granule_of(allocate(112)), slab);
     EXPECT_THAT(heap_.problems(), IsEmpty());
@@ -289,7 +289,7 @@ TEST_F(sparse_slabs_test, an_empty_slab_with_the_flag_is_freed_when_it_is_loaded
     commit();
     heap_.space().view().live_bitmap(slab)[0] = 0;
     ASSERT_TRUE(heap_.open_again().ok());
-    heap_.blocks().threads().release_unused();
+    heap_.blocks().small().release_unused();
     EXPECT_EQ(heap_.blocks().inspect().statistics().slabs, 0U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
     static_cast<void>(allocate(50'000));

@@ -92,7 +92,7 @@ protected:
                 free(all[i]);
             }
         }
-        heap_.blocks().threads().flush_this_thread();
+        heap_.blocks().small().flush_this_thread();
         return kept;
     }
     void fill_the_heap() {

@@ -174,7 +174,7 @@ bool program_runner::run(const step& one, unsigned thread) {
         case verb::free_both: return both(false, thread);
         case verb::free_cycle: return free_cycle(thread);
         case verb::allocate_carelessly: return allocate_carelessly(one, thread);
-        case verb::give_back: session_.blocks().threads().flush_this_thread(); return true;
+        case verb::give_back: session_.blocks().small().flush_this_thread(); return true;
         case verb::hold_big: return hold_big(thread);
         case verb::shrink: return session_.shrink();
         case verb::morph: return morph(one, thread);
@@ -343,7 +343,7 @@ bool program_runner::morph(const step& one, unsigned thread) {
     if (block == 0) {
         return false;
     }
-    session_.blocks().threads().flush_this_thread();
+    session_.blocks().small().flush_this_thread();
     constexpr unsigned whatever_is_overlapped = 100;
     const bool morphed = session_.blocks().morph(base::granule_of(base::heap_offset{block}),
                                                  slab::class_for(bytes_asked(one.size), 1), whatever_is_overlapped);

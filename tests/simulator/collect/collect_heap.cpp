@@ -140,7 +140,7 @@ void collect_session::persist_objects(const void* begin, std::uint64_t bytes, bo
 }
 
 bool collect_session::shrink() {
-    blocks_.threads().release_unused();
+    blocks_.small().release_unused();
     blocks_.flush_extents();
     return extents_.space().shrink({}, [] { return true; }).ok();
 }

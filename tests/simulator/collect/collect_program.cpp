@@ -128,7 +128,7 @@ bool collect_runner::run(const collect_step& step, unsigned stores) {
         case collect_verb::shrink: return session_.shrink();
         case collect_verb::morph: {
             const auto& list = model_.now.lists[step.list];
-            session_.blocks().threads().flush_this_thread();
+            session_.blocks().small().flush_this_thread();
             constexpr unsigned whatever_is_overlapped = 100;
             if (list.empty() || !session_.blocks().morph(base::granule_of(base::heap_offset{list.front().offset}),
                                                          slab::class_for(step.bytes, 16), whatever_is_overlapped)) {

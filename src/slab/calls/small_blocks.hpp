@@ -1,8 +1,10 @@
-// Fills the lists of threads' caches with free blocks, and gives back what caches keep.
+// Small blocks: taken from the caches of threads, which are refilled from slabs and given back to them.
 //
+// - An allocation that finds the thread's list empty, and one of a block with a type, is a slow call (commit_gate.hpp).
 // - The blocks in a list are free by their states and lie in parts that the thread has checked out (SLAB-9).
 // - Where space has run out, this thread's cache, empty slabs and cached extents are given back once, and then any slab
 //   of any arena will do.
+// - What fails leaves the failure, and changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +14,16 @@
 namespace holdfast::slab {
 
 /// Thread-safe. Functions are about the calling thread's cache, unless they say otherwise.
-class cache_filler {
+class small_blocks {
 public:
-    explicit cache_filler(block_core& core) noexcept : core_(core) {}
+    explicit small_blocks(block_core& core) noexcept : core_(core) {}
 
-    /// The list of the class must be empty. False: last_failure() says why.
-    [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
-    /// The offset of a block whose state is `held`; 0: last_failure() says why.
-    [[nodiscard]] std::uint64_t take_one(unsigned class_index, std::uint32_t type) noexcept;
+    /// The thread's cache has no block of the class, or there is no cache. Null: last_failure() says why.
+    [[nodiscard]] void* allocate(unsigned class_index) noexcept;
+    [[nodiscard]] void* allocate_typed(unsigned class_index, std::uint32_t type) noexcept;
+    /// As the two above, but the block is `held`. False: last_failure() says why.
+    [[nodiscard]] bool hold(thread_cache* cache, unsigned class_index, held_block& held) noexcept;
+    [[nodiscard]] bool hold_typed(unsigned class_index, std::uint32_t type, held_block& held) noexcept;
 
     void flush_this_thread() noexcept;
     /// A thread that allocates nothing for long then keeps nothing from the others, except parts from which a block is
@@ -33,6 +37,10 @@ public:
     void reclaim() noexcept;
 
 private:
+    [[nodiscard]] void* allocate_one(unsigned class_index, std::uint32_t type) noexcept;
+    [[nodiscard]] bool hold_one(unsigned class_index, std::uint32_t type, held_block& held) noexcept;
+    [[nodiscard]] std::uint64_t take_one(unsigned class_index, std::uint32_t type) noexcept;
+    [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
     [[nodiscard]] bool check_out(thread_cache& cache, unsigned class_index) noexcept;
     [[nodiscard]] bool is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept;
     [[nodiscard]] bool find_free(cached_blocks& blocks, unsigned class_index) const noexcept;

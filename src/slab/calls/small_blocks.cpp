@@ -1,4 +1,4 @@
-#include "slab/calls/cache_filler.hpp"
+#include "slab/calls/small_blocks.hpp"
 
 #include <sched.h>
 
@@ -55,7 +55,79 @@ unsigned arena_of_core([[maybe_unused]] unsigned arenas, unsigned arena) noexcep
 
 }  // namespace
 
-std::uint64_t cache_filler::take_one(unsigned class_index, std::uint32_t type) noexcept {
+void* small_blocks::allocate(unsigned class_index) noexcept {
+    thread_cache* const cache = core_.find_cache();
+    const slow_call call(core_.gate, cache);
+    if (!call.is_first()) {
+        leave_interruption();
+        return nullptr;
+    }
+    if (cache == nullptr) {
+        return allocate_one(class_index, 0);
+    }
+    cached_blocks& blocks = cache->classes[class_index];
+    if (blocks.is_empty() && !refill(*cache, class_index)) {
+        return nullptr;
+    }
+    return blocks.hand_out(blocks.try_pop());
+}
+
+void* small_blocks::allocate_typed(unsigned class_index, std::uint32_t type) noexcept {
+    const slow_call call(core_.gate);
+    if (!call.is_first()) {
+        leave_interruption();
+        return nullptr;
+    }
+    return allocate_one(class_index, type);
+}
+
+void* small_blocks::allocate_one(unsigned class_index, std::uint32_t type) noexcept {
+    const std::uint64_t offset = take_one(class_index, type);
+    if (offset == 0) {
+        return nullptr;
+    }
+    core_.pool.hand_out(offset);
+    return core_.space.address({offset});
+}
+
+bool small_blocks::hold(thread_cache* cache, unsigned class_index, held_block& held) noexcept {
+    const slow_call call(core_.gate, cache);
+    if (!call.is_first()) {
+        leave_interruption();
+        return false;
+    }
+    if (cache == nullptr) {
+        return hold_one(class_index, 0, held);
+    }
+    cached_blocks& blocks = cache->classes[class_index];
+    if (blocks.is_empty() && !refill(*cache, class_index)) {
+        return false;
+    }
+    core_.hold_at(blocks, blocks.try_pop(), class_index, held);
+    return true;
+}
+
+bool small_blocks::hold_typed(unsigned class_index, std::uint32_t type, held_block& held) noexcept {
+    const slow_call call(core_.gate);
+    if (!call.is_first()) {
+        leave_interruption();
+        return false;
+    }
+    return hold_one(class_index, type, held);
+}
+
+bool small_blocks::hold_one(unsigned class_index, std::uint32_t type, held_block& held) noexcept {
+    const std::uint64_t offset = take_one(class_index, type);
+    if (offset == 0) {
+        return false;
+    }
+    const slab_kind kind = slab_state::kind_of(core_.pool.table().state(base::granule_of(base::heap_offset{offset})));
+    held = core_.small_block(offset, kind, core_.pool.table().block_state_at(offset, kind));
+    return true;
+}
+
+/// The offset of a block whose state is `held`; 0: last_failure() says why.
+std::uint64_t small_blocks::take_one(unsigned class_index, std::uint32_t type) noexcept {
     if (core_.caches.pool == nullptr) {
         return 0;
     }
@@ -64,7 +136,7 @@ std::uint64_t cache_filler::take_one(unsigned class_index, std::uint32_t type) n
         [&] { return core_.pool.supply().take_one_anywhere(class_index, type).value_or(0); });
 }
 
-bool cache_filler::check_out(thread_cache& cache, unsigned class_index) noexcept {
+bool small_blocks::check_out(thread_cache& cache, unsigned class_index) noexcept {
     constexpr slab_part none{};  // granule 0 holds the roots
     if (core_.extents.nodes() == 1 &&
         std::atomic_ref(core_.caches.next_arena).load(std::memory_order_relaxed) > core_.pool.bins().arenas()) {
@@ -89,7 +161,7 @@ bool cache_filler::check_out(thread_cache& cache, unsigned class_index) noexcept
     return find_free(blocks, class_index);
 }
 
-bool cache_filler::find_free(cached_blocks& blocks, unsigned class_index) const noexcept {
+bool small_blocks::find_free(cached_blocks& blocks, unsigned class_index) const noexcept {
     const std::uint32_t found = blocks.fill(blocks.place().blocks(size_classes[class_index]).end);
     if (found == 0) {
         return false;
@@ -98,7 +170,8 @@ bool cache_filler::find_free(cached_blocks& blocks, unsigned class_index) const 
     return true;
 }
 
-bool cache_filler::refill(thread_cache& cache, unsigned class_index) noexcept {
+/// The list of the class must be empty. False: last_failure() says why.
+bool small_blocks::refill(thread_cache& cache, unsigned class_index) noexcept {
     if (!core_.hardened) [[likely]] {
         return refill_in_order(cache, class_index);
     }
@@ -114,7 +187,7 @@ bool cache_filler::refill(thread_cache& cache, unsigned class_index) noexcept {
 }
 
 /// Looks in the rest of the parts, then in all of them, if it is worth it; then checks out another slab.
-bool cache_filler::refill_in_order(thread_cache& cache, unsigned class_index) noexcept {
+bool small_blocks::refill_in_order(thread_cache& cache, unsigned class_index) noexcept {
     if (core_.pool.remote().active()) {
         before_refill(cache);
     }
@@ -135,14 +208,14 @@ bool cache_filler::refill_in_order(thread_cache& cache, unsigned class_index) no
 }
 
 /// Approximate: words at the ends of the parts are counted whole.
-bool cache_filler::is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept {
+bool small_blocks::is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept {
     const block_range range = blocks.place().blocks(size_classes[class_index]);
     const std::uint32_t least = core_.pool.demand().is_space_short() ? 1 : worth_a_look(range.end - range.first);
     return count_free(blocks.states + range.first_word() * states_a_word, range.end_word() - range.first_word()) >=
            least;
 }
 
-void cache_filler::before_refill(thread_cache& cache) noexcept {
+void small_blocks::before_refill(thread_cache& cache) noexcept {
     if (++cache.refills % refills_a_look == 0) {
         core_.pool.remote().merge_if_due(cache.arena % core_.pool.remote().nodes());
     }
@@ -151,7 +224,7 @@ void cache_filler::before_refill(thread_cache& cache) noexcept {
     }
 }
 
-bool cache_filler::follow_this_thread() noexcept {
+bool small_blocks::follow_this_thread() noexcept {
     thread_cache* const cache = core_.pool.remote().active() ? core_.find_cache() : nullptr;
     const unsigned node = cache == nullptr ? 0 : core_.machine.current_node();
     if (cache == nullptr || cache->machine_node == node) {
@@ -162,19 +235,19 @@ bool cache_filler::follow_this_thread() noexcept {
     return true;
 }
 
-void cache_filler::release_unused() noexcept {
+void small_blocks::release_unused() noexcept {
     const slow_call call(core_.gate);
     reclaim();
 }
 
-void cache_filler::reclaim() noexcept {
+void small_blocks::reclaim() noexcept {
     flush_this_thread();
     core_.pool.remote().merge_all();
     core_.pool.release_empty();
     core_.cached_extents.flush();
 }
 
-void cache_filler::flush_this_thread() noexcept {
+void small_blocks::flush_this_thread() noexcept {
     if (thread_cache* const cache = core_.find_cache()) {
         const slow_call call(core_.gate, cache);
         cache->give_back_all(core_.pool);
