@@ -103,6 +103,7 @@ base::result<void> heap_recovery::replay_lanes() {
             what.path = files.lanes().path();
             return what;
         }
+        HF_TRY(back_bitmaps(*plan));
         apply(*plan, source);
         done_.replayed = plan->report;
     } catch (const std::bad_alloc&) {
@@ -110,6 +111,18 @@ base::result<void> heap_recovery::replay_lanes() {
     }
     done_.replayed.time_ns = elapsed_ns(start);
     return check_synced();
+}
+
+/// A loss of power may have undone the reservation of a bitmap (live_bitmaps::back() does not sync it on a disk), and a
+/// store to a hole of a full disk is a SIGBUS.
+base::result<void> heap_recovery::back_bitmaps(const lane::replay_plan& plan) {
+    const segment::space_view& space = heap_.files().view();
+    for (const lane::word_write& write : plan.writes) {
+        if (const auto granule = space.granule_of_bitmap(write.word)) {
+            HF_TRY(heap_.files().bitmaps().back(*granule, segment::bitmap_verifier::slab_is::loaded));
+        }
+    }
+    return {};
 }
 
 /// In the domain of the session. A log is replayed as on a disk in every case: after a loss of power in the middle its
@@ -146,6 +159,9 @@ base::result<void> heap_recovery::trace_after_crash(trace_mode mode, const befor
     }
     try {
         const auto flush = [&files](const void* begin, std::uint64_t bytes) { persist_in(files, begin, bytes); };
+        const auto back = [&files](base::granule slab) {
+            return files.bitmaps().back(slab, segment::bitmap_verifier::slab_is::loaded);
+        };
         HF_TRY(repair_objects(false));  // a record whose write was cut off is no root
         HF_TRY_ASSIGN(std::vector<std::uint64_t> roots, object_roots(heap_.objects()));
         roots.insert(roots.end(), more_roots.begin(), more_roots.end());
@@ -155,8 +171,9 @@ base::result<void> heap_recovery::trace_after_crash(trace_mode mode, const befor
             HF_TRY(heap_.types().load(heap_.objects()));
         }
         options.raw_pointers = (files.superblock().flags & segment::flag_same_address) != 0;
-        auto traced = recover_by_tracing(files.view(), heap_.extents(), files.frontier(), roots, heap_.types(), options,
-                                         flushes() ? std::optional<trace_flush>(flush) : std::nullopt);
+        auto traced =
+            recover_by_tracing(files.view(), heap_.extents(), files.frontier(), roots, heap_.types(), options,
+                               flushes() ? std::optional<trace_flush>(flush) : std::nullopt, trace_back(back));
         if (!traced) {
             failure what = std::move(traced).error();
             what.path = what.path.empty() ? files.paths().directory() : what.path;

@@ -39,6 +39,7 @@ public:
 
 private:
     base::result<void> replay_lanes();
+    base::result<void> back_bitmaps(const lane::replay_plan& plan);
     void apply(const lane::replay_plan& plan, const lane::replay_source& source);
     [[nodiscard]] base::result<void> check_synced() const;
     base::result<void> trace_after_crash(trace_mode mode, const before_trace_call& before);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -62,6 +63,17 @@ public:
         const std::uint64_t in_segment = position.value & (shape_.granules() - 1);
         return reinterpret_cast<std::uint64_t*>(metadata_of(segment_of(position)) + shape_.bitmaps_at() +
                                                 in_segment * bitmap_size);
+    }
+    /// The granule whose live bitmap has the word; nothing for all other words of the heap.
+    [[nodiscard]] std::optional<base::granule> granule_of_bitmap(const std::uint64_t* word) const noexcept {
+        const std::uint64_t at = reinterpret_cast<std::uintptr_t>(word) - reinterpret_cast<std::uintptr_t>(metadata_);
+        const std::uint64_t in_segment = at % metadata_size_;
+        if (offset(word).value < reservation_ || in_segment < shape_.bitmaps_at() ||
+            in_segment >= shape_.bitmaps_at() + shape_.granules() * bitmap_size) {
+            return std::nullopt;
+        }
+        return base::granule{at / metadata_size_ * shape_.granules() +
+                             (in_segment - shape_.bitmaps_at()) / bitmap_size};
     }
     [[nodiscard]] std::byte* metadata_of(std::uint64_t segment_index) const noexcept {
         return metadata_ + segment_index * metadata_size_;

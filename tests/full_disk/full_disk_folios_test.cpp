@@ -3,6 +3,7 @@
 // Fault model: a file system on a block device without a free block; free space of the heap has gone back to it, so
 // that its files have holes between pages that are in use; and the page cache is empty, or holds what somebody has read
 // ahead. A store to a block is never a SIGBUS, and takes no space.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include "base/process_test_support.hpp"
 #include "full_disk/full_disks.hpp"
 #include "powerloss/mounts.hpp"
+#include "segment/format/geometry.hpp"
 
 namespace holdfast::test {
 namespace {
@@ -230,6 +232,41 @@ TEST_P(folios, that_a_recovery_meets) {
     manager heap(open_only, path_, options());
     EXPECT_EQ(*heap.find<int>("name7").first, 1);
     EXPECT_EQ(heap.check(false), std::vector<std::string>());
+}
+
+/// A loss of power takes with it what was reserved and not synced.
+TEST_P(folios, of_bitmaps_that_lost_their_space_are_no_end_of_a_recovery) {
+    constexpr std::size_t blocks = 500;
+    open_options wanted = options();
+    wanted.accept_process_crash_only = wanted.durability == durability::collect;  // else the domain is `disk`
+    const base::process_end end = base::run_in_child([&] {
+        manager heap(create_only, path_, wanted);
+        auto* const words = static_cast<ptr<void>*>(heap.allocate_to(heap.root(0), 8 * blocks, {.zeroed = true}));
+        for (std::size_t i = 0; i < blocks; ++i) {
+            heap.allocate_to(words[i], 64);
+        }
+        ::_exit(0);
+    });
+    ASSERT_TRUE(end.succeeded()) << end;
+    const segment::geometry shape{wanted.segment_size};
+    const int file = ::open((path_ + "/segment.000000").c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_EQ(::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                          static_cast<off_t>(shape.segment_size + shape.bitmaps_at()),
+                          static_cast<off_t>(shape.granules() * segment::bitmap_size)),
+              0);
+    ::close(file);
+    {
+        const ballast full(image_->path(), 0);
+        try {
+            const manager heap(open_only, path_, wanted);
+            EXPECT_EQ(std::get<0>(GetParam()), file_system_kind::xfs) << "it keeps some blocks back";
+        } catch (const error& failure) {
+            EXPECT_EQ(failure.reason(), errc::no_space) << failure.what();
+        }
+    }
+    manager heap(open_only, path_, wanted);
+    EXPECT_EQ(heap.check(true), std::vector<std::string>());
+    EXPECT_EQ(heap.statistics().allocated_blocks, blocks + 1);
 }
 
 std::string name_of(const ::testing::TestParamInfo<parameters>& info) {

@@ -181,10 +181,15 @@ private:
 
 base::result<trace_report> recover(trace_run& run, const extent::extent_allocator& extents, pages frontier,
                                    std::span<const std::uint64_t> objects, const type_registry& types,
-                                   std::optional<trace_flush> flush) {
+                                   std::optional<trace_flush> flush, std::optional<trace_back> back) {
     HF_TRY(run.read(extents, frontier));
     HF_TRY(run.mark(objects, types));
     const auto start = steady_clock::now();
+    for (granule at{}; back && !run.options.dry_run && at < run.blocks.granules(); ++at.value) {
+        if (run.blocks.slab_at(at).count != 0) {
+            HF_TRY((*back)(at));
+        }
+    }
     offline_sweep(run, flush).sweep();
     return run.finish(start);
 }
@@ -194,10 +199,10 @@ base::result<trace_report> recover(trace_run& run, const extent::extent_allocato
 base::result<trace_report> recover_by_tracing(const segment::space_view& space, const extent::extent_allocator& extents,
                                               pages frontier, std::span<const std::uint64_t> objects,
                                               const type_registry& types, const trace_options& options,
-                                              std::optional<trace_flush> flush) {
+                                              std::optional<trace_flush> flush, std::optional<trace_back> back) {
     try {
         trace_run run(space, options);
-        return recover(run, extents, frontier, objects, types, flush);
+        return recover(run, extents, frontier, objects, types, flush, back);
     } catch (const std::bad_alloc&) {
         base::failure what;
         what.code = base::failure_code::out_of_memory;

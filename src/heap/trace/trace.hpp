@@ -99,6 +99,8 @@ struct trace_report {
 
 /// Makes a range durable before it returns (dax, eadr). Absent where a process crash loses no store.
 using trace_flush = base::function_ref<void(const void*, std::uint64_t)>;
+/// Reserves space on disk for the live bitmap of a slab, which a loss of power may have taken.
+using trace_back = base::function_ref<base::result<void>(base::granule)>;
 
 /// Recovers a heap that was not closed cleanly in durability `collect`; comes before slab::block_allocator::open().
 /// `space` is mapped writable; private pages suffice for a reader. Of `extents`, which is not opened, only the entries
@@ -112,14 +114,12 @@ using trace_flush = base::function_ref<void(const void*, std::uint64_t)>;
 /// The heap stays marked as not clean until it is closed: a trace after another crash has the same outcome.
 ///
 /// Fails with `corrupt` if page entries break EXT-1 to EXT-5, with type_mismatch (unknown_types::fail), `limit` (too
-/// many blocks), out_of_memory, or invalid_argument (a visitor or `progress` threw); then only nulled words have
-/// changed. Uses up to 24 bytes of DRAM for each reached block, and a bit for each block.
-[[nodiscard]] base::result<trace_report> recover_by_tracing(const segment::space_view& space,
-                                                            const extent::extent_allocator& extents,
-                                                            base::pages frontier,
-                                                            std::span<const std::uint64_t> objects,
-                                                            const type_registry& types, const trace_options& options,
-                                                            std::optional<trace_flush> flush = std::nullopt);
+/// many blocks), out_of_memory, invalid_argument (a visitor or `progress` threw), or as `back` does; then only
+/// nulled words have changed. Uses up to 24 bytes of DRAM for each reached block, and a bit for each block.
+[[nodiscard]] base::result<trace_report> recover_by_tracing(
+    const segment::space_view& space, const extent::extent_allocator& extents, base::pages frontier,
+    std::span<const std::uint64_t> objects, const type_registry& types, const trace_options& options,
+    std::optional<trace_flush> flush = std::nullopt, std::optional<trace_back> back = std::nullopt);
 
 /// Offsets of all named, unique and anonymous objects. Fails with `corrupt`.
 [[nodiscard]] base::result<std::vector<std::uint64_t>> object_roots(object_directory& objects);
