@@ -110,6 +110,29 @@ TEST_F(index_hostile_test, a_chain_that_leads_back_is_no_chain) {
                 HasSubstr("IDX-1, the low key of a leaf"));
 }
 
+/// An open frees these lists, so it would free what the index has.
+TEST_F(index_hostile_test, lists_to_be_freed_that_lead_to_the_chain_are_found) {
+    const auto say_of = [this](std::uint64_t detail::index_head_on_media::*list, bool in_circle) {
+        hostile_index<numbers> tested(directory_.path("list" + std::to_string(++damaged_)));
+        const std::string said = tested.say_after([&] {
+            std::uint64_t* const first = tested.first_leaf();
+            std::uint64_t* const second = tested.follow(first + detail::leaf_next);
+            if (in_circle) {  // the second leaf leaves the chain
+                std::uint64_t* const third = tested.follow(second + detail::leaf_next);
+                first[detail::leaf_next] = detail::word_of_target(first + detail::leaf_next, third);
+                second[detail::leaf_next] = detail::word_of_target(second + detail::leaf_next, second);
+            }
+            tested.head().*list = detail::word_of_target(&(tested.head().*list), second);
+        });
+        EXPECT_THAT(tested.said_of_all(), testing::ElementsAre(HasSubstr("IDX-9")));
+        return said;
+    };
+    for (const bool in_circle : {false, true}) {
+        EXPECT_THAT(say_of(&detail::index_head_on_media::retired, in_circle), HasSubstr("IDX-9"));
+        EXPECT_THAT(say_of(&detail::index_head_on_media::cleared, in_circle), HasSubstr("IDX-9"));
+    }
+}
+
 TEST_F(index_hostile_test, a_pointer_out_of_the_heap_is_found) {
     hostile_index<numbers> tested(path_);
     EXPECT_THAT(tested.say_after([&] { tested.first_leaf()[detail::leaf_next] += std::uint64_t{1} << 40U; }),

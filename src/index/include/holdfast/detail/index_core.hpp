@@ -7,6 +7,7 @@
 //   IDX-4: the fingerprint of an entry is that of its key.
 //   IDX-5: no key is twice among the live entries of a leaf.
 //   IDX-6: a key or value of any length lies in an allocated block that holds it, and no two entries share a block.
+//   IDX-9: the lists head.cleared and head.retired end, and have no leaf of the chain.
 // Of DRAM:
 //   IDX-7: a leaf_node that is not cold has the live entries of its leaf, and their fingerprints.
 //   IDX-8: the inner nodes lead to the leaves in the order of the chain, and part them by their low keys.

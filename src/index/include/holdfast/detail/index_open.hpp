@@ -3,10 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <new>
 #include <span>
@@ -44,6 +46,7 @@ public:
         }
         use_shape();
         const std::vector<leaf*> leaves = this->walk();
+        check_left_overs(leaves);
         this->use(this->make_tree(leaves));
         if (!this->heap_.read_only()) {
             this->mend_hints(leaves);
@@ -128,6 +131,32 @@ private:
             this->corrupt("shape of the head", hexadecimal(found), hexadecimal(expected));
         }
         this->order_.set_seed(seed);
+    }
+    /// IDX-9. Throws error(corrupt): a damaged list would free what the index has.
+    void check_left_overs(const std::vector<leaf*>& leaves) const {
+        if (this->head_.cleared == 0 && this->head_.retired == 0) {
+            return;
+        }
+        std::vector<const std::uint64_t*> known;
+        known.reserve(leaves.size());
+        for (const leaf* const each : leaves) {
+            known.push_back(each->media());
+        }
+        std::ranges::sort(known, std::less<>());
+        for (const std::uint64_t* const list : {&this->head_.cleared, &this->head_.retired}) {
+            const std::uint64_t* behind = nullptr;  // follows in jumps that double (Brent), so a circle ends
+            std::uint64_t steps = 0;
+            for (const std::uint64_t* at = this->checked_leaf(list); at != nullptr;
+                 at = this->checked_leaf(at + leaf_next)) {
+                if (at == behind || std::ranges::binary_search(known, at, std::less<>())) {
+                    this->corrupt("IDX-9, a list of leaves to be freed", address_text(this->heap_, at),
+                                  "no leaf of the index, and each leaf once");
+                }
+                if (std::has_single_bit(++steps)) {
+                    behind = at;
+                }
+            }
+        }
     }
     /// While all texts are still there.
     void clear_dead_texts() {
