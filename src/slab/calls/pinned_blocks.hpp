@@ -1,6 +1,5 @@
-// Allocated blocks that callers must not free: constructed objects, which destroy() frees.
-//
-// This set holds what the directory of objects, on media, has told this process. In a loaded slab the state of such a
+// Blocks of constructed objects, which only destroy() frees, as the directory of objects has told this process. In a
+// loaded slab their state is block_state::pinned; for blocks in unloaded slabs and of whole pages this set decides.
 // block is block_state::pinned. For blocks in unloaded slabs and of whole pages, this set decides.
 #pragma once
 

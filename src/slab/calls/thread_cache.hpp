@@ -1,11 +1,11 @@
-// Caches of threads: for each heap and class, a thread has parts of one slab that it alone allocates from, and a list
-// of free blocks in them. These are free on media, in DRAM and after a crash, and only this thread may hand them out. A
-// free changes the block's state, whichever thread's slab it lies in, and needs no cache.
+// For each heap and class, a thread has parts of one slab that it alone allocates from, and a list of free blocks in
+// them, which are free on media, in DRAM and after a crash. A free changes the block's state, in whichever slab, and
+// needs no cache.
 //
-// A thread finds its cache in a few thread-local slots by the heap's instance number, which is never used twice: a slot
-// that outlives its heap matches nothing. The shortest path (fast_path.hpp) does not compare: the first heaps that are
-// open have a place in each thread, which leads to empty lists unless the thread has a cache for the heap. A heap that
-// closes resets these places; a thread that ends returns its blocks. Both hold the lock of the registry.
+// A thread finds its cache in thread-local slots by the heap's instance number, which is never used twice: a slot that
+// outlives its heap matches nothing. The fast path does not compare: the first open heaps have a place in each thread,
+// which leads to empty lists unless the thread has a cache. A heap that closes resets these places, and a thread that
+// ends returns its blocks, both under the lock of the registry.
 #pragma once
 
 #include <array>
@@ -36,17 +36,16 @@ namespace holdfast::slab {
 static_assert(largest_cache(false) <= base::mebibyte);
 static_assert(largest_cache(true) <= 3 * base::mebibyte);
 
-/// Free blocks that a thread hands out next. It finds blocks that are freed later when it looks again.
+/// Free blocks that a thread hands out next. Blocks freed later are found by the next look.
 ///
-/// They are indexes, not bits: where few blocks are free in each word, a processor mispredicts the branch at the end of
-/// each word.
+/// They are indexes: with bits, the branch at the end of each word is mispredicted where few blocks are free.
 struct alignas(base::cache_line_size) cached_blocks {
     static constexpr std::uint32_t capacity = 231;
     static constexpr std::uint16_t none = 0xffff;
 
     // An allocation needs the first five fields.
-    std::uint32_t next = 0;  ///< the next index in `order`
-    std::uint32_t end = 0;   ///< behind the last index in `order`
+    std::uint32_t next = 0;  ///< into `order`
+    std::uint32_t end = 0;   ///< into `order`, behind the last
     std::byte* first = nullptr;
     std::uint8_t* states = nullptr;
     std::uint32_t block_size = 0;  ///< bytes
@@ -62,7 +61,7 @@ struct alignas(base::cache_line_size) cached_blocks {
     [[nodiscard]] bool is_empty() const noexcept { return next == end || order[next] == none; }
     /// `none` where the list is empty.
     [[nodiscard]] std::uint16_t try_pop() noexcept {
-        // Atomic, because a commit reads and writes these while it finds out whether the part is idle.
+        // Atomic, because a commit changes these while it finds out whether the part is idle.
         const std::uint32_t at = std::atomic_ref(next).load(std::memory_order_relaxed);
         if (at == std::atomic_ref(end).load(std::memory_order_relaxed)) {
             return none;
@@ -76,7 +75,7 @@ struct alignas(base::cache_line_size) cached_blocks {
     [[nodiscard]] std::byte* block(std::uint32_t index) const noexcept {
         std::byte* const found = first + std::size_t{index} * block_size;
         if (found == nullptr) {
-            __builtin_unreachable();  // makes a caller's comparison with null superfluous
+            __builtin_unreachable();  // spares callers the comparison with null
         }
         return found;
     }
@@ -98,9 +97,9 @@ struct alignas(base::cache_line_size) cached_blocks {
     void go_to_start(unsigned class_index) noexcept {
         cursor = static_cast<std::uint16_t>(first_of_part(size_classes[class_index], part));
     }
-    /// Lists the free blocks from the cursor to before that block, as long as there is room. Returns their number.
+    /// Lists free blocks from the cursor to `before`, as long as there is room. Returns their number.
     [[nodiscard]] std::uint32_t fill(std::uint32_t before) noexcept;
-    /// The first runs only on processors for which compresses() is true.
+    /// Only on processors for which compresses() is true.
     [[nodiscard]] std::uint32_t fill_by_compressing(std::uint32_t before) noexcept;
     [[nodiscard]] std::uint32_t fill_by_bytes(std::uint32_t before) noexcept;
     [[nodiscard]] static bool compresses() noexcept;
@@ -112,7 +111,7 @@ struct alignas(base::cache_line_size) cached_blocks {
         std::atomic_ref(order[0]).store(none, std::memory_order_relaxed);
     }
     using indexes = std::array<std::uint16_t, capacity + 1>;
-    /// The owner, another thread, then hands out nothing; restore() undoes it.
+    /// Another thread's list hands out nothing until restore().
     void withhold(indexes& before) noexcept;
     void restore(const indexes& before) noexcept;
     [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part, parts}; }
@@ -122,7 +121,7 @@ static_assert(sizeof(cached_blocks) == 8 * base::cache_line_size);
 class commit_gate;
 struct cache_group;
 
-/// One list for each class, and one that stays empty, for allocations of 0 bytes.
+/// One list for each class, and an empty one for 0 bytes.
 using cached_lists = std::array<cached_blocks, class_count + 1>;
 extern const cached_lists no_lists;
 
@@ -144,20 +143,19 @@ struct thread_cache {
     void give_back_all(slab_pool& to) noexcept;
     /// Gives back the parts from which no block is out.
     void give_back_idle(slab_pool& to) noexcept;
-    /// The thread may run on, though not in a slow call: the gate is closed. Its lists are emptied first; then the
-    /// block states say whether it has got a block meanwhile. A block that it has taken from the list and not yet
-    /// marked, a few instructions, is lost.
+    /// The gate is closed, but the thread may run on. Its lists are emptied first; then the block states say whether it
+    /// has got a block meanwhile. A block that it took and did not mark yet, a few instructions, is lost.
     void take_back_idle(slab_pool& to, const commit_gate& gate) noexcept;
 };
 
-/// Constant-initialised and trivially destroyed, so that to read it is one load relative to the thread pointer, in a
-/// shared library too.
+/// Constant-initialised and trivially destroyed: to read it is one load relative to the thread pointer, in a shared
+/// library too.
 struct cache_slot {
     std::uint64_t instance = 0;
     thread_cache* cache = nullptr;
 };
 inline constexpr std::size_t cache_slot_count = 8;
-/// So many open heaps have a place. One without a cache, and the extra place behind the last, holds no_lists.
+/// So many open heaps have a place. Without a cache, and behind the last, a place holds no_lists.
 inline constexpr unsigned own_place_count = 8;
 struct cache_slots {
     std::array<cache_slot, cache_slot_count> slots{};
@@ -171,7 +169,7 @@ struct cache_slots {
 };
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local cache_slots this_thread_slots;
 
-/// An address at a constant distance from the thread's slots; where the compiler can name it, the thread pointer.
+/// An address at a constant distance from the thread's slots.
 [[nodiscard]] inline std::uintptr_t thread_anchor() noexcept {
 #if __has_builtin(__builtin_thread_pointer)
     return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
@@ -206,25 +204,25 @@ struct cache_group {
     }
 };
 
-/// Process-wide; all functions are thread-safe.
+/// Process-wide and thread-safe.
 class thread_cache_registry {
 public:
-    /// Gives a heap that opens an instance number, and a place where one is free.
+    /// Gives the heap an instance number, and a place where one is free.
     static void open(cache_group& heap) noexcept;
-    /// Makes the cache where there is none; null while the thread ends, and where DRAM is short.
+    /// Null while the thread ends, and where DRAM is short.
     [[nodiscard]] static thread_cache* attach(cache_group& heap) noexcept;
     [[nodiscard]] static thread_cache* find_or_attach(cache_group& heap) noexcept {
         const cache_slot& slot = heap.slot();
         return slot.instance == heap.instance ? slot.cache : attach(heap);
     }
     [[nodiscard]] static bool is_any_inside(const cache_group& heap, const thread_cache* mine) noexcept;
-    /// Moves this thread's cache, which holds no block, to an arena of the node that the thread is on.
+    /// Moves this thread's cache, which holds no block, to an arena of its node.
     static void move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept;
     /// The heap's gate must be closed.
     static void give_back_idle(cache_group& heap) noexcept;
-    /// Threads find no cache for the heap any more, and what the caches hold is forgotten.
+    /// Threads find no cache any more; what the caches hold is forgotten.
     static void detach_all(cache_group& heap) noexcept;
-    /// In a child of fork, for a heap that it shares with its parent; touches nothing of the heap.
+    /// In a child of fork: touches nothing of the heap, which it shares with its parent.
     static void abandon_all(cache_group& heap) noexcept;
 };
 

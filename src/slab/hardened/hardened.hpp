@@ -1,8 +1,6 @@
-// What a thread keeps for a hardened heap (decision 18): blocks that it has freed and that may not be handed out yet
-// (the quarantine), and the random numbers by which it chooses among free blocks.
-//
-// A block in quarantine is `held`: a second free is an error, and the next commit or checkpoint makes it free on media.
-// So after a crash or a close nothing needs to be given back.
+// What a thread keeps for a hardened heap (decision 18): freed blocks in quarantine, and random numbers to choose among
+// free blocks. A block in quarantine is `held`: a second free is an error, and the next commit or checkpoint makes it
+// free on media, so a crash or a close leaves nothing to give back.
 #pragma once
 
 #include <array>
@@ -26,7 +24,7 @@ public:
     static constexpr std::size_t most_blocks = 1024;
     static constexpr std::uint64_t most_bytes = 256 * base::kibibyte;
 
-    /// Seeded by the system: the numbers cannot be derived from addresses or from another thread's.
+    /// Seeded by the system.
     hardened_thread() noexcept;
 
     /// The block is `held`. The oldest blocks become free until both limits hold.
@@ -52,8 +50,8 @@ private:
     std::uint64_t state_ = 0;
 };
 
-/// Puts a random one of the blocks left in the list next, as the only one before `end`, so that the next allocation
-/// comes here again. The list must not be empty.
+/// Makes a random block of the list, which must not be empty, the only one before `end`: the next allocation comes here
+/// again.
 void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;
 /// The block is `held`. Without a cache it becomes free.
 void keep_back(slab_pool& pool, thread_cache* cache, const held_block& held) noexcept;

@@ -58,7 +58,7 @@ typed_bin& slab_bins::typed(unsigned class_index, std::uint32_t type) {
         try {
             place = std::make_unique<typed_bin>();
         } catch (...) {
-            typed_bins_.erase(key_of(class_index, type));  // so that no entry is ever null
+            typed_bins_.erase(key_of(class_index, type));  // no entry is ever null
             throw;
         }
         place->class_index = class_index;

@@ -10,8 +10,8 @@ using base::granule;
 
 namespace {
 
-/// How many of the new blocks may overlap live ones, in percent. An idle class allows more: its last blocks become free
-/// over time, and would otherwise hold the slab. Users of a busy one would have to make another slab instead.
+/// In percent of the new blocks. The last blocks of an idle class become free over time, and would hold the slab; users
+/// of a busy one would have to make another slab.
 constexpr unsigned overlapped_of_idle = 90;
 constexpr unsigned overlapped_of_busy = 30;
 
@@ -90,7 +90,7 @@ bool slab_morpher::morph_into(slab_bin& wanted, granule slab, std::optional<unsi
     return true;
 }
 
-/// The slab must be in no list, and its overlapped blocks marked.
+/// The slab is in no list, and its overlapped blocks are marked.
 void slab_morpher::become(slab_bin& wanted, granule slab, slab_kind from, slab_kind to) noexcept {
     if (of_.log != nullptr) {
         of_.log->slab_morphed(slab, from, to);
@@ -102,7 +102,7 @@ void slab_morpher::become(slab_bin& wanted, granule slab, slab_kind from, slab_k
     }
     of_.table.set_morph_state(slab, morph_state::make(to.bank(), from.class_index()));
     of_.table.set_state(slab, slab_state::loaded(to));
-    lists_.adopt(wanted, slab);  // from here on the new owner may use it without the old owner's lock
+    lists_.adopt(wanted, slab);  // the new owner may use it now without the old owner's lock
 }
 
 }  // namespace holdfast::slab

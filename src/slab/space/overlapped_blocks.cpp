@@ -11,7 +11,7 @@ using base::granule;
 
 namespace {
 
-/// The blocks of `others` that share a byte with the block of `size` at that index.
+/// Those that share a byte with the block of `size` at that index.
 block_range overlapping(const size_class& size, std::uint32_t index, const size_class& others) noexcept {
     const std::uint64_t begin = std::uint64_t{index} * size.block_size;
     const std::uint32_t last = block_index(others, begin + size.block_size - 1);
@@ -125,8 +125,8 @@ overlapped_blocks::older_blocks overlapped_blocks::free_overlapped(granule slab)
     const slab_kind old = morph_state::old_kind(morph);
     const slab_kind present = of_.table.kind_in(slab);
     slab_descriptor& descriptor = of_.table.descriptor(slab);
-    // Older blocks are never taken again, so an equal number means that nothing changed. Where few of many are gone,
-    // what they overlapped waits: to find it takes a look at all block states.
+    // Older blocks are never taken again, so an equal number means no change. Where few of many are gone, what they
+    // overlapped waits: to find it takes a look at all block states.
     const std::uint32_t left_of_old = of_.table.count_not_free(slab, old);
     const std::uint32_t gone_since = descriptor.old_taken - left_of_old;  // large where there was no look so far
     const std::uint32_t worth_it =
