@@ -1,8 +1,7 @@
 // What the calls on blocks do in one durability.
 //
 // Invariants:
-//   HEAP-4: where direct_operations are chosen, allocate and free may go to the allocator without them
-//           (heap_operations.hpp does so on its fast path).
+//   HEAP-4: where direct_operations are chosen, allocate and free may go to the allocator without them.
 //   HEAP-5: after a failure nothing has changed, and block_allocator::last_failure() says why.
 //
 // Thread safety: any number of threads, except write_back().
@@ -24,7 +23,7 @@ public:
     /// `type` 0: none. Null on failure.
     [[nodiscard]] virtual void* allocate(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type) noexcept = 0;
     [[nodiscard]] virtual bool deallocate(void* block) noexcept = 0;
-    /// As deallocate(), and of several threads that free one block at the same moment, one succeeds.
+    /// Of several threads that free one block at once, one succeeds.
     [[nodiscard]] virtual bool deallocate_exactly(void* block) noexcept = 0;
     /// Marks a block of block_allocator::hold() allocated: durably, if media must know it before anything points to it.
     virtual void keep(const slab::held_block& held) noexcept = 0;

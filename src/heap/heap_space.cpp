@@ -62,7 +62,6 @@ base::result<void> heap_space::reserve_copied() {
     return heap_.files().copies().reserve(used, slabs);
 }
 
-/// Fails if the heap could not be opened again with this page of metadata.
 base::result<void> heap_space::check_metadata(std::uint64_t segment, std::uint64_t at) {
     const segment::geometry& shape = heap_.files().view().shape();
     const base::granule first_granule{segment * shape.granules()};
@@ -128,7 +127,7 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
     end.moved = false;
     blocks.slabs().sparse().note_holes(sparse.holes);
     heap_.extents().space().gave_back(going);
-    // Comes last: a guard range that cannot be renewed is freed, and unites with free extents beside it.
+    // Comes last: a guard range that cannot be renewed unites with free extents beside it.
     blocks.slabs().source().renew_guards(mapped_before, files.mapping().adopted());
     return done;
 }

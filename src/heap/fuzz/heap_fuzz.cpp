@@ -1,7 +1,7 @@
 // All metadata that an adversary wrote, checksums repaired: page entries, slab headers, live bitmaps, object records. A
 // reader and a writer both refuse the heap, or both open it. If check() names no problem, all operations succeed, and
-// check() finds none afterwards. Otherwise any may fail, but blocks handed out lie in the heap and are disjoint, and
-// nothing crashes, hangs or grows without bound.
+// it finds none afterwards. Otherwise any may fail, but blocks handed out lie in the heap and are disjoint, and nothing
+// crashes, hangs or grows without bound.
 //
 // Control bits: 8 and 9 the damaged heap (crashed, with a commit in its journal, closed); 10 work with a heap that
 // check() found wrong; 11 close without commit; 12 copy; 13 to 15 vary the work: alignments, until space runs out,
@@ -303,15 +303,15 @@ void copy(const std::string& path, bool sound) {
     }
 }
 
-/// In a closed heap the files end with the space. If a validly sealed superblock gives a smaller size, the rest of the
-/// files comes back as damage when the heap grows, so such a heap need not stay sound.
+/// A closed heap's files end with its space. If a sealed superblock gives a smaller size, the rest of the files comes
+/// back as damage when the heap grows, so such a heap need not stay sound.
 bool ends_with_its_files(const heap::engine& engine) {
     const superblock_on_media& superblock = engine.files().superblock();
     return superblock.frontier % superblock.segment_size == 0 &&
            superblock.objects_size == std::filesystem::file_size(engine.files().paths().objects());
 }
 
-/// True if the heap must be sound afterwards.
+/// True if it must be sound afterwards.
 bool write(const std::string& path, const made_heaps& made, unsigned control,
            const std::optional<what_was_read>& read) {
     heap::engine_options options;

@@ -1,5 +1,5 @@
-// For tests of tracing: a heap on anonymous memory that can crash, random graphs in it, and a simple reference marker
-// that shares no code with the real one.
+// For tests of tracing: a heap on anonymous memory that can crash, random graphs in it, and a reference marker that
+// shares no code with the real one.
 #pragma once
 
 #include <algorithm>
