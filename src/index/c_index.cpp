@@ -73,7 +73,7 @@ hf_code destroy_index(hf_heap* heap, const char* name) noexcept {
     const hf_code code = guarded([&] { done = Index::destroy(heap_of(heap), &required(name, "name")); });
     return code != HF_OK || done ? code : holdfast::c_api::remember(HF_NOT_FOUND, "not_found: no index of that name");
 }
-/// `change` returns whether it has changed something; if not, `otherwise` is the code.
+/// `otherwise`: the code where `change` has changed nothing.
 template <class Change>
 hf_code changed_or(hf_code otherwise, Change&& change) noexcept {
     bool done = false;
