@@ -12,7 +12,7 @@
 
 namespace holdfast_cli {
 
-/// Blocks of more bytes than this are huge, others of whole pages are big.
+/// Larger blocks are huge, others of whole pages big.
 inline constexpr std::uint64_t largest_big_block = std::uint64_t{16} << 20U;
 
 enum class space_kind : std::uint8_t { free, big, huge, slab, roots, reserved };
@@ -35,7 +35,7 @@ public:
     }
     [[nodiscard]] std::uint64_t extents() const noexcept;
     [[nodiscard]] std::uint64_t largest_free() const noexcept { return largest_free_; }
-    /// Bytes in allocated small blocks.
+    /// In allocated small blocks.
     [[nodiscard]] std::uint64_t live_slab_bytes() const noexcept { return live_slab_bytes_; }
     [[nodiscard]] std::uint64_t damaged_slabs() const noexcept { return damaged_slabs_; }
     [[nodiscard]] bool backed_exactly() const noexcept { return backed_exactly_; }

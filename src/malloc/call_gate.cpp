@@ -9,7 +9,7 @@ namespace holdfast::drop_in {
 
 void call_gate::add(call_record& thread) noexcept {
     thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
-    const base::scoped_lock closing(closing_);  // no thread is added while the gate is closed
+    const base::scoped_lock closing(closing_);  // no thread comes while the gate is closed
     const base::scoped_lock lock(list_mutex_);
     thread.previous = nullptr;
     thread.next = first_;
@@ -28,7 +28,7 @@ void call_gate::remove(call_record& thread) noexcept {
     thread.state.store(static_cast<std::uint64_t>(call_state::ended), std::memory_order_release);
 }
 
-/// The gate was closed when the thread came: the thread goes back outside and waits.
+/// The gate was closed when the thread came.
 void call_gate::wait_inside(call_record& thread) noexcept {
     const int before = errno;  // a call that succeeds must leave it as it was
     do {
@@ -69,7 +69,7 @@ void call_gate::open() noexcept {
 }
 
 void call_gate::open_in_child(call_record* self) noexcept {
-    // Threads of the parent may have waited for these locks; they do not exist here.
+    // Threads of the parent may have waited for these locks.
     new (&list_mutex_) base::mutex;
     new (&late_mutex_) base::mutex;
     new (&closing_) base::mutex;
