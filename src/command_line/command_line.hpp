@@ -1,5 +1,5 @@
-// The arguments of a program and their help, for programs, benchmarks, examples and tests; not installed. Wraps CLI11,
-// whose headers take seconds to compile: only command_line.cpp includes them.
+// The arguments of a program and their help; not installed. Only command_line.cpp includes CLI11, whose headers take
+// seconds to compile.
 #pragma once
 
 #include <cstdint>

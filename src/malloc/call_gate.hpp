@@ -1,9 +1,8 @@
-// Knows which threads are inside the allocator: memory for the allocator itself is served elsewhere, and a fork waits
-// until no thread is in the middle of a change.
+// Knows which threads are inside the allocator: what that allocates for itself is served elsewhere, and a fork waits
+// for them.
 //
 // A call announces itself in its thread's record by a plain store, then looks whether the gate is closed. A thread that
-// closes the gate runs a barrier on all cores (announcement_barrier.hpp), then looks at the records. The shortest paths
-// of drop_in.cpp only ask for the state.
+// closes the gate runs a barrier on all cores (announcement_barrier.hpp), then looks at the records.
 #pragma once
 
 #include <atomic>

@@ -1,13 +1,11 @@
 // malloc and its family for a whole process, on one heap: what the exported functions (exports.cpp) do.
 //
-// The heap has no files (segment/heap_files.hpp), or, with a path, it is one of durability `collect` that other
-// programs can look at afterwards. A separate arena (internal_arena.hpp) serves calls before open(), after close(),
-// from the allocator's own code, and in threads whose thread-local storage is gone. free() tells the blocks apart by
-// their addresses.
+// The heap has no files (segment/heap_files.hpp), or, with a path, it is one of durability `collect`. A separate arena
+// (internal_arena.hpp) serves calls before open(), after close(), from the allocator's own code, and in threads whose
+// thread-local storage is gone. free() tells the blocks apart by their addresses.
 //
 // After a fork, the child goes on with its own copy of the heap, which fork() makes of a heap without files. From a
 // heap with a path the child copies what is allocated while its parent waits, and writes nothing to the parent's files.
-// Other threads are kept out of the allocator meanwhile.
 //
 // All functions are thread-safe. None throws, except for settings_from_environment(). None ends the process, except for
 // a child of fork that cannot have its memory.

@@ -30,7 +30,7 @@ namespace drop_in = holdfast::drop_in;
 
 std::size_t size_of_page() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
-/// Where there was no block.
+/// What the standard asks of operator new without memory.
 [[gnu::noinline]] void* allocate_with_handler(std::size_t bytes, std::size_t alignment) {
     for (;;) {
         if (void* const block = drop_in::allocate(bytes, alignment)) {

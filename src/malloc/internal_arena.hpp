@@ -1,8 +1,6 @@
-// Memory for the allocator itself, and for calls of malloc that come before the heap is open or from within the
-// allocator: few, so the arena is simple.
-//
-// Blocks are powers of two from 16 bytes on, in one range of addresses. Blocks of up to half a granule (64 KiB) share
-// granules with their like; larger ones are runs of granules. Freed blocks wait in a list for their size.
+// Memory for the allocator itself, and for calls of malloc before the heap is open or from within the allocator. Blocks
+// are powers of two from 16 bytes on, in one range of addresses. Blocks of up to half a granule (64 KiB) share granules
+// with their like; larger ones are runs of granules.
 #pragma once
 
 #include <array>
@@ -35,8 +33,7 @@ public:
     /// In bytes; 0 where no block can start there.
     [[nodiscard]] std::size_t usable_size(const void* block) const noexcept;
 
-    /// Before fork(), keeps other threads out: the child finds the arena whole. The calling thread may go on to use it,
-    /// as for others' pthread_atfork().
+    /// Before fork(), keeps other threads out: the child finds the arena whole. The calling thread may go on to use it.
     void hold() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     /// After fork(), in parent and child. Does nothing in a thread that does not hold the arena.
     void let_go() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;

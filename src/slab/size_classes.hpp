@@ -1,5 +1,5 @@
-// The sizes of small blocks: 8, 16, multiples of 16 up to 256, then four classes a doubling up to 16 KiB. Slabs lie at
-// multiples of 64 KiB, so a block is aligned to every power of two that divides its size.
+// The sizes of small blocks: 8, 16, multiples of 16 up to 256, then four classes a doubling up to 16 KiB. A block is
+// aligned to every power of two that divides its size.
 #pragma once
 
 #include <algorithm>
@@ -101,9 +101,9 @@ static_assert(size_classes.back().block_size % base::cache_line_size == 0, "what
     return static_cast<std::uint32_t>((within * of.reciprocal) >> 32);
 }
 
-/// In which block a byte of a slab lies, and whether the block begins there, by one product: its lower half, the
-/// remainder, is below the reciprocal iff the block begins there (D. Lemire, O. Kaser and N. Kurz, "Faster remainder by
-/// direct computation", 2019). Exact for all classes (size_classes_test).
+/// One product says in which block a byte of a slab lies, and whether the block begins there: its lower half, the
+/// remainder, is then below the reciprocal (D. Lemire, O. Kaser and N. Kurz, "Faster remainder by direct computation",
+/// 2019). Exact for all classes (size_classes_test).
 class block_position {
 public:
     constexpr block_position(std::uint64_t within, std::uint32_t reciprocal) noexcept

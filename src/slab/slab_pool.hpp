@@ -1,19 +1,16 @@
-// The slabs of a heap and the threads that allocate from them.
+// The slabs of a heap and the threads that allocate from them (decision 15).
 //
-// A thread checks out a slab or a part of one from a bin (slab_bin.hpp). Until it checks the part in, it alone
-// allocates from it, by block states and without a lock. Any thread frees blocks of any slab by their states; a counter
-// in the slab's descriptor says when to look whether it is empty or worth listing. Blocks with a type number are taken
-// one by one, under the lock of their bin.
+// A thread checks out a slab or a part of one from a bin, and until it checks it in, it alone allocates from it, by
+// block states and without a lock. Any thread frees blocks of any slab by their states. Blocks with a type number are
+// taken one by one, under the lock of their bin. In durability `commit`, a slab without a change since the last commit
+// is clean: a thread ends that state before it allocates from the slab or frees a block of it.
 //
-// In durability `commit`, a slab without a change since the last commit is clean: a thread ends that state before it
-// allocates from the slab or frees a block of it.
 // The parts of a pool, from the bottom up; each uses only those before it: pool_state, slab_bins, slab_source,
 // empty_slabs, overlapped_blocks, slab_upkeep with remote_frees, slab_loader, sparse_slabs, slab_morpher, slab_supply.
 //
-// Locks are taken in this order: the registry's of thread caches, a home's for merges (remote_frees.hpp), that of
-// empty_slabs, a bin's, that of the search for unloaded slabs, the extent layer's. That of empty_slabs is only tried,
-// and empty_slabs::give_up() only tries the locks of bins, because its caller may hold one. No other lock is taken
-// while the lock of slab_bins or of the pins is held.
+// docs/architecture.md ("Threads") has the order of locks. That of empty_slabs is only tried, and
+// empty_slabs::give_up() only tries the locks of bins, because its caller may hold one. No other lock is taken while
+// the lock of slab_bins or of the pins is held.
 #pragma once
 
 #include <cstdint>

@@ -54,15 +54,14 @@ public:
     /// 0 for none. Fails as usable_size() does.
     [[nodiscard]] base::result<std::uint32_t> type_of(const void* block) const;
     [[nodiscard]] std::optional<slab_block> find_small(std::uint64_t offset) const noexcept;
-    /// May take long.
     [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept;
     /// Null where the block is not small or its slab not loaded.
     [[nodiscard]] std::uint8_t* block_state_of(std::uint64_t offset, lane::block_word block) const noexcept;
     [[nodiscard]] base::failure refusal(const void* block) const;
     void leave_refusal(const void* block) const noexcept;
 
-    /// Visits allocated blocks in order of address, with offset, usable size and type number. `each` may free its
-    /// block. Blocks that others allocate or free meanwhile may be missed.
+    /// Visits allocated blocks by address, with offset, usable size and type number. `each` may free its block. What
+    /// others allocate or free meanwhile may be missed.
     using block_visitor = base::function_ref<void(base::heap_offset, std::uint64_t, std::uint32_t)>;
     void for_each_block(block_visitor each) const;
     /// The slab's bitmap must have been admitted.
@@ -70,8 +69,8 @@ public:
     [[nodiscard]] block_statistics statistics() const;
     [[nodiscard]] bool all_free() const;
 
-    /// For a commit, during a pause. They fail with corrupt where a header breaks SLAB-1, SLAB-2, SLAB-3 or SLAB-11 or
-    /// has another class than the slab, or a bitmap breaks SLAB-4. Damage that was there at the open is no failure.
+    /// For a commit, during a pause: corrupt where a header breaks SLAB-1, SLAB-2, SLAB-3 or SLAB-11 or has another
+    /// class than the slab, or a bitmap breaks SLAB-4. Damage that was there at the open is no failure.
     [[nodiscard]] base::result<void> check_headers(base::granule first, std::uint64_t count) const;
     [[nodiscard]] base::result<void> check_bitmaps(base::granule first, std::uint64_t count) const;
     /// Appends a sentence for every broken invariant of slabs and extents. Other threads must stand still. `held`: held

@@ -1,4 +1,4 @@
-// The paths that nearly every call takes, and the words of a heap that they need. Callers may copy these.
+// The paths that nearly every call takes, and the words of a heap that they need, which callers may copy.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace holdfast::slab {
 
-/// By size in units of 8 bytes: where the class's list lies among a thread's lists. The list of size 0 is always empty.
+/// By size in units of 8 bytes: where the class's list lies among a thread's lists.
 inline constexpr auto places_of_lists = [] {
     static_assert(sizeof(cached_lists) <= std::numeric_limits<std::uint16_t>::max());
     std::array<std::uint16_t, fine_limit / 8 + 1> all{};
@@ -34,8 +34,8 @@ struct fast_path {
     slab_entry* entries = nullptr;
     slab_pool* pool = nullptr;
 
-    /// Aligns as malloc does (16 for at least 16 bytes, else 8). Null, without a reason, where this thread's cache has
-    /// no block.
+    /// Aligns as malloc does (16 for at least 16 bytes, else 8). Null, without a reason, where this thread has no
+    /// block.
     [[nodiscard]] HF_HOT void* allocate(std::size_t bytes) const noexcept {
         if (bytes > fine_limit) [[unlikely]] {
             return nullptr;
@@ -43,8 +43,8 @@ struct fast_path {
         auto* const mine = *reinterpret_cast<std::byte* const*>(thread_anchor() + lists_at);
         return reinterpret_cast<cached_blocks*>(mine + places_of_lists[(bytes + 7) / 8])->try_hand_out();
     }
-    /// Frees a small block of a slab in use. For all other addresses it is false, without a reason; without checks they
-    /// are undefined behaviour.
+    /// Frees a small block of a slab in use. False, without a reason, for all other addresses; without checks they are
+    /// undefined behaviour.
     template <bool Checks = true>
     [[nodiscard]] HF_HOT bool free(void* block) const noexcept {
         const slab_entry* due = nullptr;
@@ -76,7 +76,7 @@ struct fast_path {
     }
     void look_at(const slab_entry& freed) const noexcept;
 
-    /// Finds no block, so that callers need not ask whether a heap is open.
+    /// So that callers need not ask whether a heap is open.
     [[nodiscard]] static const fast_path& of_no_heap() noexcept;
 };
 

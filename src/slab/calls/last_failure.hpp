@@ -1,5 +1,5 @@
-// Why a thread's last failed call on any heap failed. To leave a failure never throws: without memory for its text, its
-// code alone is left.
+// Why a thread's last failed call on any heap failed. To leave a failure never throws: without memory, its code alone
+// is left.
 #pragma once
 
 #include <exception>

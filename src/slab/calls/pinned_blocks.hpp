@@ -1,6 +1,5 @@
-// Blocks of constructed objects, which only destroy() frees, as the directory of objects has told this process. In a
-// loaded slab their state is block_state::pinned; for blocks in unloaded slabs and of whole pages this set decides.
-// block is block_state::pinned. For blocks in unloaded slabs and of whole pages, this set decides.
+// Blocks of constructed objects, which only destroy() frees. In a loaded slab their state is block_state::pinned; for
+// blocks in unloaded slabs and of whole pages this set decides.
 #pragma once
 
 #include <atomic>

@@ -1,11 +1,10 @@
 // For each heap and class, a thread has parts of one slab that it alone allocates from, and a list of free blocks in
-// them, which are free on media, in DRAM and after a crash. A free changes the block's state, in whichever slab, and
-// needs no cache.
+// them, which are free on media, in DRAM and after a crash.
 //
-// A thread finds its cache in thread-local slots by the heap's instance number, which is never used twice: a slot that
-// outlives its heap matches nothing. The fast path does not compare: the first open heaps have a place in each thread,
-// which leads to empty lists unless the thread has a cache. A heap that closes resets these places, and a thread that
-// ends returns its blocks, both under the lock of the registry.
+// A thread finds its cache by the heap's instance number, which is never used twice: a slot that outlives its heap
+// matches nothing. The fast path does not compare: the first open heaps have a place in each thread, which leads to
+// empty lists unless the thread has a cache. A heap that closes resets these places, and a thread that ends returns its
+// blocks, both under the lock of the registry.
 #pragma once
 
 #include <array>
@@ -25,7 +24,6 @@
 
 namespace holdfast::slab {
 
-/// The most bytes that one thread keeps from all others.
 [[nodiscard]] constexpr std::uint64_t largest_cache(bool whole_slabs) noexcept {
     std::uint64_t bytes = 0;
     for (const size_class& size : size_classes) {
@@ -36,16 +34,15 @@ namespace holdfast::slab {
 static_assert(largest_cache(false) <= base::mebibyte);
 static_assert(largest_cache(true) <= 3 * base::mebibyte);
 
-/// Free blocks that a thread hands out next. Blocks freed later are found by the next look.
-///
-/// They are indexes: with bits, the branch at the end of each word is mispredicted where few blocks are free.
+/// Free blocks that a thread hands out next, as indexes: with bits, the branch at the end of each word is mispredicted
+/// where few are free. Blocks freed later are found by the next look.
 struct alignas(base::cache_line_size) cached_blocks {
     static constexpr std::uint32_t capacity = 231;
     static constexpr std::uint16_t none = 0xffff;
 
     // An allocation needs the first five fields.
-    std::uint32_t next = 0;  ///< into `order`
-    std::uint32_t end = 0;   ///< into `order`, behind the last
+    std::uint32_t next = 0;
+    std::uint32_t end = 0;  ///< into `order`, behind the last
     std::byte* first = nullptr;
     std::uint8_t* states = nullptr;
     std::uint32_t block_size = 0;  ///< bytes
@@ -54,12 +51,12 @@ struct alignas(base::cache_line_size) cached_blocks {
     std::uint16_t cursor = 0;
     std::uint8_t part = 0;
     std::uint8_t parts = 1;
-    bool upper = false;  ///< the upper bank
-    /// `none` stands behind the filled entries, so that a reader need not read `end`.
+    bool upper = false;
+    /// Behind the filled entries stands `none`: a reader need not read `end`.
     alignas(16) std::array<std::uint16_t, capacity + 1> order{none};
 
     [[nodiscard]] bool is_empty() const noexcept { return next == end || order[next] == none; }
-    /// `none` where the list is empty.
+    /// `none`: the list is empty.
     [[nodiscard]] std::uint16_t try_pop() noexcept {
         // Atomic, because a commit changes these while it finds out whether the part is idle.
         const std::uint32_t at = std::atomic_ref(next).load(std::memory_order_relaxed);
@@ -88,7 +85,7 @@ struct alignas(base::cache_line_size) cached_blocks {
     [[nodiscard]] std::byte* try_hand_out() noexcept {
         const std::uint32_t at = std::atomic_ref(next).load(std::memory_order_relaxed);
         const std::uint16_t index = std::atomic_ref(order[at]).load(std::memory_order_relaxed);
-        if (static_cast<std::int16_t>(index) < 0) [[unlikely]] {  // takes a shorter instruction than `none`
+        if (static_cast<std::int16_t>(index) < 0) [[unlikely]] {  // a shorter instruction than `none` takes
             return nullptr;
         }
         std::atomic_ref(next).store(at + 1, std::memory_order_relaxed);
@@ -97,7 +94,7 @@ struct alignas(base::cache_line_size) cached_blocks {
     void go_to_start(unsigned class_index) noexcept {
         cursor = static_cast<std::uint16_t>(first_of_part(size_classes[class_index], part));
     }
-    /// Lists free blocks from the cursor to `before`, as long as there is room. Returns their number.
+    /// Lists free blocks from the cursor to `before`, as long as there is room. Returns how many.
     [[nodiscard]] std::uint32_t fill(std::uint32_t before) noexcept;
     /// Only on processors for which compresses() is true.
     [[nodiscard]] std::uint32_t fill_by_compressing(std::uint32_t before) noexcept;
@@ -121,7 +118,7 @@ static_assert(sizeof(cached_blocks) == 8 * base::cache_line_size);
 class commit_gate;
 struct cache_group;
 
-/// One list for each class, and an empty one for 0 bytes.
+/// For each class, and, always empty, for 0 bytes.
 using cached_lists = std::array<cached_blocks, class_count + 1>;
 extern const cached_lists no_lists;
 
@@ -131,8 +128,8 @@ struct thread_cache {
     cached_lists classes{};
     std::atomic<std::uint64_t> inside{0};  ///< 1: in a slow call (commit_gate.hpp)
     unsigned arena = 0;
-    unsigned machine_node = 0;       ///< where the thread got its arena
-    unsigned refills = 0;            ///< of all classes
+    unsigned machine_node = 0;  ///< where the thread got its arena
+    unsigned refills = 0;
     lane::lane* own_lane = nullptr;  ///< null: the shared lane
     cache_group* heap = nullptr;     ///< null: detached
     thread_cache* next_of_heap = nullptr;
@@ -144,18 +141,19 @@ struct thread_cache {
     /// Gives back the parts from which no block is out.
     void give_back_idle(slab_pool& to) noexcept;
     /// The gate is closed, but the thread may run on. Its lists are emptied first; then the block states say whether it
-    /// has got a block meanwhile. A block that it took and did not mark yet, a few instructions, is lost.
+    /// has got a block meanwhile. A block that it took and did not mark yet, a few instructions, may go to another
+    /// thread, too (decision 26).
     void take_back_idle(slab_pool& to, const commit_gate& gate) noexcept;
 };
 
-/// Constant-initialised and trivially destroyed: to read it is one load relative to the thread pointer, in a shared
-/// library too.
+/// Constant-initialised and trivially destroyed: a read is one load relative to the thread pointer, in a shared library
+/// too.
 struct cache_slot {
     std::uint64_t instance = 0;
     thread_cache* cache = nullptr;
 };
 inline constexpr std::size_t cache_slot_count = 8;
-/// So many open heaps have a place. Without a cache, and behind the last, a place holds no_lists.
+/// Open heaps with a place. Without a cache, and behind the last, a place holds no_lists.
 inline constexpr unsigned own_place_count = 8;
 struct cache_slots {
     std::array<cache_slot, cache_slot_count> slots{};
@@ -180,7 +178,7 @@ struct cache_slots {
 
 struct cache_group {
     static constexpr std::uint64_t closed = ~std::uint64_t{0};
-    std::uint64_t instance = closed;   ///< unique in the process
+    std::uint64_t instance = closed;
     std::uintptr_t slot_at = 0;        ///< bytes from thread_anchor() to the slot of this heap
     unsigned place = own_place_count;  ///< own_place_count: none
     slab_pool* pool = nullptr;
@@ -207,7 +205,6 @@ struct cache_group {
 /// Process-wide and thread-safe.
 class thread_cache_registry {
 public:
-    /// Gives the heap an instance number, and a place where one is free.
     static void open(cache_group& heap) noexcept;
     /// Null while the thread ends, and where DRAM is short.
     [[nodiscard]] static thread_cache* attach(cache_group& heap) noexcept;
@@ -220,9 +217,9 @@ public:
     static void move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept;
     /// The heap's gate must be closed.
     static void give_back_idle(cache_group& heap) noexcept;
-    /// Threads find no cache any more; what the caches hold is forgotten.
+    /// What the caches hold is forgotten.
     static void detach_all(cache_group& heap) noexcept;
-    /// In a child of fork: touches nothing of the heap, which it shares with its parent.
+    /// In a child of fork: touches nothing of the heap.
     static void abandon_all(cache_group& heap) noexcept;
 };
 

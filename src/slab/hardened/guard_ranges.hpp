@@ -1,6 +1,5 @@
 // Guard ranges of a hardened heap (decision 18): a granule behind a slab where a store is a SIGSEGV. On media it is a
-// reserved extent, which is free when the heap is opened. Each costs two mappings, so their number is limited, for all
-// heaps together.
+// reserved extent, free at the next open. The number of all heaps is limited, because each costs two mappings.
 #pragma once
 
 #include <atomic>
@@ -40,13 +39,13 @@ public:
     /// The caller's extent is reserved; false: it stays as it is. Where the process is out of mappings, the present
     /// number becomes the limit.
     [[nodiscard]] bool add(base::granule range) noexcept;
-    /// True: the guard range is now a reserved extent of the caller, readable and writable.
+    /// True: the caller's reserved extent again, readable and writable.
     [[nodiscard]] bool remove(base::granule range) noexcept;
     [[nodiscard]] std::optional<base::granule> remove_any() noexcept;
-    /// Pages [from, end) were mapped anew: makes their guard ranges inaccessible again. Where this fails, `lost` gets
-    /// the granule, which is no guard range any more.
+    /// Pages [from, end) were mapped anew: takes their guard ranges' rights again. Where this fails, `lost` gets the
+    /// granule, no guard range any more.
     void renew(base::pages from, base::pages end, base::function_ref<void(base::granule)> lost) noexcept;
-    /// Goes in order of address. One that comes or goes meanwhile may be missed.
+    /// In order of address. One that comes or goes meanwhile may be missed.
     void for_each(base::function_ref<void(base::granule)> each) const;
 
 private:

@@ -1,6 +1,6 @@
-// What a thread keeps for a hardened heap (decision 18): freed blocks in quarantine, and random numbers to choose among
-// free blocks. A block in quarantine is `held`: a second free is an error, and the next commit or checkpoint makes it
-// free on media, so a crash or a close leaves nothing to give back.
+// What a thread keeps for a hardened heap (decision 18): a quarantine of freed blocks, and random numbers. A block in
+// quarantine is `held`: a second free is an error, and on media it is free from the next commit or checkpoint on, so a
+// crash or a close leaves nothing to give back.
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ private:
     std::uint64_t state_ = 0;
 };
 
-/// Makes a random block of the list, which must not be empty, the only one before `end`: the next allocation comes here
+/// Makes a random block of the list, which is not empty, the only one before `end`: the next allocation comes here
 /// again.
 void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;
 /// The block is `held`. Without a cache it becomes free.

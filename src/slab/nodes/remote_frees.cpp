@@ -17,7 +17,7 @@ namespace {
 constinit thread_local bool merging = false;
 
 /// Still live: a thread at home checks whether another node frees the block. Others wait only for the end of this
-/// check: two that waited for each other's frees would wait for ever.
+/// check: two frees that waited for each other would never end.
 constexpr std::uint8_t claiming_at_home = block_state::live | block_state::freeing;
 
 std::uint8_t load(const std::uint8_t* byte) noexcept {

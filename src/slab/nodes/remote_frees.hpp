@@ -1,15 +1,14 @@
-// Frees of small blocks by threads on another node of the machine than the block's (PMAlloc 6.2).
+// Frees of small blocks by threads on another node of the machine than the block's (PMAlloc 6.2, decision 17).
 //
 // Such a free writes only memory of its own node: a *shadow* of the block's state, a byte in a table of that node, and,
-// if it is the first in a slab, a link to the slab in the node's list. Until a merge the state says that the block is
-// live, so a query reads state and shadows. A *merge*, under the lock of the block's node (its home), takes the lists
-// of all nodes, makes blocks with a shadow free by their states, and counts them in the descriptors.
+// for the first in a slab, a link in the node's list. Until a merge the state says that the block is live, so a query
+// reads state and shadows. A *merge*, under the lock of the block's node (its home), takes the lists of all nodes and
+// makes blocks with a shadow free by their states.
 //
 // Of several threads of other nodes that free a block at once, one succeeds. A thread claims its node's shadow by a
-// locked instruction, then reads the shadows of all other nodes, and the state. All these operations are sequentially
-// consistent, so of two threads that claim at once at least one sees the other. Where both do, the lower node stays and
-// waits until the other has withdrawn. In durability `atomic` a thread at home claims the state in the same way, and
-// gives way to every shadow.
+// locked instruction, then reads all other shadows, and the state, sequentially consistent: of two that claim at once
+// at least one sees the other. Where both do, the lower node waits until the other has withdrawn. In durability
+// `atomic` a thread at home claims the state in the same way, and gives way to every shadow.
 #pragma once
 
 #include <array>
@@ -39,12 +38,11 @@ inline constexpr std::uint8_t held = 4;      ///< not live, and no merge may fre
 inline constexpr std::uint8_t freed = 8;     ///< not live; the next merge makes it free
 }  // namespace shadow
 
-/// A small block of a loaded slab.
 struct block_at {
     base::granule slab{};
     slab_kind kind;
     std::uint8_t* state = nullptr;
-    unsigned node = 0;  ///< of the acting thread; no_node: it has no cache and writes states on any node
+    unsigned node = 0;  ///< of the acting thread; no_node: without a cache, it writes states on any node
 };
 
 /// Thread-safe, except for start() and check().
@@ -61,8 +59,8 @@ public:
     remote_frees& operator=(const remote_frees&) = delete;
     ~remote_frees() = default;
 
-    /// Becomes active with several nodes, unless the system refuses the addresses: then frees write block states on any
-    /// node. `table` was reset, and `upkeep` is of its pool. May throw std::bad_alloc.
+    /// Active with several nodes, unless the system refuses the addresses: then frees write states on any node. `table`
+    /// was reset, and `upkeep` is of its pool. May throw std::bad_alloc.
     void start(slab_upkeep& upkeep, slab_table& table, unsigned nodes, std::uint64_t granules_a_segment);
     [[nodiscard]] bool active() const noexcept { return nodes_ > 1; }
     [[nodiscard]] unsigned nodes() const noexcept { return nodes_; }
@@ -106,7 +104,7 @@ public:
     };
     [[nodiscard]] counters merged() const noexcept;
     [[nodiscard]] static bool is_merging() noexcept;
-    /// Calls `each` with the first and the end address of a node's shadows.
+    /// `each` gets the first and the end address of a node's shadows.
     template <class Each>
     void for_each_range(unsigned node, Each each) const {
         const node_side& side = sides_[node];

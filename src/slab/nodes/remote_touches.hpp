@@ -1,8 +1,6 @@
-// For tests: counts the pages of other nodes' memory that a call writes to, and why.
-//
-// Before a turn, all memory of other nodes is made read-only. The first store to a page is a fault, counted by the kind
-// of memory and by what the thread says that it does. The memory of nodes must not share pages, so segments have 256
-// MiB, whose states fill one page.
+// For tests: counts the pages of other nodes' memory that a call writes to, and why. Before a turn, all of it is made
+// read-only; the first store to a page is a fault, counted by the kind of memory and by what the thread says that it
+// does. Nodes must not share pages, so segments have 256 MiB, whose states fill one page.
 #pragma once
 
 #include <signal.h>
@@ -156,7 +154,7 @@ private:
     std::array<std::array<std::uint64_t, kinds.size()>, 4> counts_{};
 };
 
-/// A thread on a made-up node that runs tasks until it is destroyed.
+/// Runs tasks on a made-up node until it is destroyed.
 class node_thread {
 public:
     explicit node_thread(unsigned node)

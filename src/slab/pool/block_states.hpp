@@ -1,8 +1,7 @@
-// A byte in DRAM for each block of a loaded slab. The holder of a slab finds free blocks by looking at 64 states at
-// once, so a free need not tell it. A commit or a checkpoint writes the live bitmaps on media from the states.
+// A byte in DRAM for each block of a loaded slab. Its holder finds free blocks by looking at 64 states at once, so a
+// free need not tell it. Commits and checkpoints write the live bitmaps from the states.
 //
-// In the shadow bitmap of PMAlloc (6.2), frees by other threads are merged; here only those on other nodes
-// (remote_frees.hpp).
+// In PMAlloc's shadow bitmap (6.2), frees by other threads are merged; here only those on other nodes.
 #pragma once
 
 #include <atomic>
@@ -35,7 +34,7 @@ inline constexpr std::uint8_t pinned = live | 16;
 
 inline constexpr std::size_t states_a_word = 64;
 
-/// Loads with acquire and compares, on x86 in one instruction, of which compilers make two.
+/// Loads with acquire and compares, in one instruction on x86.
 template <class Word>
 [[nodiscard]] inline bool holds(const Word& word, Word value) noexcept {
 #if defined(__x86_64__) && !defined(HF_STATES_ONE_BY_ONE)
@@ -94,7 +93,7 @@ namespace detail {
     std::uint64_t bits = 0;
     const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
     for (unsigned i = 0; i < 4; ++i) {
-        // This architecture keeps loads in order; the fence below is for the compiler.
+        // Loads are in order; the fence below is for the compiler.
         const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(states) + i);
         bits |= std::uint64_t{static_cast<std::uint16_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(some, all)))} << (16 * i);
     }

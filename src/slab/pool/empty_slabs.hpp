@@ -1,10 +1,8 @@
-// Slabs without a block out: their bins keep them as long as they are needed now and then, because a program that
-// allocates again gets them warm in the cache of its core and without a change of extents, headers or bitmaps. A slab
-// that was not needed for a whole period becomes a free extent.
+// Slabs without a block out: their bins keep them while they are needed now and then (decision 21).
 //
 // - Blocks are allocated from an empty slab only where its bin has no other slab.
 // - slab_bin::idle is at most slab_bin::empties (SLAB-8).
-// - A bin with a type keeps at most one empty slab, because its slabs are not aged.
+// - A bin with a type keeps one at most, because its slabs are not aged.
 #pragma once
 
 #include <atomic>
@@ -30,13 +28,12 @@ public:
     void keep(bool kept) noexcept { keeps_ = kept; }
     /// The slab is in no list.
     void settle(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
-    /// Leaves one empty slab in each bin.
+    /// Leaves one in each bin, and those that nobody has looked at.
     void flush() noexcept;
     void release_all() noexcept;
     /// Before the heap grows. Skips bins with a type, and those whose lock is taken: the caller may hold one.
     void give_up() noexcept;
-    /// Once a period, ages the empty slabs of all bins, because threads of some may be gone. No lock of a bin may be
-    /// held.
+    /// Once a period, ages the empty slabs of all bins: threads of some may be gone. No lock of a bin may be held.
     void fade() noexcept;
 
 private:

@@ -1,5 +1,5 @@
 // One bin for each class and arena, and one for each class and type number, which lives until reset(): a slab's owner
-// is never gone. Arena i belongs to node i modulo the number of nodes, and all nodes have equally many.
+// is never gone. Arena i belongs to node i modulo the number of nodes.
 #pragma once
 
 #include <atomic>

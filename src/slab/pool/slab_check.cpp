@@ -304,8 +304,8 @@ private:
         }
     }
 
-    // SLAB-6: a state is `free`, `live`, `held` or `pinned` where the block is known to be so, or `overlapped` in a
-    // morphed slab. States beyond the blocks of the slab are `free`.
+    // SLAB-6: a state is `free`, `live`, `held` for a block known to be held, `pinned` for one in the set of pinned
+    // ones, or `overlapped` in a morphed slab. States beyond the blocks of the slab are `free`.
     void check_block_state(granule slab, const size_class& size, std::size_t index, std::uint8_t state,
                            bool may_be_overlapped) {
         const std::uint64_t offset = base::offset_of(slab).value + index * size.block_size;

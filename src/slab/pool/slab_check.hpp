@@ -1,6 +1,6 @@
-// The invariants of slabs: each one function, shared by open, load, check() and the tests. SLAB-1 to SLAB-4, SLAB-11,
-// SLAB-12 and SLAB-15 speak of media alone; the others (SLAB-14: remote_frees.hpp) of volatile tables, too, while all
-// threads stand still.
+// The invariants of slabs: each one function, for open, load, check() and the tests. SLAB-1 to SLAB-4, SLAB-11, SLAB-12
+// and SLAB-15 speak of media alone; the others (SLAB-14: remote_frees.hpp) of volatile tables, too, while all threads
+// stand still.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// What DRAM holds of each loaded slab beside its state.
 #pragma once
 
 #include <atomic>
@@ -10,8 +9,8 @@ namespace holdfast::slab {
 
 struct slab_bin;
 
-/// The owner's lock guards all fields except `frees_until_check`; the owner itself never moves. A thread that has freed
-/// the last block may find the descriptor of another slab.
+/// What DRAM holds of a loaded slab beside its state. The owner's lock guards all but `frees_until_check`; the owner
+/// itself never moves. A thread that has freed the last block may find another slab's descriptor.
 struct alignas(base::cache_line_size) slab_descriptor {
     /// It decides when to look, never what is found: two threads that free at once may lose a decrement.
     std::atomic<std::int32_t> frees_until_check;
@@ -27,14 +26,13 @@ struct alignas(base::cache_line_size) slab_descriptor {
     std::uint16_t old_taken;
     std::uint16_t old_overlapped;
     static constexpr std::uint16_t not_looked_at = 0xffff;
-    /// In a sparse slab, a bit for each page: without a live block at the last look, and made a hole by a commit.
+    /// In a sparse slab, a bit for each page: without a live block at the last look, and made a hole.
     std::uint16_t empty_pages;
     std::uint16_t hole_pages;
 
     [[nodiscard]] bool listed() const noexcept { return in_list.load(std::memory_order_relaxed); }
     void set_listed(bool listed) noexcept { in_list.store(listed, std::memory_order_relaxed); }
-    /// True where the slab should be looked at now. On x86 the load and the store are one instruction without a lock
-    /// prefix.
+    /// True where the slab should be looked at now. On x86, one instruction without a lock prefix.
     [[nodiscard]] bool count_in() noexcept {
 #if defined(__x86_64__)
         bool due = false;
@@ -55,8 +53,8 @@ struct alignas(base::cache_line_size) slab_descriptor {
 };
 static_assert(sizeof(slab_descriptor) == base::cache_line_size);
 
-/// Finds blocks that are freed by their states alone. Hardly anything writes it, so it is not in the line of the
-/// descriptor, which every free writes.
+/// Finds blocks that are freed by their states alone. Hardly anything writes it: every free writes the descriptor's
+/// line.
 struct alignas(base::cache_line_size) fast_slab {
     /// The lower half is the reciprocal of the blocks' class, or 0 where no block is freed by its state alone. The
     /// upper half counts changes: `states` fits if the version is equal before and after.

@@ -1,9 +1,9 @@
-// Slabs that were found at open and are known by their state bytes alone, until a bin that needs blocks, or a free of a
-// block, loads their bitmaps into block states.
+// Slabs that were found at open and are known by their state bytes alone, until a bin that needs blocks, or a free,
+// loads their bitmaps into block states.
 //
 // - One without a type is counted in the search of its class and node; one with a type is in its bin's list.
-// - Where the bitmap can get no space on disk, a free of its blocks fails, an allocation goes to the next slab, and
-//   later calls try again.
+// - Where the bitmap gets no space on disk, a free of its blocks fails, an allocation goes to the next slab, and later
+//   calls try again.
 // - A slab whose bitmap is not what was committed, or breaks SLAB-4 or SLAB-12, is quarantined.
 #pragma once
 
@@ -39,8 +39,8 @@ public:
     /// Loads or quarantines a slab; does nothing where it is not unloaded. Fails as bitmap_verifier::back() does: a
     /// later call may load it.
     [[nodiscard]] base::result<void> load(base::granule unloaded, unsigned arena) noexcept;
-    /// False where none is left unloaded, or all that are left were tried in this pass and got no space on disk; the
-    /// next call begins the next pass.
+    /// False where none is left, or all that are left were tried in this pass and got no space on disk; the next call
+    /// begins the next pass.
     [[nodiscard]] bool load_next(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
     /// Loads for one arena of each node: others would only retry slabs that could not be loaded.
     [[nodiscard]] bool load_next_of_all(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex) {

@@ -1,8 +1,7 @@
 // Parts of slabs, from which a thread allocates alone, and single blocks.
 //
-// Both come from these places, in this order: the listed slabs of the bin, its unloaded slabs, where space is short the
-// bins of other arenas, what other nodes have freed, sparse slabs, for parts a slab that is morphed, and a new slab.
-// When space has run out, any bin will do.
+// Both come from, in this order: listed slabs of the bin, its unloaded slabs, bins of other arenas where space is
+// short, what other nodes have freed, sparse slabs, a morphed slab (parts only), a new slab.
 //
 // - A part is out at one thread at most (SLAB-9), and has a free block when it is given.
 // - A block that is given is `held`.
@@ -62,8 +61,8 @@ public:
 
     void thread_came() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
     void thread_went() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
-    /// Where threads are few and there is space, a thread takes all free parts of a slab: it comes less often, and no
-    /// two threads write states and counters in one line.
+    /// Where threads are few and there is space: a thread comes less often, and no two write states and counters in one
+    /// line.
     [[nodiscard]] bool gives_whole_slabs() const noexcept {
         return threads_.load(std::memory_order_relaxed) <= threads_an_arena * from_.bins.arenas() &&
                !of_.demand.is_space_short();

@@ -34,7 +34,7 @@ public:
     /// Releases a sparse slab without a block: unlike a listed empty slab, it may have holes.
     void settle_sparse(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     void note_use(slab_bin& from, base::granule slab) const noexcept HF_REQUIRES(from.mutex);
-    /// As bits, the free blocks of a word in no part that is out.
+    /// The free blocks of a word in no part that is out.
     [[nodiscard]] std::uint64_t bits_at_hand(base::granule slab, unsigned class_index, std::size_t word) const noexcept;
     /// Free blocks that make a slab that had none worth another look.
     [[nodiscard]] std::uint32_t worth(const slab_bin& owner) const noexcept {

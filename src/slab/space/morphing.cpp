@@ -10,8 +10,7 @@ using base::granule;
 
 namespace {
 
-/// In percent of the new blocks. The last blocks of an idle class become free over time, and would hold the slab; users
-/// of a busy one would have to make another slab.
+/// In percent of the new blocks. An idle class's last blocks become free over time, and would hold the slab.
 constexpr unsigned overlapped_of_idle = 90;
 constexpr unsigned overlapped_of_busy = 30;
 

@@ -1,12 +1,12 @@
-// Slab morphing (PMAlloc 5.2): a slab with few live blocks becomes a slab of another class.
+// Slab morphing (PMAlloc 5.2, decision 20): a slab with few live blocks becomes a slab of another class.
 //
 // A slab's bitmap on media has two halves, and its block states two banks. Older blocks keep their bits and states, so
 // a thread that looked at the slab before the morph frees one in the usual way. Blocks of the new class have the other
-// half and bank. So a morph is one change of the header. PMAlloc takes the least recently used slab; here slabs are
-// tried in order of address.
+// half and bank. So a morph is one change of the header. Slabs are tried in order of address; PMAlloc takes the least
+// recently used.
 //
 // - A slab that is morphed has no type, no part out and no older blocks, and it stays on its node.
-// - A sparse slab is repopulated before it is morphed: no new block may lie in a hole.
+// - A sparse slab is repopulated first: no new block may lie in a hole.
 #pragma once
 
 #include <memory>

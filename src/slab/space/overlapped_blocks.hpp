@@ -22,7 +22,7 @@ struct bits_of_half {
 };
 
 [[nodiscard]] std::uint32_t count(const bits_of_half& bits) noexcept;
-/// Blocks that are not free, live or not.
+/// Not free, live or not.
 [[nodiscard]] bits_of_half taken_bits(const slab_table& table, base::granule slab, slab_kind kind) noexcept;
 /// Those of kind `to` that overlap these of kind `from`.
 [[nodiscard]] bits_of_half behind(const bits_of_half& blocks, slab_kind from, slab_kind to) noexcept;

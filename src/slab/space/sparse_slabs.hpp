@@ -1,13 +1,10 @@
-// Sparse slabs: their pages without a live block have no space on disk.
-//
-// A slab with a few live blocks that no other class can use (morphing.hpp) would hold 64 KiB on disk. So in durability
-// `commit`, a commit makes slabs of idle classes sparse: their header says that they may have holes, and their empty
-// pages are given to the commit like free extents. No live block is ever in a hole:
+// Sparse slabs (decision 20): their pages without a live block have no space on disk. In durability `commit`, a commit
+// makes slabs of idle classes sparse: their header says that they may have holes, and their empty pages are given to
+// the commit like free extents. No live block is ever in a hole:
 //
 // - A page becomes a hole only after a commit is durable in which the slab's header has its flag and the page has no
 //   live block.
-// - No block of a sparse slab is handed out: not in this process, and, because of its header, not in a later one of any
-//   durability.
+// - No block of a sparse slab is handed out, nor, because of its header, by a later process of any durability.
 // - Before it is listed or morphed, it is repopulated: space on disk for the whole slab is reserved.
 // - When its last block is gone, its granule becomes a free extent that is not known to have space.
 // - A page that was a hole and has a block again is written like a page of a free extent that is in use again (JRN-5).
