@@ -65,8 +65,7 @@ static_assert(std::ranges::all_of(size_classes, [](const size_class& size) {
 }));
 inline constexpr auto coarse_classes = make_class_table<maximum_small_size / 256 + 1, 256>();
 
-/// The smallest class for `bytes` at that alignment; no_class where there is none, and for 0 bytes or an alignment that
-/// is no power of two.
+/// The smallest class for `bytes` at that alignment; no_class: none, 0 bytes, or an alignment that is no power of two.
 [[nodiscard]] constexpr unsigned class_for(std::uint64_t bytes, std::uint64_t alignment) noexcept {
     if (bytes - 1 >= maximum_small_size || alignment - 1 >= maximum_small_alignment ||
         (alignment & (alignment - 1)) != 0) {
@@ -83,7 +82,6 @@ inline constexpr auto coarse_classes = make_class_table<maximum_small_size / 256
 
 static_assert(size_classes.back().block_size % base::cache_line_size == 0, "what has a class has one of whole lines");
 
-/// From `class_index` on, the first class of whole cache lines.
 [[nodiscard]] constexpr unsigned in_whole_lines(unsigned class_index) noexcept {
     while (class_index != no_class && size_classes[class_index].block_size % base::cache_line_size != 0) {
         ++class_index;
@@ -96,7 +94,7 @@ static_assert(size_classes.back().block_size % base::cache_line_size == 0, "what
     return found != no_class && size_classes[found].block_size == block_size ? found : no_class;
 }
 
-/// The block that contains a byte; block_count for the unused end of the slab.
+/// The block that contains a byte; block_count for the unused end.
 [[nodiscard]] constexpr std::uint32_t block_index(const size_class& of, std::uint64_t within) noexcept {
     return static_cast<std::uint32_t>((within * of.reciprocal) >> 32);
 }

@@ -7,8 +7,8 @@
 
 namespace holdfast::slab {
 
-/// One of two places for a slab's block states and for their bits on media. Blocks are in the lower bank, unless the
-/// slab was morphed (morphing.hpp).
+/// One of two places for a slab's block states and bits on media. Blocks are in the lower one, unless the slab was
+/// morphed.
 enum class slab_bank : std::uint8_t { lower, upper };
 
 [[nodiscard]] constexpr slab_bank bank_of(bool upper) noexcept { return upper ? slab_bank::upper : slab_bank::lower; }

@@ -49,14 +49,12 @@ public:
 
     /// May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset();
-    /// `writes_bitmaps`: the log's owner writes the bitmaps of loaded slabs.
     void set_log(slab_log* log, bool writes_bitmaps) noexcept {
         state_.log = log;
         state_.tracks_changes = !writes_bitmaps;
     }
-    /// In durability `collect`.
     void set_traced(bool traced) noexcept { state_.traced = traced; }
-    /// In a child of fork: no block is freed or found by its slab's entry.
+    /// In a child of fork: finds and frees no block.
     void abandon() noexcept {
         state_.table.refuse_fast_frees();
         state_.table.forget_entries();
@@ -85,12 +83,12 @@ public:
     }
     void hand_out(std::uint64_t offset) const noexcept;
     [[nodiscard]] bool is_idle(slab_part part) const noexcept;
-    /// During the pause of a commit. Does nothing where the log's owner writes the bitmaps.
+    /// During the pause of a commit.
     void write_bitmaps() noexcept {
         remote_.merge_all();
         upkeep_.write_bitmaps();
     }
-    /// Before write_bitmaps(); note_holes() comes when that commit is durable. Other threads must stand still.
+    /// Before write_bitmaps(). Other threads stand still.
     [[nodiscard]] sparse_pages make_sparse(bool all) {
         remote_.merge_all();
         return sparse_.make_sparse(all);

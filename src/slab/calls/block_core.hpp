@@ -1,4 +1,4 @@
-// What the parts of a block allocator share: a member by value, so that they find everything at a constant distance.
+// What the parts of a block allocator share: a member by value, at a constant distance.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 namespace holdfast::slab {
 
 /// A block that is taken and not allocated yet, or about to be freed. In durability `atomic` the caller changes its
-/// state and the bits at `place`.
+/// state and bits.
 struct held_block {
     std::uint64_t offset = 0;
     lane::block_word block;

@@ -77,7 +77,7 @@ public:
             gate_.leave(cache_);
         }
     }
-    /// False where a signal handler has interrupted such a call of the thread.
+    /// False where a signal handler has interrupted such a call.
     [[nodiscard]] bool is_first() const noexcept { return entered_; }
 
 private:

@@ -1,5 +1,4 @@
-// Why a thread's last failed call on any heap failed. To leave a failure never throws: without memory, its code alone
-// is left.
+// Why a thread's last failed call on any heap failed. Never throws: without memory, the code alone is left.
 #pragma once
 
 #include <exception>
@@ -23,7 +22,7 @@ void leave_failure(base::failure_code code_at_least, Make make) noexcept {
     }
 }
 void leave(base::failure&& what) noexcept;
-/// The interrupted call of the thread may hold a lock that this one would wait for.
+/// The interrupted call may hold a lock that this one would wait for.
 void leave_interruption() noexcept;
 /// Needs no allocation.
 [[nodiscard]] base::failure out_of_memory() noexcept;

@@ -21,10 +21,10 @@ public:
     page_blocks(block_core& core, cache_filler& filler, const block_inspector& look) noexcept
         : core_(core), filler_(filler), look_(look) {}
 
-    /// Where it fails, the extent begins at page 0, which holds the roots.
+    /// On failure, the extent begins at page 0, which holds the roots.
     [[nodiscard]] extent::extent take(std::size_t bytes, std::size_t alignment, segment::extent_kind kind,
                                       std::uint32_t type) noexcept;
-    /// False, with a failure left, where no block of whole pages starts there.
+    /// False, with a failure left, where no such block starts there.
     [[nodiscard]] bool free(base::pages start);
     void release(const thread_cache* cache, const held_block& held) noexcept;
     /// Makes a block long enough without moving it. False, and nothing is changed, where `bytes` fit a small block or

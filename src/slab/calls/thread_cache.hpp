@@ -47,7 +47,7 @@ struct alignas(base::cache_line_size) cached_blocks {
     std::uint8_t* states = nullptr;
     std::uint32_t block_size = 0;  ///< bytes
     std::uint32_t slab = 0;        ///< granule + 1; 0: none
-    std::uint32_t filled = 0;      ///< entries of `order`; more than `end` only in a hardened heap
+    std::uint32_t filled = 0;      ///< of `order`; more than `end` only in a hardened heap
     std::uint16_t cursor = 0;
     std::uint8_t part = 0;
     std::uint8_t parts = 1;
@@ -58,7 +58,7 @@ struct alignas(base::cache_line_size) cached_blocks {
     [[nodiscard]] bool is_empty() const noexcept { return next == end || order[next] == none; }
     /// `none`: the list is empty.
     [[nodiscard]] std::uint16_t try_pop() noexcept {
-        // Atomic, because a commit changes these while it finds out whether the part is idle.
+        // Atomic: a commit changes these while it finds out whether the part is idle.
         const std::uint32_t at = std::atomic_ref(next).load(std::memory_order_relaxed);
         if (at == std::atomic_ref(end).load(std::memory_order_relaxed)) {
             return none;
@@ -94,7 +94,7 @@ struct alignas(base::cache_line_size) cached_blocks {
     void go_to_start(unsigned class_index) noexcept {
         cursor = static_cast<std::uint16_t>(first_of_part(size_classes[class_index], part));
     }
-    /// Lists free blocks from the cursor to `before`, as long as there is room. Returns how many.
+    /// Lists free blocks from the cursor to `before`, and returns how many.
     [[nodiscard]] std::uint32_t fill(std::uint32_t before) noexcept;
     /// Only on processors for which compresses() is true.
     [[nodiscard]] std::uint32_t fill_by_compressing(std::uint32_t before) noexcept;
@@ -128,7 +128,7 @@ struct thread_cache {
     cached_lists classes{};
     std::atomic<std::uint64_t> inside{0};  ///< 1: in a slow call (commit_gate.hpp)
     unsigned arena = 0;
-    unsigned machine_node = 0;  ///< where the thread got its arena
+    unsigned machine_node = 0;
     unsigned refills = 0;
     lane::lane* own_lane = nullptr;  ///< null: the shared lane
     cache_group* heap = nullptr;     ///< null: detached
@@ -146,14 +146,13 @@ struct thread_cache {
     void take_back_idle(slab_pool& to, const commit_gate& gate) noexcept;
 };
 
-/// Constant-initialised and trivially destroyed: a read is one load relative to the thread pointer, in a shared library
-/// too.
+/// Constant-initialised and trivially destroyed: a read is one load relative to the thread pointer.
 struct cache_slot {
     std::uint64_t instance = 0;
     thread_cache* cache = nullptr;
 };
 inline constexpr std::size_t cache_slot_count = 8;
-/// Open heaps with a place. Without a cache, and behind the last, a place holds no_lists.
+/// Open heaps with a place. Others, and threads without a cache, find no_lists.
 inline constexpr unsigned own_place_count = 8;
 struct cache_slots {
     std::array<cache_slot, cache_slot_count> slots{};
@@ -179,8 +178,8 @@ struct cache_slots {
 struct cache_group {
     static constexpr std::uint64_t closed = ~std::uint64_t{0};
     std::uint64_t instance = closed;
-    std::uintptr_t slot_at = 0;        ///< bytes from thread_anchor() to the slot of this heap
-    unsigned place = own_place_count;  ///< own_place_count: none
+    std::uintptr_t slot_at = 0;        ///< from thread_anchor() to this heap's slot
+    unsigned place = own_place_count;  ///< or none
     slab_pool* pool = nullptr;
     commit_gate* gate = nullptr;
     const persist::topology* machine = nullptr;
@@ -196,7 +195,7 @@ struct cache_group {
     [[nodiscard]] std::uintptr_t place_at() const noexcept {
         return reinterpret_cast<std::uintptr_t>(&this_thread_slots.own[place]) - thread_anchor();
     }
-    /// The slot is the heap's only where it names the instance.
+    /// The heap's only where it names the instance.
     [[nodiscard]] cache_slot& slot() const noexcept {
         return *reinterpret_cast<cache_slot*>(thread_anchor() + slot_at);
     }
@@ -213,7 +212,7 @@ public:
         return slot.instance == heap.instance ? slot.cache : attach(heap);
     }
     [[nodiscard]] static bool is_any_inside(const cache_group& heap, const thread_cache* mine) noexcept;
-    /// Moves this thread's cache, which holds no block, to an arena of its node.
+    /// The cache holds no block.
     static void move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept;
     /// The heap's gate must be closed.
     static void give_back_idle(cache_group& heap) noexcept;

@@ -22,7 +22,7 @@ public:
     guard_ranges& operator=(const guard_ranges&) = delete;
     ~guard_ranges();
 
-    /// `left`: the access that remains. `granules`: of the reservation. `access` must outlive this object. Fails with
+    /// `left`: the remaining access. `granules`: of the reservation. `access` must outlive this object. Fails with
     /// out_of_memory.
     [[nodiscard]] base::result<void> start(segment::page_access& access, segment::page_access::rights left,
                                            std::uint64_t granules);
@@ -36,14 +36,14 @@ public:
     [[nodiscard]] std::uint64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
     [[nodiscard]] bool contains(base::granule range) const noexcept;
 
-    /// The caller's extent is reserved; false: it stays as it is. Where the process is out of mappings, the present
-    /// number becomes the limit.
+    /// The caller's extent is reserved; false: it stays as it is. Without further mappings, the present number becomes
+    /// the limit.
     [[nodiscard]] bool add(base::granule range) noexcept;
     /// True: the caller's reserved extent again, readable and writable.
     [[nodiscard]] bool remove(base::granule range) noexcept;
     [[nodiscard]] std::optional<base::granule> remove_any() noexcept;
-    /// Pages [from, end) were mapped anew: takes their guard ranges' rights again. Where this fails, `lost` gets the
-    /// granule, no guard range any more.
+    /// Pages [from, end) were mapped anew: takes their guard ranges' rights again. Where that fails, `lost` gets the
+    /// range, which is no guard range any more.
     void renew(base::pages from, base::pages end, base::function_ref<void(base::granule)> lost) noexcept;
     /// In order of address. One that comes or goes meanwhile may be missed.
     void for_each(base::function_ref<void(base::granule)> each) const;

@@ -50,8 +50,7 @@ private:
     std::uint64_t state_ = 0;
 };
 
-/// Makes a random block of the list, which is not empty, the only one before `end`: the next allocation comes here
-/// again.
+/// Makes a random block of the list, which is not empty, its last: the next allocation comes here again.
 void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;
 /// The block is `held`. Without a cache it becomes free.
 void keep_back(slab_pool& pool, thread_cache* cache, const held_block& held) noexcept;

@@ -30,7 +30,7 @@ bool replace(std::uint8_t* byte, std::uint8_t& expected, std::uint8_t value) noe
     return std::atomic_ref<std::uint8_t>(*byte).compare_exchange_strong(expected, value, std::memory_order_seq_cst);
 }
 
-/// Comes only where another thread frees the same block now.
+/// Another thread frees the same block now.
 void wait_for_another() noexcept {
     base::relax_processor();
     if (!base::give_others_a_turn()) {
@@ -112,7 +112,7 @@ bool remote_frees::map(unsigned nodes) {
     return true;
 }
 
-/// Callers read the state after it, sequentially consistent: a merge changes the state before it takes the shadow away.
+/// Callers read the state after it, sequentially consistent: a merge changes the state first, then the shadow.
 bool remote_frees::has_shadow(const block_at& block, unsigned home) const noexcept {
     for (unsigned node = 0; node < nodes_; ++node) {
         if (node != home && load(shadow_of(node, block.kind, block.state)) != shadow::none) {
@@ -126,7 +126,7 @@ bool remote_frees::is_live(const block_at& block) const noexcept {
     return !has_shadow(block, home_of(block.slab)) && load(block.state) == block_state::live;
 }
 
-/// Whether the block, whose shadow this thread claims, is live and freed by no other node.
+/// Whether the block, with this thread's claim, is live and freed by no other node.
 bool remote_frees::is_alone(const block_at& block, unsigned home) const noexcept {
     for (unsigned node = 0; node < nodes_; ++node) {
         if (node == home || node == block.node) {
@@ -149,7 +149,6 @@ bool remote_frees::is_alone(const block_at& block, unsigned home) const noexcept
     return state == block_state::live;
 }
 
-/// False: nothing is changed.
 bool remote_frees::claim_shadow(const block_at& block, unsigned home) noexcept {
     std::uint8_t* const own = shadow_of(block.node, block.kind, block.state);
     std::uint8_t found = shadow::none;
@@ -236,7 +235,7 @@ void remote_frees::hold(const block_at& block) noexcept {
     if (is_remote(block)) {
         std::uint8_t state = block_state::live;
         while (!replace(block.state, state, block_state::held) && state == claiming_at_home) {
-            wait_for_another();  // that thread gives way
+            wait_for_another();  // it gives way
             state = block_state::live;
         }
         store(shadow_of(block.node, block.kind, block.state), shadow::none);
@@ -247,8 +246,8 @@ void remote_frees::hold(const block_at& block) noexcept {
 void remote_frees::note(unsigned node, unsigned home, granule slab) noexcept {
     const std::atomic_ref<std::uint32_t> next(sides_[node].next[slab.value]);
     std::uint32_t found = none;
-    // Sequentially consistent, after the claim: either a thread of this node sees that a merge took the slab out, or
-    // that merge sees the claim.
+    // Sequentially consistent, after the claim: a thread of this node sees that a merge took the slab out, or the merge
+    // sees the claim.
     if (next.load(std::memory_order_seq_cst) != none ||
         !next.compare_exchange_strong(found, entering, std::memory_order_seq_cst)) {
         return;
@@ -340,7 +339,7 @@ void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noex
     }
 }
 
-/// Where the slab is morphed meanwhile, blocks of this kind become older blocks, which are freed alike.
+/// Blocks of a slab that is morphed meanwhile become older blocks, which are freed alike.
 remote_frees::merged_blocks remote_frees::merge_kind(unsigned node, granule slab, slab_kind kind) noexcept {
     std::uint8_t* const states = table_->block_states(slab, kind);
     std::uint8_t* const shadows = shadow_of(node, kind, states);

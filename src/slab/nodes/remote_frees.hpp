@@ -34,7 +34,7 @@ namespace shadow {
 inline constexpr std::uint8_t none = 0;
 inline constexpr std::uint8_t claiming = 1;  ///< still live: a thread checks whether it alone frees the block
 inline constexpr std::uint8_t freeing = 2;   ///< still live: the record of the free is on its way
-inline constexpr std::uint8_t held = 4;      ///< not live, and no merge may free it yet: durability `atomic`
+inline constexpr std::uint8_t held = 4;      ///< not live, and no merge frees it yet: durability `atomic`
 inline constexpr std::uint8_t freed = 8;     ///< not live; the next merge makes it free
 }  // namespace shadow
 
@@ -42,16 +42,16 @@ struct block_at {
     base::granule slab{};
     slab_kind kind;
     std::uint8_t* state = nullptr;
-    unsigned node = 0;  ///< of the acting thread; no_node: without a cache, it writes states on any node
+    unsigned node = 0;  ///< of the acting thread; no_node: it writes states on any node
 };
 
 /// Thread-safe, except for start() and check().
 class remote_frees {
 public:
     static constexpr unsigned no_node = ~0U;
-    /// merge_if_due() merges when so many slabs (4 MiB) have shadows and no other thread merges.
+    /// merge_if_due() merges with so many slabs (4 MiB).
     static constexpr std::uint32_t epoch = 64;
-    /// With so many slabs of a node, its own threads merge: none at home did.
+    /// With so many, the node's own threads merge: none at home did.
     static constexpr std::uint32_t late_epoch = 16 * epoch;
 
     remote_frees() = default;
@@ -76,8 +76,8 @@ public:
     /// one of them at home, more than one may succeed.
     enum class outcome : std::uint8_t { refused, at_home, elsewhere };
     [[nodiscard]] outcome free(const block_at& block) noexcept;
-    /// Frees in steps, between which the caller makes the free durable. Of all threads that claim a block exactly one
-    /// succeeds. No lock is taken.
+    /// Steps of a free that the caller makes durable. Of all threads that claim a block exactly one succeeds. No lock
+    /// is taken.
     [[nodiscard]] bool claim(const block_at& block) noexcept;
     void unclaim(const block_at& block) noexcept;
     /// The block is no longer live, and not handed out.
@@ -85,16 +85,16 @@ public:
     void release(const block_at& block) noexcept;
     /// The cleared block's state becomes `held`, wherever it lies.
     void hold(const block_at& block) noexcept;
-    /// A merge, and not the caller, counts frees of this block.
+    /// A merge, not the caller, counts frees of this block.
     [[nodiscard]] bool is_remote(const block_at& block) const noexcept {
         return block.node != no_node && home_of(block.slab) != block.node;
     }
 
-    /// Frees the blocks of this home that other nodes have freed. Takes locks of bins.
+    /// Takes locks of bins.
     void merge(unsigned home) noexcept;
     void merge_all() noexcept;
     void merge_if_due(unsigned home) noexcept;
-    /// The blocks of a word that other nodes have freed, as bits. Must be read before the block states.
+    /// The blocks of a word that other nodes have freed. Must be read before the block states.
     [[nodiscard]] std::uint64_t freed_bits(base::granule slab, slab_kind kind, std::size_t word) const noexcept;
 
     struct counters {
@@ -104,7 +104,6 @@ public:
     };
     [[nodiscard]] counters merged() const noexcept;
     [[nodiscard]] static bool is_merging() noexcept;
-    /// `each` gets the first and the end address of a node's shadows.
     template <class Each>
     void for_each_range(unsigned node, Each each) const {
         const node_side& side = sides_[node];

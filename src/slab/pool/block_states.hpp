@@ -28,7 +28,7 @@ inline constexpr std::uint8_t live = 1;        ///< the user holds it
 inline constexpr std::uint8_t freeing = 2;     ///< still live: the record of its free is on its way
 inline constexpr std::uint8_t held = 4;        ///< not live, and not handed out: on its way, or reserved
 inline constexpr std::uint8_t overlapped = 8;  ///< overlaps an older block that may be live
-/// Only its owner may free it (pinned_blocks.hpp). A search for `live` refuses it; counts of live blocks find it.
+/// Only its owner may free it (pinned_blocks.hpp): a search for `live` refuses it.
 inline constexpr std::uint8_t pinned = live | 16;
 }  // namespace block_state
 
@@ -69,7 +69,7 @@ namespace detail {
 #endif
 }
 
-/// Gathers, by multiplication, the lowest bits of 64 bytes.
+/// Gathers the lowest bits of 64 bytes by multiplication.
 template <class Of>
 [[nodiscard]] inline std::uint64_t gather_states(const std::uint8_t* states, Of of) noexcept {
     std::uint64_t bits = 0;
@@ -120,7 +120,7 @@ namespace detail {
 #endif
 }
 
-/// Without an option for the instruction, compilers call a function for std::popcount, and for this pattern.
+/// Without an option for the instruction, compilers call a function for std::popcount.
 [[nodiscard]] constexpr unsigned count_bits(std::uint64_t bits) noexcept {
     bits -= bits >> 1U & 0x5555555555555555;
 #if defined(__GNUC__)

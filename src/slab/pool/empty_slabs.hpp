@@ -31,7 +31,7 @@ public:
     /// Leaves one in each bin, and those that nobody has looked at.
     void flush() noexcept;
     void release_all() noexcept;
-    /// Before the heap grows. Skips bins with a type, and those whose lock is taken: the caller may hold one.
+    /// Before the heap grows. Skips bins with a type, and taken locks: the caller may hold one.
     void give_up() noexcept;
     /// Once a period, ages the empty slabs of all bins: threads of some may be gone. No lock of a bin may be held.
     void fade() noexcept;

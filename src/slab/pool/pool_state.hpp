@@ -15,7 +15,7 @@ namespace holdfast::slab {
 
 class commit_gate;
 
-/// A class is idle when none of its blocks was asked for while so many slabs of others were.
+/// A class is idle when so many slabs of others were wanted since one of its blocks was.
 inline constexpr std::uint64_t idle_after = 32;
 
 /// Thread-safe.
@@ -23,9 +23,9 @@ class slab_demand {
 public:
     void reset() noexcept { set_space_short(false); }
     void note_wanted() noexcept { wanted_.fetch_add(1, std::memory_order_relaxed); }
-    /// Ages classes.
+    /// The time by which classes become idle.
     [[nodiscard]] std::uint64_t now() const noexcept { return wanted_.load(std::memory_order_relaxed); }
-    /// Space ran out, and no slab was made since: single free blocks are worth a look.
+    /// Space ran out, and no slab was made since.
     [[nodiscard]] bool is_space_short() const noexcept { return space_is_short_.load(std::memory_order_relaxed); }
     void set_space_short(bool is_short) noexcept { space_is_short_.store(is_short, std::memory_order_relaxed); }
 

@@ -23,7 +23,7 @@ struct slab_part {
     }
 };
 
-/// How many of a slab's `blocks` must be free to make it worth a look, after none was.
+/// How many of `blocks` must be free to make a slab worth a look, after none was.
 [[nodiscard]] constexpr std::uint32_t worth_a_look(std::uint32_t blocks) noexcept {
     return std::max({blocks / 16, std::min(blocks / 8, std::uint32_t{16}), std::uint32_t{1}});
 }
@@ -44,7 +44,7 @@ struct alignas(base::cache_line_size) slab_bin {
     std::uint32_t empties HF_GUARDED_BY(mutex) = 0;
     std::uint32_t idle HF_GUARDED_BY(mutex) = 0;    ///< the least value in this period
     std::uint32_t sparse HF_GUARDED_BY(mutex) = 0;  ///< granule + 1
-    /// slab_demand::now() when it last gave a part or a block.
+    /// When it last gave a part or a block.
     std::uint64_t last_use HF_GUARDED_BY(mutex) = 0;
 };
 
@@ -52,12 +52,12 @@ class slab_lists {
 public:
     explicit slab_lists(const slab_table& table) noexcept : table_(table) {}
 
-    /// The slab is new, or is being morphed under the lock of its old owner.
+    /// The slab is new, or being morphed under its old owner's lock.
     void adopt(slab_bin& owner, base::granule slab) const noexcept;
     /// The slab is in no list.
     void link(slab_bin& owner, base::granule slab, bool empty) const noexcept HF_REQUIRES(owner.mutex);
     void unlink(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
-    /// The slab is in no list and has no part out; its header says that it may have holes.
+    /// The slab is in no list and has no part out.
     void link_sparse(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     void unlink_sparse(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] static bool has_listed(const slab_bin& of) noexcept HF_REQUIRES(of.mutex) {

@@ -34,7 +34,7 @@ unsigned slab_bins::arena_of_thread(unsigned node, unsigned machine_nodes, unsig
     if (nodes_ == 1) {
         return turn % arenas_;
     }
-    // Where the heap has more nodes than the machine, each node of the machine serves several of the heap's.
+    // Where the heap has more nodes than the machine, each of these serves several.
     unsigned of = node % nodes_;
     unsigned round = turn;
     if (machine_nodes < nodes_) {

@@ -17,7 +17,7 @@ inline constexpr unsigned maximum_arenas = 64;
 
 struct typed_bin : slab_bin {
     std::vector<std::uint32_t> waiting HF_GUARDED_BY(mutex);  ///< granules found at open; loaded ones may remain
-    /// So many at the front were tried in this pass and had no space on disk for their bitmaps.
+    /// So many at the front were tried in this pass without space for their bitmaps.
     std::size_t refused HF_GUARDED_BY(mutex) = 0;
     typed_bin* next = nullptr;
 };

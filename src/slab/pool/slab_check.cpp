@@ -122,7 +122,6 @@ private:
         static_cast<void>(collect_list(bin, bin.sparse, list_kind::sparse));
     }
 
-    /// Returns length and last slab.
     std::pair<std::uint32_t, std::uint32_t> collect_list(slab_bin& bin, std::uint32_t first, list_kind of)
         HF_REQUIRES(bin.mutex) {
         std::uint32_t previous = 0;
@@ -156,7 +155,7 @@ private:
             const granule first = base::granule_of(base::pages{found.start.value + base::pages_per_granule - 1});
             const granule end =
                 base::granule_of(base::pages{found.start.value + found.length.value + base::pages_per_granule - 1});
-            for (granule here = first; here < end; ++here.value) {  // those that begin here
+            for (granule here = first; here < end; ++here.value) {
                 if (found.kind == extent_kind::slab) {
                     check_slab(here);
                 } else {
@@ -211,7 +210,7 @@ private:
         const std::uint8_t state = table_.state(slab);
         const bool loaded = slab_state::is_loaded(state);
         const std::uint8_t morph = morph_state_of(of_.space.slab_header(slab));
-        // The header still names older blocks that are all gone by now.
+        // Its older blocks are all gone by now.
         const bool as_before =
             table_.morph_state(slab) == morph || (loaded && !morph_state::has_old(table_.morph_state(slab)) &&
                                                   ((table_.morph_state(slab) ^ morph) & morph_state::upper) == 0);
@@ -379,7 +378,7 @@ result<void> block_inspector::check_bitmaps(granule first, std::uint64_t count) 
         if (!has_clean_bitmap(table, slab)) {
             return damaged(slab, "a bit that stands for no block", "SLAB-4: zero");
         }
-        // Threads may allocate from a dirty slab beside the commit, where the program lets them.
+        // Threads may allocate from a dirty slab beside the commit.
         for (std::size_t word = 0; !slab_state::is_dirty(state) && word < bitmap_words; ++word) {
             const std::uint64_t on_media = table.live_word(slab, word).load(std::memory_order_relaxed);
             const std::uint64_t live = table.live_bits(slab, word);

@@ -12,7 +12,7 @@ struct slab_bin;
 /// What DRAM holds of a loaded slab beside its state. The owner's lock guards all but `frees_until_check`; the owner
 /// itself never moves. A thread that has freed the last block may find another slab's descriptor.
 struct alignas(base::cache_line_size) slab_descriptor {
-    /// It decides when to look, never what is found: two threads that free at once may lose a decrement.
+    /// Decides when to look, never what is found: two frees at once may lose a decrement.
     std::atomic<std::int32_t> frees_until_check;
     std::uint32_t next;      ///< in a list of the owner: granule + 1, 0 at the end
     std::uint32_t previous;  ///< 0 at the head
@@ -22,17 +22,17 @@ struct alignas(base::cache_line_size) slab_descriptor {
     std::atomic<bool> sparse;  ///< in that list
     std::uint8_t parts_out;    ///< bit k: a thread has part k
     std::uint8_t first_word;   ///< where the next search for a single block begins
-    /// At the last look: older blocks that were not free, and new blocks that overlap them.
+    /// At the last look: older blocks that were not free, and those that they overlap.
     std::uint16_t old_taken;
     std::uint16_t old_overlapped;
     static constexpr std::uint16_t not_looked_at = 0xffff;
-    /// In a sparse slab, a bit for each page: without a live block at the last look, and made a hole.
+    /// In a sparse slab, a bit for each page: without a live block at the last look, or a hole.
     std::uint16_t empty_pages;
     std::uint16_t hole_pages;
 
     [[nodiscard]] bool listed() const noexcept { return in_list.load(std::memory_order_relaxed); }
     void set_listed(bool listed) noexcept { in_list.store(listed, std::memory_order_relaxed); }
-    /// True where the slab should be looked at now. On x86, one instruction without a lock prefix.
+    /// True: look at the slab now. On x86, one instruction without a lock prefix.
     [[nodiscard]] bool count_in() noexcept {
 #if defined(__x86_64__)
         bool due = false;

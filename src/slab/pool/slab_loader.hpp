@@ -36,20 +36,19 @@ public:
     /// Quarantines a slab whose header breaks an invariant. May throw std::bad_alloc.
     void record(base::granule found) HF_NO_THREAD_SAFETY_ANALYSIS;
 
-    /// Loads or quarantines a slab; does nothing where it is not unloaded. Fails as bitmap_verifier::back() does: a
-    /// later call may load it.
+    /// Loads or quarantines an unloaded slab. Fails as bitmap_verifier::back() does: a later call may load it.
     [[nodiscard]] base::result<void> load(base::granule unloaded, unsigned arena) noexcept;
-    /// False where none is left, or all that are left were tried in this pass and got no space on disk; the next call
-    /// begins the next pass.
+    /// False where none is left, or all were tried in this pass without space on disk; the next call begins the next
+    /// pass.
     [[nodiscard]] bool load_next(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
-    /// Loads for one arena of each node: others would only retry slabs that could not be loaded.
+    /// Loads for one arena of each node: others would only try again.
     [[nodiscard]] bool load_next_of_all(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex) {
         return owner.arena < of_.extents.nodes() && load_next(owner);
     }
     void load_all() noexcept;
 
 private:
-    /// Of one class without a type, on one node. The search reads state bytes from the cursor on.
+    /// The search reads state bytes from the cursor on.
     struct unloaded_slabs {
         static constexpr std::uint64_t none = ~std::uint64_t{0};
         base::mutex mutex;

@@ -20,15 +20,15 @@ public:
     slab_log& operator=(const slab_log&) = delete;
     virtual ~slab_log() = default;
 
-    /// Writes a durable record, then header and page entry. False where a sync has failed: nothing was stored.
+    /// Writes a durable record, then header and page entry. False: a sync has failed, and nothing was stored.
     [[nodiscard]] virtual bool slab_created(base::granule slab, const size_class& size,
                                             std::uint32_t type) noexcept = 0;
-    /// Writes a durable record; then the page entry says that the extent is reserved.
+    /// Writes a durable record, then a reserved page entry.
     virtual void slab_released(base::granule slab, const size_class& size, std::uint32_t type) noexcept = 0;
     /// Writes a durable record, then the header.
     virtual void slab_morphed(base::granule slab, slab_kind from, slab_kind to) noexcept = 0;
-    /// Older blocks of a morphed slab are gone. In durability `collect`, makes their bits, which a trace reads, durable
-    /// before others take the place of the blocks.
+    /// Older blocks of a morphed slab are gone. In durability `collect`, makes their bits durable before others take
+    /// their place.
     virtual void old_blocks_written(base::granule slab) noexcept = 0;
 };
 

@@ -17,7 +17,7 @@ using segment::extent_kind;
 namespace {
 
 constexpr pages size{base::pages_per_granule};
-/// Given back at once for a bitmap on a full disk: the next bitmaps have room, too.
+/// Given back at once on a full disk: the next bitmaps have room, too.
 constexpr pages given_for_bitmap{base::mebibyte / base::page_size};
 
 }  // namespace
@@ -90,7 +90,7 @@ void slab_source::release(granule slab, unsigned class_index, std::uint32_t type
     } catch (const std::bad_alloc&) {  // no memory for a failure's text
     }
     if (!freed) {
-        of_.table.set_state(slab, slab_state::quarantined);  // its page entry was overwritten; check() names it
+        of_.table.set_state(slab, slab_state::quarantined);  // its page entry was overwritten
     }
 }
 
@@ -128,8 +128,7 @@ void slab_source::write_header(granule slab, const size_class& size, std::uint32
     }
 }
 
-/// Takes a reserved extent, with a guard range behind it where there is room. Where nothing else is left, a guard range
-/// becomes the slab.
+/// Takes a reserved extent, with a guard range behind it where there is room. At last, a guard range becomes the slab.
 base::result<pages> slab_source::take_granule(std::uint32_t node) {
     if (guards_.has_room()) {
         if (const auto guarded = take_guarded(node)) {
@@ -166,7 +165,7 @@ std::optional<pages> slab_source::take_guarded(std::uint32_t node) {
     return std::nullopt;
 }
 
-/// False where its page entry was overwritten, which check() reports.
+/// False where its page entry was overwritten.
 bool slab_source::free_reserved(granule position) noexcept {
     try {
         return of_.extents.free(base::first_page(position), extent_kind::reserved).ok();

@@ -33,19 +33,18 @@ public:
     /// Fails as bitmap_verifier::back() does.
     [[nodiscard]] base::result<void> back_bitmap(base::granule slab,
                                                  segment::bitmap_verifier::slab_is use) const noexcept;
-    /// `corrupt` where the bitmap differs from what was committed. Cheap after the first call.
+    /// `corrupt` where the bitmap is not what was committed. Cheap after the first call.
     [[nodiscard]] base::result<void> admit(base::granule slab) const {
         return verifier_ == nullptr ? base::result<void>() : verifier_->admit(slab);
     }
     [[nodiscard]] bool admits(base::granule slab) const noexcept;
     [[nodiscard]] bool has_bitmap(base::granule of) const { return verifier_ == nullptr || verifier_->has_bitmap(of); }
 
-    /// New slabs get a guard range where there is room. Comes after the reset of the table. Fails as
-    /// guard_ranges::start() does.
+    /// From now on, where there is room. Comes after the reset of the table. Fails as guard_ranges::start() does.
     [[nodiscard]] base::result<void> start_guards(segment::page_access& access, segment::page_access::rights left) {
         return guards_.start(access, left, of_.table.granules());
     }
-    /// No other thread may be in a call of the allocator, as in renew_guards().
+    /// No other thread may be in a call, as in renew_guards().
     void free_guards() noexcept;
     void renew_guards(base::pages from, base::pages end) noexcept;
     [[nodiscard]] guard_ranges& guards() noexcept { return guards_; }

@@ -1,4 +1,4 @@
-// A byte for each granule: whether it is a slab, of which class or kind, and a byte for what it was before a morph.
+// A byte for each granule, and a byte for what its slab was before a morph.
 #pragma once
 
 #include <array>
@@ -45,9 +45,9 @@ static_assert(first_unloaded + class_count <= first_clean);
 }  // namespace slab_state
 
 namespace morph_state {
-inline constexpr std::uint8_t old_bits = 0x3f;  ///< class of older blocks that may still be live, + 1; 0: none
+inline constexpr std::uint8_t old_bits = 0x3f;  ///< class of older blocks that may be live, + 1; 0: none
 inline constexpr std::uint8_t upper = 0x40;     ///< allocated blocks are in the upper bank
-inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap on media may have bits
+inline constexpr std::uint8_t morphed = 0x80;   ///< both halves on media may have bits
 
 [[nodiscard]] constexpr bool has_old(std::uint8_t morph) noexcept { return (morph & old_bits) != 0; }
 [[nodiscard]] constexpr slab_bank bank(std::uint8_t morph) noexcept { return bank_of((morph & upper) != 0); }
@@ -61,12 +61,12 @@ inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap o
 }
 }  // namespace morph_state
 
-/// Both for slabs to be morphed and for what they become.
+/// Of slabs to be morphed, and of what they become.
 [[nodiscard]] constexpr bool can_morph(unsigned class_index) noexcept {
     return size_classes[class_index].block_size >= segment::least_morphed_block;
 }
 
-/// The present kind, then that of older blocks where there may be some.
+/// The present kind, then that of older blocks, if any.
 struct slab_kinds {
     std::array<slab_kind, 2> kinds{};
     unsigned count = 0;

@@ -9,7 +9,7 @@ using base::granule;
 
 namespace {
 
-/// Bounds the time of a request where all unloaded slabs are full.
+/// Bounds a request's time where all unloaded slabs are full.
 constexpr int loads_a_take = 32;
 
 bool has_free(const slab_table& table, slab_part of, unsigned class_index) noexcept {
@@ -104,7 +104,7 @@ std::optional<Taken> slab_supply::take_sparse(slab_bin& from) noexcept {
     return std::nullopt;
 }
 
-/// Loads a few slabs; where space is short, slabs of any arena will do.
+/// Where space is short, slabs of any arena will do.
 template <class Taken>
 std::optional<Taken> slab_supply::take_known(slab_bin& own) noexcept {
     {

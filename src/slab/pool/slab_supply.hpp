@@ -52,17 +52,16 @@ public:
     /// Where gives_whole_slabs(), the free parts beside it are given, too. Fails as extent_allocator::allocate() does.
     /// May throw std::bad_alloc.
     [[nodiscard]] base::result<slab_part> check_out(unsigned arena, unsigned class_index);
-    /// When space has run out. Nothing where no slab of the class has a free block.
+    /// When space has run out. Nothing: no slab has a free block.
     [[nodiscard]] std::optional<slab_part> check_out_anywhere(unsigned class_index) noexcept;
     void check_in(slab_part from) noexcept;
-    /// For threads without a cache, and blocks with a type. Fails as check_out() does.
+    /// For threads without a cache, and types. Fails as check_out() does.
     [[nodiscard]] base::result<std::uint64_t> take_one(unsigned arena, unsigned class_index, std::uint32_t type);
     [[nodiscard]] std::optional<std::uint64_t> take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept;
 
     void thread_came() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
     void thread_went() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
-    /// Where threads are few and there is space: a thread comes less often, and no two write states and counters in one
-    /// line.
+    /// With few threads and enough space: a thread comes less often, and no two write states in one line.
     [[nodiscard]] bool gives_whole_slabs() const noexcept {
         return threads_.load(std::memory_order_relaxed) <= threads_an_arena * from_.bins.arenas() &&
                !of_.demand.is_space_short();

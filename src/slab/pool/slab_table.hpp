@@ -1,5 +1,4 @@
-// The tables in DRAM about slabs, flat and sparse, indexed by granule: from an address to its slab is a shift and a
-// load.
+// The tables in DRAM about slabs, flat and sparse, indexed by granule.
 #pragma once
 
 #include <algorithm>
@@ -54,13 +53,13 @@ public:
         return {};
     }
 
-    /// Classes with about as many blocks share a table. All states are `free` when a slab is made and when it is
-    /// released; those beyond its blocks always are.
+    /// Classes with about as many blocks share a table. States are `free` when a slab is made or released; those beyond
+    /// its blocks always are.
     [[nodiscard]] std::uint8_t* block_states(base::granule of, slab_kind kind) const noexcept {
         const state_kind& found = kinds_[kind.index()];
         return found.states + of.value * found.stride;
     }
-    /// The slab must be loaded. The bytes behind the last block have a state too, never `live`.
+    /// The slab is loaded. Bytes behind the last block have a state too, never `live`.
     struct found_block_state {
         std::uint8_t* state;
         bool is_start;
@@ -124,7 +123,7 @@ public:
         }
     }
 
-    /// The slab was loaded when the line's change was recorded; one that is gone since has no live block.
+    /// The slab was loaded when the line changed; one that is gone since has no live block.
     void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept {
         const auto at = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(line) - live_);
         const base::granule of{(at / live_stride_ << segment_shift_) + at % live_stride_ / segment::bitmap_size};
@@ -164,7 +163,7 @@ public:
     }
 
     [[nodiscard]] std::uint64_t granules() const noexcept { return granules_; }
-    /// Below it, the state alone says whether a block is live: all granules, or none with shadows.
+    /// Below it, the state alone says whether a block is live: all, or none with shadows.
     [[nodiscard]] std::uint64_t fast_granules() const noexcept { return fast_granules_; }
     /// From now on a block may be free though its state is `live`.
     void set_shadows(const remote_frees* shadows) noexcept {
@@ -204,7 +203,7 @@ public:
             set_state(of, slab_state::loaded(slab_state::kind_of(now)));
         }
     }
-    /// Nothing happens where the slab is not loaded or the state is not `from`.
+    /// Where the slab is not loaded or the state is not `from`, nothing happens.
     void replace_block_state(std::uint64_t offset, std::uint8_t from, std::uint8_t to) const noexcept {
         const base::granule slab = base::granule_of(base::heap_offset{offset});
         if (slab.value >= granules_ || !slab_state::is_loaded(state(slab))) {
@@ -250,7 +249,7 @@ public:
         }
     }
     [[nodiscard]] slab_descriptor& descriptor(base::granule of) const noexcept { return entries_[of.value].descriptor; }
-    /// A loaded slab's bitmap is right after a commit or a checkpoint.
+    /// Right for a loaded slab after a commit or a checkpoint.
     [[nodiscard]] std::uint64_t* live_address(base::granule of) const noexcept {
         return reinterpret_cast<std::uint64_t*>(live_ + (of.value >> segment_shift_) * live_stride_ +
                                                 (of.value & granule_mask_) * segment::bitmap_size);
@@ -259,7 +258,6 @@ public:
         return std::atomic_ref<std::uint64_t>(live_address(of)[word]);
     }
 
-    /// Calls `each` with the name, first and end address of each table of these slabs.
     template <class Each>
     void for_each_range(base::granule first, base::granule end, Each each) const {
         each("states", &states_[first.value], &states_[end.value - 1] + 1);
@@ -287,7 +285,7 @@ private:
     }
 
     static constexpr unsigned banks = 2;
-    static constexpr unsigned least_state_shift = 6;  ///< a word of bits
+    static constexpr unsigned least_state_shift = 6;
     static constexpr unsigned most_state_shift = 13;  ///< 8,192 blocks of 8 bytes
     /// By class: the binary logarithm of the room for states.
     static constexpr std::array<std::uint8_t, class_count> state_shifts = [] {

@@ -31,19 +31,18 @@ public:
     /// Puts a slab that is in no list among the empty ones, or lists it where at least `worth` of its blocks are free
     /// and in no part that is out.
     void settle(slab_bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
-    /// Releases a sparse slab without a block: unlike a listed empty slab, it may have holes.
+    /// Releases a sparse slab without a block: it may have holes.
     void settle_sparse(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     void note_use(slab_bin& from, base::granule slab) const noexcept HF_REQUIRES(from.mutex);
-    /// The free blocks of a word in no part that is out.
+    /// Those in no part that is out.
     [[nodiscard]] std::uint64_t bits_at_hand(base::granule slab, unsigned class_index, std::size_t word) const noexcept;
-    /// Free blocks that make a slab that had none worth another look.
     [[nodiscard]] std::uint32_t worth(const slab_bin& owner) const noexcept {
         return of_.demand.is_space_short() ? 1 : worth_a_look(size_classes[owner.class_index].block_count);
     }
 
-    /// Does nothing where the slab is not loaded. `worth` 0: the usual number for its class.
+    /// `worth` 0: the usual number for its class.
     void look_at(base::granule slab, std::uint32_t worth) noexcept;
-    /// Before a new slab is made, looks at a few slabs of the arena's node, whose frees may not have been counted.
+    /// Before a new slab is made, finds frees that were not counted, in a few slabs of the arena's node.
     void look_at_some(unsigned arena) noexcept;
     void look_at_every_slab() noexcept;
     void note_frees(base::granule slab, std::uint32_t blocks) noexcept {

@@ -34,8 +34,8 @@ public:
     /// May throw std::bad_alloc.
     void reset() { scan_cursors_ = std::make_unique<scan_cursor[]>(of_.extents.nodes()); }
     void morph_some(slab_bin& wanted) noexcept;
-    /// False, and nothing is changed, where a part of the slab is out or it does not fit. `overlapped_at_most`: percent
-    /// of the new blocks that may overlap live ones.
+    /// False, and nothing is changed, where a part is out or the slab does not fit. `overlapped_at_most`: percent of
+    /// new blocks that may overlap live ones.
     bool morph(base::granule slab, unsigned arena, unsigned class_index, unsigned overlapped_at_most) noexcept;
 
 private:

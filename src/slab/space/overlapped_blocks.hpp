@@ -1,5 +1,4 @@
-// Blocks of a morphed slab that overlap older blocks (morphing.hpp): nobody may hand them out. No older block is ever
-// taken again.
+// Blocks of a morphed slab that overlap older blocks: nobody may hand them out. No older block is ever taken again.
 #pragma once
 
 #include <array>
@@ -41,7 +40,7 @@ public:
         std::uint32_t live = 0;
         std::uint32_t overlapped = 0;
     };
-    /// Frees overlapped blocks whose older blocks were all freed since the last look.
+    /// Frees those whose older blocks were all freed since the last look.
     older_blocks free_overlapped(base::granule slab) noexcept;
     /// For a trace.
     void write_old_bits(base::granule slab, slab_kind old_kind, std::span<const std::uint64_t> bits) noexcept;

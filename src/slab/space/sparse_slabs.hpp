@@ -26,7 +26,7 @@
 
 namespace holdfast::slab {
 
-/// For one request, so many slabs are tried or repopulated.
+/// At most so many slabs are tried or repopulated for one request.
 inline constexpr int tries_a_take = 32;
 
 /// Pages without a live block, in order of address.
@@ -45,7 +45,7 @@ public:
     sparse_slabs& operator=(const sparse_slabs&) = delete;
     ~sparse_slabs() = default;
 
-    /// Reserves space on disk for the whole slab, which is then not sparse. False where there is none.
+    /// False where there is no space on disk.
     [[nodiscard]] bool repopulate(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] bool repopulate_next(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
 
@@ -53,10 +53,10 @@ public:
     /// block sparse. Returns the pages that the commit need not write. Comes before write_bitmaps(). May throw
     /// std::bad_alloc, which loses nothing.
     [[nodiscard]] sparse_pages make_sparse(bool all);
-    /// Comes when that commit is durable and these pages are holes.
+    /// Comes when that commit is durable.
     void note_holes(const segment::free_runs& holes) noexcept;
 
-    /// The pages of a loaded slab in which all blocks are free.
+    /// Those in which all blocks are free.
     [[nodiscard]] std::uint16_t pages_without_blocks(base::granule slab) const noexcept;
 
 private:
