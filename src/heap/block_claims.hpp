@@ -19,7 +19,7 @@ namespace holdfast::heap {
 
 class block_claims;
 
-/// Given up when the object ends. It needs no memory, and stays where it is.
+/// Given up when the object ends. Needs no memory, and stays where it is.
 class block_claim {
 public:
     block_claim() = default;

@@ -25,16 +25,15 @@ public:
     [[nodiscard]] virtual bool deallocate(void* block) noexcept = 0;
     /// Of several threads that free one block at once, one succeeds.
     [[nodiscard]] virtual bool deallocate_exactly(void* block) noexcept = 0;
-    /// Marks a block of block_allocator::hold() allocated: durably, if media must know it before anything points to it.
+    /// Marks a block of block_allocator::hold() allocated: durably, if media must know it before a pointer.
     virtual void keep(const slab::held_block& held) noexcept = 0;
-    /// See heap_operations.
     virtual void flush(const void* begin, std::uint64_t bytes) noexcept = 0;
     virtual void drain() noexcept = 0;
     /// For a sync, a copy or a clean close: the bitmaps become right. No other thread is in a call.
     virtual void write_back() noexcept = 0;
 };
 
-/// For durability `commit`, and for `collect` on the page cache, where a killed process loses no store.
+/// Durability `commit`, and `collect` on the page cache, where a killed process loses no store.
 class direct_operations final : public block_operations {
 public:
     explicit direct_operations(slab::block_allocator& blocks) noexcept : blocks_(blocks) {}

@@ -42,7 +42,7 @@ struct group_request {
 
 enum class operation_result : std::uint8_t { done, nothing_to_do, failed };
 
-/// After a failure nothing has changed, and block_allocator::last_failure() says why.
+/// After a failure nothing has changed; block_allocator::last_failure() says why.
 class destination_operations {
 public:
     destination_operations() = default;
@@ -51,13 +51,13 @@ public:
     virtual ~destination_operations() = default;
 
     [[nodiscard]] virtual void* allocate_to(std::uint64_t& destination, const block_request& wanted) noexcept = 0;
-    /// Frees the destination's block and nulls the destination. nothing_to_do where it is null.
+    /// Frees the destination's block and nulls the destination. Null: nothing_to_do.
     [[nodiscard]] virtual operation_result free_from(std::uint64_t& destination) noexcept = 0;
     /// Copies the destination's block durably to a new one, points the destination there and frees the old one. Type 0
     /// keeps the type. Where the destination is null, it is allocate_to().
     [[nodiscard]] virtual void* reallocate_to(std::uint64_t& destination, const block_request& wanted) noexcept = 0;
 
-    /// Nothing points to the block; a crash or a close frees it unless it was published.
+    /// A crash or a close frees it unless it was published.
     [[nodiscard]] virtual void* reserve(const block_request& wanted) noexcept = 0;
     /// Points the destination to a reserved block, whose content the caller has persisted.
     [[nodiscard]] virtual bool publish(std::uint64_t& destination, void* reserved) noexcept = 0;
@@ -68,8 +68,8 @@ public:
                                                      const block_request& wanted) noexcept = 0;
     [[nodiscard]] virtual std::size_t free_batch(std::span<std::uint64_t* const> destinations) noexcept = 0;
 
-    /// Chooses a block for a group, which a crash or a close frees. A list of new_list() remembers it until a group has
-    /// made it, or release().
+    /// Chooses a block for a group. A list of new_list() remembers it until a group has made it, or release(); a crash
+    /// or a close frees it.
     [[nodiscard]] virtual bool hold(const block_request& wanted, slab::held_block& held) noexcept = 0;
     /// Does nothing in a child of fork, and after a failed sync.
     virtual void release(const slab::held_block& held) noexcept = 0;
@@ -81,7 +81,7 @@ public:
 
     /// Small blocks that are reserved or held. May throw std::bad_alloc.
     [[nodiscard]] virtual std::vector<std::uint64_t> reserved() = 0;
-    /// Before the heap is closed, while no thread is in a call.
+    /// While no thread is in a call.
     virtual void cancel_all() noexcept = 0;
     /// In a child of fork: every later call fails.
     virtual void abandon() noexcept = 0;
@@ -90,11 +90,11 @@ protected:
     held_block_lists held_lists_;  // NOLINT(misc-non-private-member-variables-in-classes): of all implementations
 };
 
-/// If memory is short, these hold the code alone.
+/// Without memory they hold the code alone.
 [[nodiscard]] base::failure refused_destination(const std::uint64_t& word, std::uint64_t offset,
                                                 std::uint64_t end) noexcept;
 [[nodiscard]] base::failure refused_reservation(const void* address) noexcept;
-/// Of a block that a group frees twice.
+/// A group frees the block twice.
 [[nodiscard]] base::failure refused_free(const void* address) noexcept;
 [[nodiscard]] base::failure refused_child() noexcept;
 

@@ -28,19 +28,19 @@ struct engine_options {
     durability_kind durability = durability_kind::commit;
     segment::creation_options files;  ///< open() uses `mapping` alone
     std::uint64_t initial_bytes = 0;  ///< create(): user space reserved at once
-    /// Durability `atomic` and `collect`: in place of the one that is found.
+    /// Durability `atomic` and `collect`: instead of the one found.
     std::optional<persist::domain_kind> domain;
     /// Durability `atomic` and `collect` on the page cache: a power loss is not covered.
     bool accept_process_crash_only = false;
-    /// Accepts a heap that was open in such a session when the machine stopped.
+    /// A heap that was open in such a session when the machine stopped.
     bool accept_machine_restart = false;
     trace_mode recovery = trace_mode::conservative;  ///< after a crash in durability `collect`
-    before_trace_call before_trace;                  ///< before that trace
+    before_trace_call before_trace;
     std::uint64_t lane_slots = lane::default_slots;
     bool hardened = false;  ///< as open_options::hardened
-    /// The longest time that free memory keeps its space on disk (extent::decay_curve).
+    /// The longest time that free memory keeps its space on disk.
     std::uint64_t decay_ns = 10'000'000'000;
-    /// For crash tests. Copies and snapshots always use the kernel's file system.
+    /// For crash tests. Copies and snapshots use the kernel's file system.
     persist::storage* storage = &persist::posix_storage();
 };
 
@@ -48,15 +48,15 @@ class engine : public heap_operations {
 public:
     /// The new heap is empty and durable.
     static base::result<std::unique_ptr<engine>> create(const std::string& path, const engine_options& options);
-    /// `hold`: of an engine that had this heap open and is gone.
+    /// `hold`: of an engine that had the heap open and is gone.
     static base::result<std::unique_ptr<engine>> open(const std::string& path, persist::access_mode mode,
                                                       const engine_options& options,
                                                       const std::shared_ptr<segment::heap_hold>& hold = nullptr);
-    /// Of several processes that call it at once, one creates the heap; the others fail with `locked` while it is open.
+    /// Of several processes at once, one creates the heap; the others fail with `locked` while it is open.
     static base::result<std::unique_ptr<engine>> open_or_create(const std::string& path,
                                                                 const engine_options& opened_with,
                                                                 const engine_options& created_with);
-    /// A heap without files: allocation alone. find_engine() does not find it.
+    /// Without files: allocation alone. find_engine() does not find it.
     static base::result<std::unique_ptr<engine>> create_scratch(const engine_options& options);
     engine(const engine&) = delete;
     engine& operator=(const engine&) = delete;
@@ -69,15 +69,15 @@ public:
         return space_.shrink(target, progress);
     }
     /// Commits if asked, then marks the heap clean on media. After a failure the heap stays usable; after a failed
-    /// sync, for a close that commits nothing.
+    /// sync, for a close without commit.
     base::result<void> close(bool commit_changes);
     /// Commits, then copies the heap.
     base::result<void> snapshot(const std::string& destination);
     [[nodiscard]] heap_forks& forks() noexcept { return forks_; }
 
-    /// Only if the heap had crashed in durability `collect`.
+    /// After a crash in durability `collect`.
     [[nodiscard]] const std::optional<trace_report>& traced() const noexcept { return recovered_.traced; }
-    /// All zero if this open replayed nothing.
+    /// All zero without a replay.
     [[nodiscard]] const lane::replay_report& replayed() const noexcept { return recovered_.replayed; }
 
     base::result<engine_statistics> statistics() { return inspection_.statistics(); }

@@ -10,7 +10,7 @@ void heap_forks::resume() noexcept {
         // After a failure children of other forks inherit pages in vain.
         static_cast<void>(heap_.files().show_to_child(false).ok());
     } catch (const std::bad_alloc&) {
-        return;  // out of memory while the failure was built
+        return;  // no memory for the failure
     }
 }
 

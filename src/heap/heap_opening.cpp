@@ -24,8 +24,7 @@ bool is_shared(access_mode mode, durability_kind durability) {
     return mode == access_mode::read_write && durability != durability_kind::commit;
 }
 
-/// No free takes an object's block any more. If the directory cannot be read, every request for an object fails
-/// instead.
+/// No free takes an object's block. If the directory cannot be read, every request for an object fails instead.
 base::result<void> pin_objects(heap_parts& heap) {
     try {
         std::vector<std::uint64_t> offsets;
@@ -86,7 +85,7 @@ base::result<void> heap_opening::check_promise(const segment::heap_files& files)
                    0};
 }
 
-/// A crashed session without a promise for a loss of power has lost no store if the machine has not stopped.
+/// A session without a promise for a loss of power has lost no store unless the machine stopped.
 base::result<void> heap_opening::check_boot(const segment::heap_files& files) const {
     const std::uint64_t boot = files.superblock().boot;
     const bool is_pending = files.has_pending_lanes() || files.has_pending_tracing();
@@ -117,8 +116,7 @@ base::result<std::unique_ptr<engine>> heap_opening::create() {
         return what;
     }
     if (options_.durability != durability_kind::commit) {
-        // The heap is complete, and opened as any other. It stays locked, so that no other process loses it if this
-        // open fails.
+        // The heap is complete, and opened as any other. It stays locked: if this fails, no other process has it.
         HF_TRY(made->close(false));
         const auto hold = made->files().hold();
         made.reset();
@@ -220,7 +218,7 @@ base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) 
     return register_engine(opened);
 }
 
-/// Space promised at creation stays reserved.
+/// It was promised at creation.
 std::uint64_t heap_opening::decay_ns() const noexcept {
     return options_.initial_bytes != 0 ? extent::decay_curve::never : options_.decay_ns;
 }
@@ -249,12 +247,12 @@ base::result<std::unique_ptr<engine>> heap_opening::open_or_create(const engine_
         if (why != failure_code::not_found && why != failure_code::not_a_heap && why != failure_code::missing) {
             return opened;
         }
-        // create() tells an empty directory from one that holds an interrupted creation.
+        // It tells an empty directory from one with an interrupted creation.
         auto created = heap_opening(path_, created_with).create();
         if (created || created.error().code != failure_code::already_exists) {
             return created;
         }
-        // Another process created a heap, or other files are there: open()'s failure says more.
+        // Another process created a heap, or other files are there: open() says more.
         if (attempt == attempts) {
             return opened;
         }

@@ -18,7 +18,6 @@ namespace holdfast::heap {
 
 class heap_opening {
 public:
-    /// Without a path, for a heap without files.
     heap_opening(std::string path, const engine_options& options) : path_(std::move(path)), options_(options) {}
 
     base::result<std::unique_ptr<engine>> create();

@@ -51,7 +51,7 @@ public:
     [[nodiscard]] bool free_at_once(void* address) noexcept {
         return is_direct_ ? blocks().try_free(address) : operations_->deallocate(address);
     }
-    /// Fails with bad_address, and changes nothing, where no allocated block begins at the address.
+    /// Fails with bad_address, and changes nothing, where no allocated block begins.
     base::result<void> deallocate(void* address);
     /// The filter sees every free of an allocated block, in the freeing thread. True: it keeps the block, and calls
     /// free_at_once() later. It must not throw. Empty: no filter. No other thread uses the heap.
@@ -67,7 +67,6 @@ public:
 
     /// Null if the heap is open read-only.
     [[nodiscard]] destination_operations* destinations() noexcept { return destinations_; }
-    /// Null in other durabilities.
     [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_; }
     /// For small blocks. Where HEAP-8 forbids it, the path of no heap, which serves no call.
     [[nodiscard]] const slab::fast_path* fast_path() const noexcept { return fast_path_; }
@@ -78,7 +77,7 @@ public:
             operations_->keep(held);
         }
     }
-    /// Whether block_allocator::resize_pages() may be called: no record or flush must say the new length.
+    /// For block_allocator::resize_pages(): no record or flush must say the new length.
     [[nodiscard]] bool can_resize_in_place() const noexcept { return is_direct_; }
     /// Fails with poisoned once a sync of a commit, a close or a call has failed.
     [[nodiscard]] base::result<void> check_health() {
@@ -88,7 +87,7 @@ public:
     /// See lane_pool::settle().
     [[nodiscard]] bool settle() noexcept { return atomic_ == nullptr || atomic_->settle(); }
 
-    /// For the program's data, where the domain needs it: flush() starts a write-back, drain() waits for this thread's.
+    /// For the program's data: flush() starts a write-back, drain() waits for this thread's.
     void flush(const void* begin, std::uint64_t bytes) noexcept {
         if (!is_direct_) {
             operations_->flush(begin, bytes);
@@ -136,7 +135,7 @@ private:
 
     free_filter keep_back_;
     direct_operations direct_;
-    std::unique_ptr<block_operations> owned_;          ///< null where the operations are direct_
+    std::unique_ptr<block_operations> owned_;
     std::unique_ptr<destination_operations> ordered_;  ///< of durability `commit` and `collect`
     struct {
         atomic_operations* of = nullptr;
@@ -148,7 +147,7 @@ private:
     destination_operations* destinations_ = nullptr;
     const slab::fast_path* fast_path_ = &slab::fast_path::of_no_heap();
     durability_kind durability_ = durability_kind::commit;
-    bool is_direct_ = true;  ///< operations_ are direct_
+    bool is_direct_ = true;
 };
 
 }  // namespace holdfast::heap

@@ -50,7 +50,7 @@ public:
     [[nodiscard]] base::result<void> check_process() const { return files_->location().check_process(); }
     /// Fails with `unsupported` in a heap without files.
     [[nodiscard]] base::result<void> refuse_scratch() const;
-    /// With the address range that lanes of so many slots may take.
+    /// With addresses for lanes of so many slots.
     base::result<void> open_lanes(std::uint64_t slots);
     /// In order of address.
     [[nodiscard]] segment::free_runs free_space() const;

@@ -81,7 +81,6 @@ base::result<recovered_heap> heap_recovery::run(const std::string& path, trace_m
     return std::move(done_);
 }
 
-/// Durably if mapped shared.
 base::result<void> heap_recovery::replay_lanes() {
     const auto start = std::chrono::steady_clock::now();
     segment::heap_files& files = heap_.files();
@@ -137,7 +136,6 @@ base::result<void> heap_recovery::check_synced() const {
     return {};
 }
 
-/// Durably if mapped shared.
 base::result<void> heap_recovery::trace_after_crash(trace_mode mode, const before_trace_call& before) {
     segment::heap_files& files = heap_.files();
     std::vector<std::uint64_t> more_roots;
@@ -200,7 +198,7 @@ void heap_recovery::store_again() {
     persist_in(files, files.objects(), files.objects_size());
 }
 
-/// Keeps an object whose block is allocated or, while blocks are unknown, whose record is complete.
+/// Keeps objects with an allocated block or, while blocks are unknown, a complete record.
 base::result<void> heap_recovery::repair_objects(bool blocks_are_known) {
     if (flushes()) {  // cells become free in clear_cells()'s order, on media too
         heap_.objects().persist_with(

@@ -25,15 +25,14 @@ struct recovered_heap {
     std::optional<trace_report> traced;  ///< only if the heap had crashed in durability `collect`
 };
 
-/// May add offsets below the frontier where the trace begins, too. What it throws ends the open.
+/// May add offsets where the trace begins. What it throws ends the open.
 using before_trace_call = std::function<void(heap_parts& heap, std::vector<std::uint64_t>& roots)>;
 
 class heap_recovery {
 public:
     explicit heap_recovery(heap_parts& heap) noexcept : heap_(heap) {}
 
-    /// Replays the lanes or traces, if a crash left that pending, opens the blocks and repairs the directory of
-    /// objects. `mode`, `before`: of the trace.
+    /// Replays the lanes or traces after a crash, opens the blocks and repairs the directory of objects.
     base::result<recovered_heap> run(const std::string& path, trace_mode mode, const before_trace_call& before);
 
 private:

@@ -10,7 +10,7 @@ namespace holdfast::heap {
 
 namespace {
 
-/// Nanoseconds, at the kernel's tick: every free of an extent reads this clock.
+/// Nanoseconds, at the kernel's tick, for every free of an extent.
 std::uint64_t coarse_clock() noexcept {
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -104,7 +104,7 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
     const std::lock_guard guard(heap_.object_mutex());
     const slab::block_allocator::pause pause(blocks);
     blocks.threads().flush_idle_parts();
-    blocks.flush_extents();  // cached extents become free: they need not be written
+    blocks.flush_extents();  // cached extents need not be written
     const bool promised = keeps_space_ && !give_all_back;
     const slab::sparse_pages sparse = promised ? slab::sparse_pages{} : blocks.slabs().make_sparse(give_all_back);
     blocks.slabs().write_bitmaps();
@@ -127,7 +127,7 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
     end.moved = false;
     blocks.slabs().sparse().note_holes(sparse.holes);
     heap_.extents().space().gave_back(going);
-    // Comes last: a guard range that cannot be renewed unites with free extents beside it.
+    // Comes last: a range that cannot be renewed unites with free extents beside it.
     blocks.slabs().source().renew_guards(mapped_before, files.mapping().adopted());
     return done;
 }

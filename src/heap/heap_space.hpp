@@ -28,7 +28,7 @@ struct shrink_report {
     std::uint64_t shortened = 0;   ///< addresses cut off
 };
 
-/// A commit or close leaves them, so that a heap of varying size does not ask the file system each time.
+/// So that a heap of varying size does not ask the file system each time.
 [[nodiscard]] constexpr base::pages kept_at_the_end(base::pages frontier) noexcept {
     constexpr std::uint64_t least = 64 * base::mebibyte / base::page_size;
     return {std::max(least, frontier.value / 8)};
@@ -38,12 +38,12 @@ class heap_space {
 public:
     explicit heap_space(heap_operations& heap) noexcept : heap_(heap) {}
 
-    /// How long free space stays on disk (extent::decay_curve); decay_curve::never: commits keep it.
+    /// Free space stays on disk that long (extent::decay_curve); decay_curve::never: for ever.
     void start_decay(std::uint64_t total_ns);
-    /// Comes before any store to a heap that is a copy: a store to a page without space on disk ends in SIGBUS.
+    /// Before any store to a copied heap: without space on disk it ends in SIGBUS.
     base::result<void> reserve_copied();
-    /// Durability `commit`: gives back free space, what has decayed or all, and free pages of slabs that no thread
-    /// allocates from. All leaves nothing kept_at_the_end().
+    /// Durability `commit`: gives back free space that has decayed, or all and what is kept_at_the_end(), and free
+    /// pages of idle slabs.
     base::result<segment::commit_statistics> commit(bool give_all_back);
     /// Durability `atomic` and `collect`: ends the heap `keep` pages behind its last used page. Returns the pages cut
     /// off.

@@ -16,9 +16,9 @@ class heap_operations;
 [[nodiscard]] void* reallocate(heap_operations& heap, void* block, std::uint64_t bytes,
                                std::uint64_t alignment) noexcept;
 
-/// Whether it answers the request where it is: whole pages that are long enough, and not twice as long.
+/// Whole pages that are long enough, and not twice as long.
 [[nodiscard]] bool can_stay(const slab::held_block& old, const void* address, const block_request& wanted) noexcept;
-/// What is wanted, and a quarter more if a block of `usable` bytes grows beyond a slab.
+/// `wanted`, and a quarter more if a block of `usable` bytes grows beyond a slab.
 [[nodiscard]] std::uint64_t bytes_with_room(std::uint64_t usable, std::uint64_t wanted) noexcept;
 
 }  // namespace holdfast::heap

@@ -22,7 +22,7 @@ struct registry {
 
 registry& the_registry();
 
-/// A bit for each open heap, so that most words are told from keys without a lock.
+/// A bit for each open heap: most words are told from keys without a lock.
 constinit std::atomic<std::uint64_t> keys_filter{0};
 
 std::uint64_t filter_bit(std::uint64_t key) noexcept {

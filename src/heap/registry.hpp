@@ -13,7 +13,7 @@ namespace holdfast::heap {
 
 class engine;
 
-/// Fails with `locked` if this heap or a copy of it is open for writing here: an allocator could not tell them apart.
+/// Fails with `locked` if this heap or a copy is open for writing here: an allocator could not tell them apart.
 base::result<void> register_engine(engine& opened);
 /// Any number of read-only heaps may share a key.
 base::result<void> register_reader(engine& opened);
@@ -41,13 +41,12 @@ inline constinit std::atomic<std::uint64_t> generation{1};
     return detail::find_engine_slow(key);
 }
 
-/// Whether it lies in a heap open read-only, where allocators are refused. Comes after find_engine(key) in the same
-/// thread.
+/// In a heap open read-only allocators are refused. Comes after find_engine(key) in the same thread.
 [[nodiscard]] inline bool is_of_reader(std::uint64_t key, const void* address) noexcept {
     return detail::looked_up.has_readers && detail::is_in_reader(key, address);
 }
 
-/// Whether one of the words is the key of another open heap than `own`.
+/// Whether a word is the key of another open heap than `own`.
 [[nodiscard]] bool names_another_heap(std::uint64_t own, std::span<const std::byte> words) noexcept;
 
 }  // namespace holdfast::heap

@@ -28,7 +28,6 @@ void call_gate::remove(call_record& thread) noexcept {
     thread.state.store(static_cast<std::uint64_t>(call_state::ended), std::memory_order_release);
 }
 
-/// The gate was closed when the thread came.
 void call_gate::wait_inside(call_record& thread) noexcept {
     const int before = errno;  // a call that succeeds must leave it as it was
     do {
@@ -48,7 +47,7 @@ void call_gate::close(const call_record* self) noexcept {
     for (bool waits = true; waits;) {
         waits = false;
         {
-            const base::scoped_lock lock(list_mutex_);  // a thread that ends may remove itself between two rounds
+            const base::scoped_lock lock(list_mutex_);  // a thread that ends may remove itself meanwhile
             for (const call_record* thread = first_; thread != nullptr; thread = thread->next) {
                 waits = waits || (thread != self && thread->state.load(std::memory_order_acquire) ==
                                                         static_cast<std::uint64_t>(call_state::inside));
@@ -58,7 +57,7 @@ void call_gate::close(const call_record* self) noexcept {
             ::sched_yield();
         }
     }
-    list_mutex_.lock();  // no thread ends either, so that a child finds the list whole
+    list_mutex_.lock();  // a child finds the list whole
 }
 
 void call_gate::open() noexcept {

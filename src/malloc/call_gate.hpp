@@ -14,10 +14,10 @@
 namespace holdfast::drop_in {
 
 enum class call_state : std::uint64_t {
-    unknown = 0,  ///< the thread has made no call yet
+    unknown = 0,  ///< no call yet
     outside = 1,
-    inside = 2,  ///< what it allocates is for the allocator itself
-    ended = 3,   ///< its cache is gone; such threads enter one by one
+    inside = 2,  ///< what it allocates is for the allocator
+    ended = 3,   ///< its cache is gone; they enter one by one
 };
 
 /// In thread-local storage, at first zeros.
@@ -57,10 +57,10 @@ public:
         return static_cast<call_state>(thread.state.load(std::memory_order_relaxed));
     }
 
-    /// Held inside by a thread that has ended and has no record.
+    /// Inside, held by a thread that has ended.
     base::mutex& late_mutex() noexcept { return late_mutex_; }
 
-    /// Waits until no other thread is inside, and keeps all others out. `self`: null without a record.
+    /// Waits until no other thread is inside. `self`: null without a record.
     void close(const call_record* self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     /// This thread is the only one.
@@ -71,8 +71,8 @@ private:
 
     const lane::announcement_barrier& barrier_;
     std::atomic<bool> closed_{false};
-    base::mutex closing_;     ///< held while the gate is closed
-    base::mutex late_mutex_;  ///< held while the gate is closed
+    base::mutex closing_;  ///< held while the gate is closed
+    base::mutex late_mutex_;
     base::mutex list_mutex_;
     call_record* first_ HF_GUARDED_BY(list_mutex_) = nullptr;
 };

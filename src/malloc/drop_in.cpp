@@ -39,9 +39,9 @@ struct process_heap {
     std::atomic<engine*> open{nullptr};  ///< null after close()
     /// engine::fast_path() of an open heap with files; for threads inside the gate.
     std::atomic<const slab::fast_path*> fast_path{&slab::fast_path::of_no_heap()};
-    std::uintptr_t begin = 0;  ///< of the user space
+    std::uintptr_t begin = 0;
     std::uint64_t reservation = 0;
-    std::array<int, 2> pipe{-1, -1};  ///< for a fork: the child closes it when it has its copy
+    std::array<int, 2> pipe{-1, -1};  ///< for a fork: closed by a child that has its copy
     std::atomic<bool> refused{false};
     std::uint64_t state_of_closer = 0;  ///< of the thread that closed the gate
     bool statistics = false;
@@ -121,7 +121,7 @@ public:
     }
     /// Null: the arena serves the call.
     [[nodiscard]] engine* heap() const noexcept { return heap_; }
-    /// A thread that has ended gets no blocks from the heap.
+    /// A thread that has ended gets no blocks.
     [[nodiscard]] engine* heap_for_new() const noexcept { return late_ ? nullptr : heap_; }
     [[nodiscard]] process_heap* of() const noexcept { return of_; }
     [[nodiscard]] bool nested() const noexcept { return nested_; }
@@ -204,7 +204,7 @@ std::size_t usable_size_in(const call& here, void* block) noexcept {
     ::_exit(127);
 }
 
-/// No other thread is in the allocator now, and this thread allocates for the allocator itself.
+/// This thread allocates for the allocator itself now.
 void close_gate(process_heap& of) noexcept {
     const std::uint64_t before = this_thread.state.load(std::memory_order_relaxed);
     this_thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
@@ -371,7 +371,7 @@ namespace {
 }  // namespace
 
 void* allocate(std::size_t bytes) noexcept {
-    // A thread outside: the heap is open, and no change of its lists is under way.
+    // Outside, the heap is open, and no change of its lists is under way.
     if (call_gate::state_of(this_thread) == call_state::outside) [[likely]] {
         if (void* const block = ungated.load(std::memory_order_relaxed)->allocate(std::max(bytes, malloc_alignment)))
             [[likely]] {
@@ -383,7 +383,7 @@ void* allocate(std::size_t bytes) noexcept {
 
 namespace {
 
-/// In a heap without files, or a child's copy of one with files.
+/// Without files, or in a child's copy.
 bool has_private_memory(const void* block) noexcept {
     const process_heap* const of = process.load(std::memory_order_acquire);
     return of != nullptr && of->contains(block) && of->owned->files().location().is_scratch();
@@ -472,7 +472,7 @@ namespace {
     }
 }
 
-/// The slab stays due where the allocator itself, or a signal handler within it, freed the block.
+/// The slab stays due where the allocator itself, or a handler within it, freed the block.
 [[gnu::noinline]] void look_at_gated(const slab::fast_path& of, const slab::slab_entry& due) noexcept {
     const kept_errno kept;
     if (const call here; !here.nested()) {

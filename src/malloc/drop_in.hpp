@@ -35,8 +35,7 @@ struct settings {
 /// without files. In a heap that was there, what roots and objects do not reach is freed. False: the arena serves
 /// everything.
 bool open(const settings& wanted) noexcept;
-/// Closes the heap at the path, so that it is clean; later frees are ignored. A heap without files goes on serving.
-/// Threads may still run.
+/// Makes the heap at the path clean; later frees are ignored. One without files goes on serving. Threads may still run.
 void close() noexcept;
 
 /// Allocates at a multiple of 16 and of `alignment` (a power of two up to 2 MiB). 0 bytes are a block, too. Null, with
@@ -44,7 +43,7 @@ void close() noexcept;
 [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
 [[nodiscard]] void* allocate(std::size_t bytes) noexcept;
 [[nodiscard]] void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept;
-/// With 0 bytes it frees the block and returns null, as realloc() of glibc does.
+/// 0 bytes free the block and return null, as in glibc.
 [[nodiscard]] void* reallocate(void* block, std::size_t bytes) noexcept;
 /// An address that is no block changes nothing; the first is named on standard error. Keeps errno.
 void free(void* block) noexcept;

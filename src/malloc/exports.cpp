@@ -1,4 +1,4 @@
-// The functions of the C library and of the C++ runtime that libholdfast-malloc.so replaces.
+// What libholdfast-malloc.so replaces of the C library and the C++ runtime.
 #include <unistd.h>
 
 #include <bit>
@@ -18,7 +18,7 @@ namespace {
 
 namespace drop_in = holdfast::drop_in;
 
-/// The C++ runtime is usable, and libraries that were linked before this one are initialised.
+/// The C++ runtime and libraries that were linked before are initialised.
 [[gnu::constructor]] void open_heap() {
     try {
         static_cast<void>(drop_in::open(drop_in::settings_from_environment()));

@@ -33,9 +33,9 @@ public:
     /// In bytes; 0 where no block can start there.
     [[nodiscard]] std::size_t usable_size(const void* block) const noexcept;
 
-    /// Before fork(), keeps other threads out: the child finds the arena whole. The calling thread may go on to use it.
+    /// Before fork(): the child finds the arena whole. The calling thread may use it.
     void hold() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
-    /// After fork(), in parent and child. Does nothing in a thread that does not hold the arena.
+    /// After fork(), in parent and child. Nothing happens in another thread.
     void let_go() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
 
 private:
@@ -54,7 +54,7 @@ private:
 
     [[nodiscard]] bool reserve() noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] bool refill(unsigned size_class) noexcept HF_REQUIRES(mutex_);
-    /// The binary logarithm of its size; 0 where no block can start there.
+    /// The logarithm of its size; 0 where no block can start there.
     [[nodiscard]] unsigned class_of(const void* block) const noexcept;
 
     base::mutex mutex_;
@@ -64,7 +64,7 @@ private:
     std::uint64_t used_ HF_GUARDED_BY(mutex_) = 0;        ///< bytes from the begin
     std::uint64_t accessible_ HF_GUARDED_BY(mutex_) = 0;  ///< bytes from the begin
     std::array<free_block*, classes> free_ HF_GUARDED_BY(mutex_){};
-    /// Of the blocks in a granule; of a run, at its first one.
+    /// At the first granule of a run.
     std::array<std::atomic<std::uint8_t>, range_size / granule> class_of_granule_{};
 };
 

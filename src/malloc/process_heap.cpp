@@ -26,7 +26,7 @@ void say(std::string_view line) noexcept {
 
 namespace {
 
-/// For heaps with a path, if it is free: far from what the kernel and the loader choose.
+/// If it is free: far from what the kernel and the loader choose.
 constexpr std::uintptr_t wanted_base = segment::may_map_anywhere ? 0x2000'0000'0000 : 0;
 
 heap::engine_options options_of(const settings& wanted) {
@@ -43,7 +43,6 @@ std::string expanded(const std::string& path) {
     return at == std::string::npos ? path : path.substr(0, at) + std::to_string(::getpid()) + path.substr(at + 2);
 }
 
-/// What earlier programs left.
 base::result<void> free_unreached(engine& heap) {
     heap::trace_options options;
     options.raw_pointers = (heap.files().superblock().flags & segment::flag_same_address) != 0;
@@ -112,7 +111,7 @@ void say_statistics(engine& heap) {
 
 settings settings_from_environment() {
     settings found;
-    // Not for a setuid program's user, who would choose what it creates and opens.
+    // Not in a setuid program, whose user would choose what it opens.
     const auto text_of = [](const char* name) {
         const char* const text = ::secure_getenv(name);
         return std::string_view(text == nullptr ? "" : text);

@@ -31,22 +31,22 @@ public:
     bool set_state(std::uint64_t offset, lane::block_word block, bool allocated) noexcept override {
         std::uint8_t* const found = blocks_.inspect().block_state_of(offset, block);
         if (found != nullptr) {
-            // Where the freeing thread is gone, the block stays `held` until the next open.
+            // Without its freeing thread, the block stays `held` until the next open.
             std::atomic_ref(*found).store(allocated ? slab::block_state::live : slab::block_state::held,
                                           std::memory_order_release);
         }
         return found != nullptr;
     }
 
-    /// Comes after the call has taken its time: a locked instruction waits for earlier non-temporal stores and would
-    /// delay that.
+    /// Comes after the call has taken its time, which a locked instruction would delay: it waits for earlier
+    /// non-temporal stores.
     [[nodiscard]] bool claim(const slab::held_block& found) const noexcept {
         if (!found.is_small()) [[unlikely]] {
             return !found.is_by_node() || blocks_.nodes().claim(found);
         }
         return !bitmaps_follow_ || claim_state(found);
     }
-    /// Before any record, where clear() would decide too late: a group is carried out as a whole, or refused.
+    /// Before any record, where clear() would decide too late for a group.
     [[nodiscard]] bool claim_for_group(const slab::held_block& found) const noexcept {
         return found.is_small() ? claim_state(found) : claim(found);
     }
@@ -69,7 +69,7 @@ public:
         }
         std::atomic_ref(*held.state).store(slab::block_state::live, std::memory_order_release);
     }
-    /// False: another thread freed the block first.
+    /// False: another thread was first.
     template <persist::persistence_domain Domain>
     [[nodiscard]] bool clear(Domain& domain, const slab::held_block& held) noexcept {
         if (held.is_by_node()) [[unlikely]] {

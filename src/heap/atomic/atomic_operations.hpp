@@ -29,7 +29,7 @@ public:
 
     /// Marks it allocated, without a destination.
     [[nodiscard]] virtual bool keep(void* reserved) noexcept = 0;
-    /// Frees a block and reserves it: its memory is not reused before cancel().
+    /// Its memory is not reused before cancel().
     [[nodiscard]] virtual bool withdraw(void* block) noexcept = 0;
 
     virtual void checkpoint() noexcept = 0;
@@ -38,7 +38,7 @@ public:
     [[nodiscard]] virtual const lane::lane_pool& lanes() const noexcept = 0;
 };
 
-/// `options` is complete but for `states`. `memory`: for the domain disk; it outlives the result.
+/// `options` is complete but for `states`. `memory`, for the domain disk, outlives the result.
 base::result<std::unique_ptr<atomic_operations>> make_atomic_operations(
     persist::domain_kind domain, persist::mapped_sync& memory, segment::space_view space, segment::lane_area& area,
     slab::block_allocator& blocks, const lane::lane_options& options);

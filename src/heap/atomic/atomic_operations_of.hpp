@@ -255,7 +255,7 @@ private:
     [[nodiscard]] bool commit_blocks(slab::thread_cache* cache, const group_request& changes) noexcept;
     [[nodiscard]] bool commit_with_payload(slab::thread_cache* cache, const group_changes& changes) noexcept;
     [[nodiscard]] bool is_abandoned() noexcept;
-    /// After a failed call: whether a sync has failed, so that every later call fails.
+    /// After a failed call: whether a sync has failed.
     [[nodiscard]] bool refuse_poisoned() noexcept;
     HF_HOT bool is_destination(const std::uint64_t& word) noexcept {
         const std::uint64_t offset = space_.offset(&word).value;
@@ -393,8 +393,8 @@ bool atomic_operations_of<Domain>::commit_with_payload(slab::thread_cache* cache
         return false;
     }
     const bool done = protocol_.commit_with_payload(cache, changes, payload);
-    // Until the group is void a crash reads the payload. Where a call in flight holds the checkpoint up for long, the
-    // block is lost until the next open.
+    // Until the group is void a crash reads the payload. If a call in flight delays the checkpoint, the block is lost
+    // until the next open.
     if (!done && !lane_set().check_health()) {
         return false;  // the payload may be read at recovery
     }

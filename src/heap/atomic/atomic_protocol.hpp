@@ -31,7 +31,7 @@ namespace holdfast::heap {
 
 struct group_changes {
     std::span<const slab::held_block> allocated;
-    std::span<slab::held_block> freed;  ///< the offset of one that another thread freed first becomes lane::nowhere
+    std::span<slab::held_block> freed;  ///< another thread freed it first: its offset becomes lane::nowhere
     std::span<const data_piece> data;
     [[nodiscard]] std::size_t block_records() const noexcept { return std::max(allocated.size(), freed.size()); }
     [[nodiscard]] std::size_t records() const noexcept {
@@ -62,13 +62,12 @@ public:
                         const slab::held_block* replaced) noexcept;
     /// Marks the block allocated, without a destination.
     [[nodiscard]] bool keep(slab::thread_cache* cache, const slab::held_block& held) noexcept;
-    /// Frees the block, and nulls the destination unless that is absent. False if the block was freed meanwhile.
+    /// Frees the block, and nulls a destination. False if the block was freed meanwhile.
     HF_HOT bool free(slab::thread_cache* cache, std::uint64_t* destination, const slab::held_block& found) noexcept;
     /// publish() for up to batch_size destinations, with one fence.
     [[nodiscard]] bool publish_batch(slab::thread_cache* cache, std::span<std::uint64_t* const> destinations,
                                      std::span<const slab::held_block> held) noexcept;
-    /// free() for up to batch_size destinations, with one fence. `null`: those left out. `freed`: those whose block was
-    /// not freed meanwhile.
+    /// free() with one fence. `null`: those left out. `freed`: those whose block was not freed meanwhile.
     void free_batch(slab::thread_cache* cache, std::span<std::uint64_t* const> destinations,
                     std::span<const slab::held_block> found, std::span<const bool> null,
                     std::span<bool> freed) noexcept;

@@ -76,7 +76,7 @@ public:
                 flush_bitmap(base::granule_of(found.start), "collect.bitmap.flush");
             }
         });
-        // Of free extents too: recovery ignores them, but the next open of a clean heap does not.
+        // Recovery ignores free extents, but the next open of a clean heap does not.
         const std::uint64_t per_segment = space_.shape().pages();
         const std::uint64_t end = extents_.frontier().value;
         for (std::uint64_t page = 0; page < end; page += per_segment) {
@@ -92,7 +92,7 @@ private:
         const segment::page_entry withdrawn{segment::extent_kind::reserved, {found.block.length}};
         if (!domain_.replace_if(*found.place.word, found.place.set, segment::encode(withdrawn),
                                 "collect.pages.withdrawn")) {
-            blocks_.inspect().leave_refusal(block);  // another thread freed it first
+            blocks_.inspect().leave_refusal(block);
             return false;
         }
         persist_word(*found.place.word, "collect.pages.withdrawn_fence");

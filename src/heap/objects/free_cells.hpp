@@ -16,7 +16,6 @@ namespace holdfast::heap {
 
 class free_cells {
 public:
-    /// Index in the file.
     using cell = std::uint64_t;
     /// Memory for one run.
     class place {

@@ -179,7 +179,7 @@ base::result<object_directory::cell> object_directory::allocate_cells(std::uint6
         if (const auto position = free_.take(cells)) {
             return *position;
         }
-        // At worst the rest of this group is too short, and the record goes into the next group.
+        // At worst this group is too short, and the record goes into the next.
         const std::uint64_t before = files_.objects_size();
         try {
             HF_TRY(files_.grow_objects(cells * cell_size + 2 * base::page_size));
@@ -287,7 +287,7 @@ base::result<std::uint64_t> object_directory::repair_cells(
     }
     HF_TRY_ASSIGN(const object_entry entry, read(position));
     const std::uint64_t cells = cells_for(string_bytes(entry));
-    // A crash while a description was replaced may leave both records; this one goes.
+    // A crash while a description was replaced may leave both; this one goes.
     const bool is_object = entry.kind != object_kind::heap && entry.kind != object_kind::type;
     const std::uint64_t other = entry.kind == object_kind::type ? ~entry.count : 0;
     const bool first = seen.insert(is_object ? entry.offset : other).second;

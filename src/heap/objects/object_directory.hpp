@@ -59,13 +59,12 @@ class object_directory {
 public:
     explicit object_directory(segment::heap_files& files) : files_(files) {}
 
-    /// Makes a range of the file durable.
     using persister = std::function<void(const void*, std::uint64_t)>;
-    /// Durability `atomic` and `collect`: each change is durable when its function returns; a crash leaves all or none
-    /// of it.
+    /// Durability `atomic` and `collect`: each change is durable when its function returns, and a crash leaves all or
+    /// none of it.
     void persist_with(persister persist) { persist_ = std::move(persist); }
-    /// After such a crash, before any other call: frees the cells of unfinished records, and of objects without an
-    /// allocated block (`block_bytes` as in check()).
+    /// After such a crash, before any other call: frees cells of unfinished records, and of objects without an
+    /// allocated block.
     base::result<void> repair(const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes);
 
     /// Fails with `name_exists` (objects of the same kind), or as growing the file does.
@@ -109,7 +108,6 @@ public:
     };
 
 private:
-    /// The first cell of a record.
     using cell = free_cells::cell;
 
     base::result<void> load();

@@ -34,7 +34,7 @@ struct type_description {
 /// The first of TYPE-1 to TYPE-3 (type_registry.cpp) that does not hold.
 [[nodiscard]] std::optional<base::failure> type_fault(const type_description& type);
 
-/// It takes 8-byte aligned words of the block. Others are ignored and counted as refused.
+/// Takes 8-byte aligned words of the block. Others are counted as refused.
 class pointer_sink {
 public:
     pointer_sink() = default;
@@ -46,8 +46,8 @@ public:
     virtual void raw(void* word) = 0;
 };
 
-/// Reports all pointers of a block, in several threads at once. An exception ends the marking with a failure. It must
-/// not allocate, free or change the heap.
+/// Reports a block's pointers, in several threads at once. An exception ends the marking with a failure. It must not
+/// allocate, free or change the heap.
 using pointer_visitor = std::function<void(void* block, std::uint64_t bytes, pointer_sink& sink)>;
 
 /// Thread safety: that of a container.

@@ -241,7 +241,7 @@ private:
     }
     [[nodiscard]] void* allocate(const block_request& wanted) noexcept {
         void* const block = heap_.allocate(wanted);
-        // All usable bytes: reallocate_to() keeps them, and the program finds them behind what it had asked for.
+        // All usable bytes: reallocate_to() keeps them, so the program finds them later.
         if (slab::held_block made; block != nullptr && wanted.zeroed && heap_.blocks().find_allocated(block, made)) {
             zero_if(wanted, block, made.bytes());
         }
@@ -254,8 +254,8 @@ private:
                                      : segment::encode_pointer(reinterpret_cast<std::uintptr_t>(&destination),
                                                                reinterpret_cast<std::uintptr_t>(block), stamp));
     }
-    /// Points the destination, which holds `word`, to `block` or null, then frees `old` (DEST-1). If another thread
-    /// freed `old` first, restores the destination.
+    /// Points the destination, which holds `word`, to `block` or null, then frees `old` (DEST-1). Restores the
+    /// destination if another thread was first.
     [[nodiscard]] bool replace(std::uint64_t& destination, std::uint64_t word, const void* block, void* old) noexcept {
         bool freed = HF_MUTANT("heap.destination.freed_first") && heap_.deallocate(old);
         point(destination, block);

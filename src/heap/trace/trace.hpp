@@ -54,7 +54,7 @@ struct trace_options {
     unknown_types unknown = unknown_types::conservative;
     /// For heaps that are always mapped at the same address.
     bool raw_pointers = false;
-    /// Precise marking: pointers out of the heap, to memory of an earlier process, become null and keep their stamps.
+    /// Precise marking: pointers to memory of an earlier process become null and keep their stamps.
     bool null_transient = false;
     bool dry_run = false;
     /// About single words and slabs; counts are complete.

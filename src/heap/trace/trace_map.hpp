@@ -103,7 +103,7 @@ public:
         return (word.fetch_or(block.bit, std::memory_order_relaxed) & block.bit) == 0;
     }
 
-    /// In an open heap, small blocks count as marked, except those passed to set_live().
+    /// From now on small blocks count as marked, except those passed to set_live().
     [[nodiscard]] base::result<void> only_live();
     void set_live(std::uint64_t offset, std::uint64_t bytes) noexcept;
     /// Always false without only_live().

@@ -6,7 +6,7 @@ namespace holdfast::heap {
 
 /// Words examined together.
 inline constexpr std::uint64_t scan_group = 8;
-/// At most.
+/// At most, in one call.
 inline constexpr std::uint64_t scan_limit = 64 * scan_group;
 
 struct scan_limits {

@@ -259,7 +259,7 @@ void trace_worker::follow_address(std::uint64_t at) {
     }
 }
 
-/// They are known to be pointers.
+/// For words known to be pointers.
 void trace_worker::lead_out(std::uint64_t at, std::uint64_t word, std::uint64_t null) {
     ++counters_.wild;
     all_.lines_.add([&] { return fmt::format("offset {:#x}: word {:#x} leads out of the heap", at, word); });

@@ -1,4 +1,3 @@
-// Not for users.
 #pragma once
 
 #include <array>

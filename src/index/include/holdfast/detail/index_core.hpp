@@ -160,7 +160,7 @@ protected:
             corrupt("IDX-6, a pointer to a text", address_text(heap_, block), "a block that holds it");
         }
     }
-    /// Reads a leaf into DRAM, under its lock. Returns whether entries have moved away.
+    /// Under the leaf's lock. Returns whether entries have moved away.
     bool warm(leaf& of) const {
         bool has_dead = false;
         const std::uint64_t* const words = of.media();

@@ -83,7 +83,7 @@ protected:
         return steps;
     }
 
-    /// Puts a new leaf behind the one that was split. Cannot fail: nodes are reserved, and path_to() made the path.
+    /// Cannot fail: nodes are reserved, and path_to() made the path.
     void insert_behind(path& steps, index_node* behind, separator between, node_reservation<inner>& spare) noexcept {
         std::array<inner*, most_levels> held;
         std::size_t holding = 0;
@@ -125,14 +125,14 @@ protected:
         parent.lock.unlock();
         return gone;
     }
-    /// Frees its text once no reader looks at it. grace_.reserve() came before.
+    /// Once no reader looks at it. grace_.reserve() came before.
     void retire(separator gone) noexcept {
         if constexpr (base::text_bounds) {
             this->grace_.retire(std::unique_ptr<const std::string>(gone));
         }
     }
 
-    /// Gives the last node of a path, where it has few children, some of a neighbour's, or unites the two; then its
+    /// Where a path's last node has few children, it gets some of a neighbour's, or the two are united; then its
     /// parents.
     void refill(const path& steps) {
         constexpr std::size_t few = inner::most / 4;
@@ -159,7 +159,7 @@ protected:
     static constexpr std::size_t most_levels = 24;  ///< with a quarter of the separators: 16^24 leaves
 
 private:
-    /// Moves the upper half to an empty node; returns what parts the two.
+    /// Returns what parts the two.
     [[nodiscard]] static separator split_inner(inner& full, inner& upper) noexcept {
         constexpr std::size_t middle = inner::most / 2;
         constexpr std::size_t moved = inner::most - middle - 1;

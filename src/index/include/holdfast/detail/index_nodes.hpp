@@ -93,7 +93,7 @@ struct inner_node : index_node {
     std::array<separator_word<Key>, most> separators{};
     std::array<child_link, most + 1> children{};
 
-    /// How many separators are smaller than the key, or not larger (`or_equal`).
+    /// How many are smaller than the key, or not larger (`or_equal`).
     template <class Wanted>
     [[nodiscard]] std::size_t find(const Wanted& key, bool or_equal) const noexcept {
         std::size_t first = 0;
@@ -160,7 +160,7 @@ struct free_slots {
     }
 };
 
-/// A leaf: where it is in the heap, and what finding a key in it needs. `cold`: not read since the open.
+/// A leaf's place, and what finding a key in it needs. `cold`: not read since the open.
 template <class Layout, class Range>
 struct leaf_node : index_node, Range {
     static constexpr std::size_t print_words = (Layout::slots + 15) / 16 * 2;  // an even number

@@ -1,5 +1,5 @@
-// Opening: two threads come from both ends of the chain of leaves and make the inner nodes; a leaf is read when it is
-// first used. Also clear().
+// Opening: two threads come from both ends of the chain and make the inner nodes; a leaf is read at its first use. Also
+// clear().
 #pragma once
 
 #include <algorithm>
@@ -200,7 +200,7 @@ private:
             tx.commit();
             return;
         }
-        tx.commit();  // a kill may leave any prefix of the stores: what makes the rest count comes last
+        tx.commit();  // comes last: a kill may leave any prefix of the stores
         const word_run run{&head.shape, {&word, 1}};
         this->heap_.store_words({&run, 1});
     }

@@ -102,7 +102,7 @@ protected:
         std::optional<separator> high;
     };
 
-    /// Fetches the cell where an entry with that fingerprint is likely to lie together with the leaf's fingerprints.
+    /// Fetches the cell where that entry is likely to lie together with the leaf's fingerprints.
     [[nodiscard]] found_leaf descend_to(const Key& key, std::uint8_t print) const {
         const auto fetch = [header = layout::header_of(layout::likely_cell(print))](const std::uint64_t* words) {
             constexpr std::size_t beside = layout::cell_words <= 8 ? layout::cell_words / 2 : 0;
@@ -160,7 +160,7 @@ protected:
         }
         return layout::slots;
     }
-    /// `choose` gives the child to go to, `fetch` fetches lines of the leaf on media.
+    /// `choose` gives the child, `fetch` fetches lines of the leaf on media.
     template <class Choose, class Fetch>
     [[nodiscard]] found_leaf walk_down(Choose&& choose, leaf_bounds* bounds, Fetch&& fetch) const {
         for (;;) {

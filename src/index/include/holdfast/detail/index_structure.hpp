@@ -41,8 +41,7 @@ protected:
     using order = typename base::slots_in_order;
     static constexpr std::size_t few_entries = layout::slots / 8;  ///< a leaf with fewer looks for a neighbour
 
-    /// The caller has the leaf's lock, and looks the key up again. Throws error(limit) where all keys of the leaf have
-    /// one hash.
+    /// The caller has the leaf's lock, and looks the key up again. Throws error(limit) where its keys have one hash.
     void split(leaf& full, const Key& key) {
         const order sorted = this->sort_live(full);
         std::uint64_t* const words = full.media();
@@ -120,7 +119,7 @@ protected:
     };
 
 private:
-    /// Where to split: `stay` entries stay, and the new leaf begins with the result. `wanted` comes next.
+    /// `stay` entries stay, and the new leaf begins with the result. `wanted` comes next.
     [[nodiscard]] bound part(const leaf& full, const order& sorted, const bound& wanted, std::size_t& stay) const {
         const std::uint64_t* const words = full.media();
         const auto at = [&](std::size_t rank) { return this->bound_at(words, sorted.slot[rank]); };
@@ -239,7 +238,7 @@ private:
         }
         return to;
     }
-    /// To see that such an entry has moved, its text would be read, which goes with the new leaf's entry.
+    /// To see that an entry has moved, its text, which goes with the new leaf's entry, would be read.
     template <class Store>
     static void drop_moved(std::uint64_t* old, std::span<const std::uint8_t> moved, const Store& store) {
         std::array<std::uint64_t, layout::cells> headers;
@@ -256,7 +255,7 @@ private:
             }
         }
     }
-    /// With the transaction, or before it where a kill may leave a part, which then is a block for tracing to free.
+    /// Changes the list with the transaction, or before it where a kill may leave a part: a block for tracing to free.
     void take_retired(transaction& tx) {
         std::uint64_t& list = this->head_.retired;
         const std::uint64_t rest = word_of_target(&list, base::next_of(this->retired_.back()));

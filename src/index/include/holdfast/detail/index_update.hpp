@@ -1,5 +1,4 @@
-// Changes of entries. Where key and value have one word each, a change is one record and one fence in durability
-// `atomic`.
+// Changes of entries: one record and one fence in durability `atomic` if key and value have one word each.
 #pragma once
 
 #include <algorithm>
@@ -115,7 +114,7 @@ private:
             values_[count_] = value;
             places_[count_++] = at;
         }
-        /// One run where that takes no more records than parts: the words between keep their values.
+        /// One run if that takes no more records: the words between keep their values.
         void store(manager& heap) {
             std::size_t first = places_[0];
             std::size_t last = first;

@@ -1,4 +1,3 @@
-// Keys and values as words, how keys compare, and fingerprints.
 #pragma once
 
 #include <array>
