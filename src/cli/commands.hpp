@@ -1,4 +1,4 @@
-// The commands of `holdfast`. All but defrag and gc open a heap read-only and change nothing on media.
+// The commands of `holdfast`. All but defrag and gc open a heap read-only and change nothing of it.
 //
 // Each prints its result to standard output, as text or as one JSON object, and returns the exit status. A failure is
 // thrown (holdfast::error); main() prints its message.

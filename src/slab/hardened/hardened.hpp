@@ -32,7 +32,7 @@ public:
     void give_back(slab_pool& pool) noexcept;
     void list(std::vector<std::uint64_t>& offsets) const;
 
-    /// `limit`: > 0, below 2^32.
+    /// `limit` > 0.
     [[nodiscard]] std::uint32_t random_below(std::uint32_t limit) noexcept;
 
 private:
@@ -50,7 +50,7 @@ private:
     std::uint64_t state_ = 0;
 };
 
-/// Makes a random block of the list, which is not empty, its last: the next allocation comes here again.
+/// Puts a random one of the blocks left, at least one, before `end`, alone: the next allocation comes here again.
 void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;
 /// The block is `held`. Without a cache it becomes free.
 void keep_back(slab_pool& pool, thread_cache* cache, const held_block& held) noexcept;

@@ -29,7 +29,7 @@ typedef struct hf_index hf_index;
 typedef struct hf_text_index hf_text_index;
 
 /* Opens or makes the index with that name. HF_LOCKED where this process has it open; HF_TYPE_MISMATCH where the name
- * bears something else; HF_CORRUPT; HF_NOT_FOUND in a heap that is open read-only. */
+ * bears something else; HF_CORRUPT; HF_NOT_FOUND where there is none in a heap that is open read-only. */
 hf_code hf_index_open(hf_heap* heap, const char* name, hf_index** index);
 /* NULL is ignored. */
 void hf_index_close(hf_index* index);

@@ -56,7 +56,7 @@ public:
 
     /// Opens or makes the index with that name. Looks at each leaf, by up to two threads. Throws error(type_mismatch)
     /// where the name bears something else; error(corrupt); error(locked) where this process has it open;
-    /// error(not_found) in a heap that is open read-only; bad_alloc.
+    /// error(not_found) where there is none in a heap that is open read-only; bad_alloc.
     ordered_index(manager& heap, std::string_view name)
         : base(heap, name, base::template head_of<stored_index<Key, Value>>(heap, name)) {}
     ordered_index(const ordered_index&) = delete;
@@ -68,7 +68,7 @@ public:
         return base::template destroy_index<stored_index<Key, Value>, ordered_index>(heap, name);
     }
 
-    /// The smallest key that is not smaller, and the largest that is not larger.
+    /// The entry of the smallest key that is not smaller, and of the largest that is not larger.
     [[nodiscard]] std::optional<entry> lower_bound(const Key& key) const { return one({owned_key(key)}, true); }
     [[nodiscard]] std::optional<entry> last_not_above(const Key& key) const { return one({owned_key(key)}, false); }
     [[nodiscard]] std::optional<entry> first() const { return one({}, true); }
@@ -76,7 +76,7 @@ public:
     [[nodiscard]] bool empty() const { return !first().has_value(); }
 
     /// Calls `each(key, value)` in ascending order, from the smallest key that is not smaller than `from` on, until it
-    /// returns false. Each leaf is read at one moment; later changes by others behind that place are seen, and `each`
+    /// returns false. Each leaf is read at one moment; changes by others behind that place are seen, and `each`
     /// may change the index. Views are valid until it returns. Returns how many entries it was given.
     template <class Function>
     std::size_t scan(const Key& from, Function&& each) const {

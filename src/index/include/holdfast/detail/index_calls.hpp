@@ -72,8 +72,8 @@ public:
 
     // No other thread uses the index in these.
 
-    /// Removes all entries in one step, then frees their memory, or leaves that to the next clear() or open. Where it
-    /// throws, nothing has changed.
+    /// Removes all entries in one step, then frees their memory; a crash, or too little memory, leaves that to the next
+    /// clear() or open. Where it throws, nothing has changed.
     void clear() { base::clear(); }
     /// A line for each broken invariant ("IDX-3: ...").
     [[nodiscard]] std::vector<std::string> check() { return base::check(); }
