@@ -42,8 +42,8 @@ struct fast_path {
         auto* const mine = *reinterpret_cast<std::byte* const*>(thread_anchor() + lists_at);
         return reinterpret_cast<cached_blocks*>(mine + places_of_lists[(bytes + 7) / 8])->try_hand_out();
     }
-    /// Frees a small block of a slab in use. All other addresses are false, without a reason, or, without checks,
-    /// undefined behaviour.
+    /// Frees a small block of a slab in use. False, and nothing is changed, for all other addresses, without a reason;
+    /// without checks they are undefined behaviour.
     template <bool Checks = true>
     [[nodiscard]] HF_HOT bool free(void* block) const noexcept {
         const slab_entry* due = nullptr;

@@ -1,5 +1,5 @@
 // Guard ranges of a hardened heap (decision 18): a granule behind a slab where a store is a SIGSEGV. On media it is a
-// reserved extent, free at the next open. The number of all heaps is limited, because each costs two mappings.
+// reserved extent, free at the next open. Their number in all heaps is limited, because each costs two mappings.
 #pragma once
 
 #include <atomic>

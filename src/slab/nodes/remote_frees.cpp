@@ -30,7 +30,7 @@ bool replace(std::uint8_t* byte, std::uint8_t& expected, std::uint8_t value) noe
     return std::atomic_ref<std::uint8_t>(*byte).compare_exchange_strong(expected, value, std::memory_order_seq_cst);
 }
 
-/// Another thread frees the same block now.
+/// Another thread frees the same block now, as in no correct program.
 void wait_for_another() noexcept {
     base::relax_processor();
     if (!base::give_others_a_turn()) {

@@ -49,9 +49,9 @@ struct block_at {
 class remote_frees {
 public:
     static constexpr unsigned no_node = ~0U;
-    /// merge_if_due() merges with so many slabs (4 MiB).
+    /// merge_if_due() merges when so many slabs (4 MiB) have shadows.
     static constexpr std::uint32_t epoch = 64;
-    /// With so many, the node's own threads merge: none at home did.
+    /// When so many of a node have, its own threads merge: none at home did.
     static constexpr std::uint32_t late_epoch = 16 * epoch;
 
     remote_frees() = default;
