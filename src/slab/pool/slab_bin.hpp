@@ -42,7 +42,7 @@ struct alignas(base::cache_line_size) slab_bin {
     std::uint32_t empty HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; the youngest
     std::uint32_t oldest_empty HF_GUARDED_BY(mutex) = 0;
     std::uint32_t empties HF_GUARDED_BY(mutex) = 0;
-    std::uint32_t idle HF_GUARDED_BY(mutex) = 0;    ///< the least value in this period
+    std::uint32_t idle HF_GUARDED_BY(mutex) = 0;    ///< the least `empties` in this period
     std::uint32_t sparse HF_GUARDED_BY(mutex) = 0;  ///< granule + 1
     /// When it last gave a part or a block.
     std::uint64_t last_use HF_GUARDED_BY(mutex) = 0;

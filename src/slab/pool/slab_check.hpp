@@ -56,8 +56,8 @@ namespace holdfast::slab {
 }
 
 // SLAB-4: the bits of a live bitmap that stand for no block are zero; where there is no slab, all bits are. The bitmap
-// of a morphed slab in use may have bits of any class that it had since the last commit or checkpoint, which writes
-// both halves.
+// of a morphed slab in use may have bits of any class that it had since the last commit or checkpoint; the next one
+// writes both halves.
 [[nodiscard]] inline bool has_clean_bitmap(const slab_table& table, base::granule of) noexcept {
     const std::uint8_t state = table.state(of);
     const std::uint8_t morph = table.morph_state(of);

@@ -22,7 +22,7 @@ struct alignas(base::cache_line_size) slab_descriptor {
     std::atomic<bool> sparse;  ///< in that list
     std::uint8_t parts_out;    ///< bit k: a thread has part k
     std::uint8_t first_word;   ///< where the next search for a single block begins
-    /// At the last look: older blocks that were not free, and those that they overlap.
+    /// At the last look: older blocks that were not free, and new ones that overlap them.
     std::uint16_t old_taken;
     std::uint16_t old_overlapped;
     static constexpr std::uint16_t not_looked_at = 0xffff;
@@ -53,8 +53,8 @@ struct alignas(base::cache_line_size) slab_descriptor {
 };
 static_assert(sizeof(slab_descriptor) == base::cache_line_size);
 
-/// Finds blocks that are freed by their states alone. Hardly anything writes it: every free writes the descriptor's
-/// line.
+/// Finds blocks that are freed by their states alone. Every free reads it, so it is not in the descriptor's line, which
+/// every free writes.
 struct alignas(base::cache_line_size) fast_slab {
     /// The lower half is the reciprocal of the blocks' class, or 0 where no block is freed by its state alone. The
     /// upper half counts changes: `states` fits if the version is equal before and after.

@@ -36,7 +36,7 @@ public:
     /// Quarantines a slab whose header breaks an invariant. May throw std::bad_alloc.
     void record(base::granule found) HF_NO_THREAD_SAFETY_ANALYSIS;
 
-    /// Loads or quarantines an unloaded slab. Fails as bitmap_verifier::back() does: a later call may load it.
+    /// Loads or quarantines a slab that is unloaded. Fails as bitmap_verifier::back() does: a later call may load it.
     [[nodiscard]] base::result<void> load(base::granule unloaded, unsigned arena) noexcept;
     /// False where none is left, or all were tried in this pass without space on disk; the next call begins the next
     /// pass.

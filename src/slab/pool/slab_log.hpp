@@ -23,7 +23,7 @@ public:
     /// Writes a durable record, then header and page entry. False: a sync has failed, and nothing was stored.
     [[nodiscard]] virtual bool slab_created(base::granule slab, const size_class& size,
                                             std::uint32_t type) noexcept = 0;
-    /// Writes a durable record, then a reserved page entry.
+    /// Writes a durable record, then the page entry of a reserved extent.
     virtual void slab_released(base::granule slab, const size_class& size, std::uint32_t type) noexcept = 0;
     /// Writes a durable record, then the header.
     virtual void slab_morphed(base::granule slab, slab_kind from, slab_kind to) noexcept = 0;

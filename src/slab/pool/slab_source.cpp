@@ -128,7 +128,8 @@ void slab_source::write_header(granule slab, const size_class& size, std::uint32
     }
 }
 
-/// Takes a reserved extent, with a guard range behind it where there is room. At last, a guard range becomes the slab.
+/// Takes a reserved extent, with a guard range behind it where there is room. Where nothing else is left, a guard range
+/// becomes the slab.
 base::result<pages> slab_source::take_granule(std::uint32_t node) {
     if (guards_.has_room()) {
         if (const auto guarded = take_guarded(node)) {

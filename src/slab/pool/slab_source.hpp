@@ -40,7 +40,8 @@ public:
     [[nodiscard]] bool admits(base::granule slab) const noexcept;
     [[nodiscard]] bool has_bitmap(base::granule of) const { return verifier_ == nullptr || verifier_->has_bitmap(of); }
 
-    /// From now on, where there is room. Comes after the reset of the table. Fails as guard_ranges::start() does.
+    /// New slabs get a guard range where there is room. Comes after the reset of the table. Fails as
+    /// guard_ranges::start() does.
     [[nodiscard]] base::result<void> start_guards(segment::page_access& access, segment::page_access::rights left) {
         return guards_.start(access, left, of_.table.granules());
     }

@@ -61,7 +61,7 @@ inline constexpr std::uint8_t morphed = 0x80;   ///< both halves on media may ha
 }
 }  // namespace morph_state
 
-/// Of slabs to be morphed, and of what they become.
+/// Whether slabs of the class may be morphed, and other slabs into it.
 [[nodiscard]] constexpr bool can_morph(unsigned class_index) noexcept {
     return size_classes[class_index].block_size >= segment::least_morphed_block;
 }

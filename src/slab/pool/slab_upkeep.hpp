@@ -34,13 +34,13 @@ public:
     /// Releases a sparse slab without a block: it may have holes.
     void settle_sparse(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     void note_use(slab_bin& from, base::granule slab) const noexcept HF_REQUIRES(from.mutex);
-    /// Those in no part that is out.
+    /// The free ones of a word, in no part that is out.
     [[nodiscard]] std::uint64_t bits_at_hand(base::granule slab, unsigned class_index, std::size_t word) const noexcept;
     [[nodiscard]] std::uint32_t worth(const slab_bin& owner) const noexcept {
         return of_.demand.is_space_short() ? 1 : worth_a_look(size_classes[owner.class_index].block_count);
     }
 
-    /// `worth` 0: the usual number for its class.
+    /// Does nothing where the slab is not loaded. `worth` 0: the usual number for its class.
     void look_at(base::granule slab, std::uint32_t worth) noexcept;
     /// Before a new slab is made, finds frees that were not counted, in a few slabs of the arena's node.
     void look_at_some(unsigned arena) noexcept;

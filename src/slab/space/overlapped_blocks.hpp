@@ -42,7 +42,7 @@ public:
     };
     /// Frees those whose older blocks were all freed since the last look.
     older_blocks free_overlapped(base::granule slab) noexcept;
-    /// For a trace.
+    /// Writes them to media, for a trace.
     void write_old_bits(base::granule slab, slab_kind old_kind, std::span<const std::uint64_t> bits) noexcept;
 
 private:
