@@ -40,7 +40,7 @@ struct map_arguments {
     bool force = false;
     std::string store;  ///< of the heap, to be drawn; empty: the heap
 };
-/// As one HTML page.
+/// Draws the heap, or a store, as one HTML page.
 int map(const arguments& given, const map_arguments& output);
 /// Checks every invariant; `pages`: also compares all pages with checksums.
 int check(const arguments& given, bool pages);

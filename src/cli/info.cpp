@@ -15,7 +15,7 @@ namespace holdfast_cli {
 
 namespace {
 
-/// As this open found it on media.
+/// The state of the heap that this open found on media.
 std::string_view state_of(const holdfast::heap_statistics& numbers, const holdfast::lane_information& lanes) {
     if (!numbers.recovered) {
         return "clean";
@@ -106,7 +106,7 @@ void print_text(const holdfast::manager& heap, const holdfast::heap_statistics& 
     }
 }
 
-/// What its superblock and its lanes say.
+/// For a heap that a writer has open: what its superblock and its lanes say.
 int describe_open_heap(const arguments& given, const holdfast::error& locked) {
     const std::string uuid = holdfast::manager::get_uuid(given.heap);
     const std::string version = holdfast::manager::get_version(given.heap);

@@ -25,7 +25,7 @@ void print_table(const std::vector<std::vector<std::string>>& rows);
 [[nodiscard]] json describe(const holdfast::error& what);
 /// On one line. Bytes that are no UTF-8, as names may have, are replaced.
 void print(const json& object);
-/// Of a command that the error has stopped.
+/// The JSON result of a command that the error has stopped.
 void print_failure(const std::string& heap, const holdfast::error& what);
 /// Escapes control characters, so that names in a heap cannot control the terminal.
 [[nodiscard]] std::string printable(const std::string& text);

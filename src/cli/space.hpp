@@ -35,7 +35,7 @@ public:
     }
     [[nodiscard]] std::uint64_t extents() const noexcept;
     [[nodiscard]] std::uint64_t largest_free() const noexcept { return largest_free_; }
-    /// In allocated small blocks.
+    /// Bytes in allocated small blocks.
     [[nodiscard]] std::uint64_t live_slab_bytes() const noexcept { return live_slab_bytes_; }
     [[nodiscard]] std::uint64_t damaged_slabs() const noexcept { return damaged_slabs_; }
     [[nodiscard]] bool backed_exactly() const noexcept { return backed_exactly_; }

@@ -19,7 +19,7 @@ struct block_group {
     std::uint64_t bytes = 0;
 };
 
-/// Above 32 KiB by the next power of two.
+/// Blocks above 32 KiB by the next power of two.
 std::map<std::uint64_t, block_group> groups_of(const holdfast::manager& heap) {
     constexpr std::uint64_t large = 32768;
     std::map<std::uint64_t, block_group> groups;

@@ -14,10 +14,10 @@ namespace holdfast_cli {
 // Each opens the store as a reader does, beside writers: after a crash it is recovered. Failures are thrown.
 
 int store_info(const arguments& given);
-/// Reads every page of the last version.
+/// Reads every page of the last version: checksums, order of keys, counts.
 int store_check(const arguments& given);
 int store_list(const arguments& given);
-/// Of a store alone, and of one in a heap.
+/// The page of `holdfast map`: of a store alone, and of one in a heap.
 [[nodiscard]] std::string store_page(const std::string& path);
 [[nodiscard]] std::string store_page(const std::string& heap, const std::string& name);
 

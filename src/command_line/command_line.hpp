@@ -23,7 +23,7 @@ enum class kilobyte : std::uint8_t { of_1000, of_1024 };
 class option {
 public:
     option required() const;
-    /// Of the variable, in the help.
+    /// The help shows the variable's present value.
     option show_default() const;
     /// With both ends. The help shows their type.
     option range(int least, int greatest) const;
@@ -51,8 +51,8 @@ private:
 /// A command, or the program: valid as long as the command line lives.
 class command {
 public:
-    /// `names`: "-o,--output", or a name without dashes for a positional argument. Parsing writes to `value` if the
-    /// option is given.
+    /// `names`: "-o,--output", or a name without dashes for a positional argument. Parsing writes to `value`, which
+    /// must live until then, if the option is given.
     option add_option(const std::string& names, std::string& value, const std::string& text) const;
     option add_option(const std::string& names, std::filesystem::path& value, const std::string& text) const;
     option add_option(const std::string& names, unsigned& value, const std::string& text) const;

@@ -27,7 +27,6 @@ using text_hash_index = holdfast::hash_index<std::string_view, std::string_view>
 
 namespace holdfast::c_api {
 
-/// What a handle of an index leads to.
 template <class Index>
 struct open_index_of {
     open_index_of(hf_heap* heap, const char* name) : user(heap), index(user.heap(), name) {}

@@ -38,9 +38,9 @@ struct layout {
     std::uint32_t version;
     std::size_t least_page_size;
     std::size_t header;
-    std::size_t base;        ///< from which bounds and slots count
+    std::size_t base;        ///< the byte of a page from which bounds and slots count
     std::size_t big_record;  ///< of a node whose data is in an overflow page: its number u64, and from version 2 on a
-                             ///< transaction number u64 and its pages u64
+                             ///< transaction number u64 and how many pages it takes u64
     bool even_data;          ///< the data of a node begin at an even offset
 };
 inline constexpr std::array<layout, 3> layouts{{
@@ -82,7 +82,7 @@ inline constexpr unsigned all = 0x7E;
 /// the root.
 inline constexpr std::size_t tree_record = 48;
 struct tree {
-    std::uint32_t pad = 0;  ///< of a page, in the tree of free pages; else of a fixed duplicate
+    std::uint32_t pad = 0;  ///< the size of a page, in the tree of free pages; else that of a fixed duplicate
     std::uint16_t flags = 0;
     std::uint16_t depth = 0;
     std::uint64_t branch_pages = 0;
@@ -92,7 +92,7 @@ struct tree {
     std::uint64_t root = no_page;
 };
 
-/// In the tree of free pages of the meta page.
+/// An encrypted file has this flag in the tree of free pages of the meta page.
 inline constexpr unsigned encrypted = 0x2000;
 
 /// Behind the header of a meta page: magic u32, version u32, address u64, size of the map u64, the trees of free pages
@@ -113,13 +113,13 @@ class file_error : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
-/// It is sound as far as it is read.
+/// The file is of another version, or encrypted, and sound as far as it is read.
 class unsupported_file : public file_error {
 public:
     using file_error::file_error;
 };
 
-/// It lies inside.
+/// The integer must lie inside.
 template <class T>
 [[nodiscard]] T load(bytes from, std::size_t at) {
     T value{};

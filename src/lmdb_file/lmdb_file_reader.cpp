@@ -20,7 +20,7 @@ file_reader::file_reader(const byte_source& source) : source_(source) {
     }
     pages_ = source_.size() / page_size_;
     if (meta_.last_page >= pages_) {
-        // liblmdb leaves free pages at the end unwritten.
+        // liblmdb leaves free pages at the end unwritten; more than it can number is no file of its.
         if (meta_.last_page > meta_.map_size / page_size_ || meta_.last_page > pages_ * 2 + (1U << 20U)) {
             damaged("meta page", "the last page is " + std::to_string(meta_.last_page) + ", and the file has " +
                                      std::to_string(pages_));

@@ -63,7 +63,7 @@ void tree_builder::add(std::string_view key, bytes data, unsigned node_flags) {
         place_node(leaf_, lower_, upper_, data.size(), node_flags, bytes_of(key), data);
         return;
     }
-    // Both bounds count as if an item had a slot.
+    // Without nodes, both bounds count as if an item had a slot.
     copy(leaf_, page_header + (lower_ - page_header) / slot_size * fixed_size_, bytes_of(key));
     lower_ += slot_size;
     upper_ -= fixed_size_ - slot_size;
@@ -120,7 +120,7 @@ void tree_builder::write_branch(std::size_t at, const std::vector<entry>& entrie
     std::size_t lower = page_header;
     std::size_t upper = written_page_size;
     for (const entry& one : entries) {
-        // The first child needs no key.
+        // The first child has what is less than the second's key: its own is not needed.
         const bytes key = &one == &entries.front() ? bytes() : bytes_of(one.key);
         place_node(content, lower, upper, one.child, static_cast<unsigned>(one.child >> 32U), key, {});
     }
@@ -273,7 +273,7 @@ void write_meta(const page_sink& sink, const page_writer& pages, const tree& mai
         free_pages.pad = written_page_size;
         free_pages.flags = database_flag::integer_key;
         store_tree(meta.subspan(24), free_pages);
-        // As in an empty file, before the transaction that wrote this one.
+        // Page 0 is that of an empty file, before the transaction that wrote this one.
         store_tree(meta.subspan(24 + tree_record), number == 0 ? tree{} : main);
         store(meta, 24 + 2 * tree_record, number == 0 ? first_data_page - 1 : pages.last());
         store(meta, 32 + 2 * tree_record, number);

@@ -17,7 +17,7 @@ namespace holdfast_lmdb_file {
 inline constexpr std::size_t written_page_size = 4096;
 inline constexpr std::size_t largest_written_key = 511;
 
-/// In any order.
+/// Offsets come in any order.
 using page_sink = std::function<void(std::uint64_t offset, bytes content)>;
 
 class page_writer {
@@ -43,9 +43,9 @@ public:
     tree_builder(page_writer& writer, unsigned flags, std::size_t fixed_size = 0);
     /// At most largest_node() bytes with header and key.
     void add(std::string_view key, bytes data, unsigned node_flags);
-    /// To overflow pages.
+    /// The data go to overflow pages.
     void add_big(std::string_view key, bytes data);
-    /// Returns the record, with so many items.
+    /// Writes what is left, and returns the record, which says that there are so many items.
     [[nodiscard]] tree finish(std::uint64_t items);
 
 private:

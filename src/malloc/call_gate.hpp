@@ -1,8 +1,8 @@
 // Knows which threads are inside the allocator: what that allocates for itself is served elsewhere, and a fork waits
 // for them.
 //
-// A call announces itself in its thread's record by a plain store, then looks whether the gate is closed. A thread that
-// closes the gate runs a barrier on all cores (announcement_barrier.hpp), then looks at the records.
+// Calls announce themselves in their threads' records by plain stores, then look at the gate. A thread that closes it
+// runs a barrier on all cores (announcement_barrier.hpp), then looks at the records.
 #pragma once
 
 #include <atomic>

@@ -52,9 +52,9 @@ struct process_heap {
 };
 
 constinit const slab::fast_path no_blocks{};
-/// engine::fast_path() of a heap without files, whose shortest paths run outside the gate. A child of fork sees each
-/// other thread as it was between two stores. Wherever these paths are cut off is harmless: they change a list that no
-/// thread of the child uses, the state of one block, and a count that may be behind. Such a heap is never closed.
+/// engine::fast_path() of a heap without files, which is never closed: its shortest paths run outside the gate. Where a
+/// fork cuts them off is harmless: they change a list that no thread of the child uses, the state of one block, and a
+/// count that may be behind.
 constinit std::atomic<const slab::fast_path*> ungated{&no_blocks};
 
 alignas(process_heap) constinit std::array<std::byte, sizeof(process_heap)> storage{};

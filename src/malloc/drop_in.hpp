@@ -1,14 +1,12 @@
-// malloc and its family for a whole process, on one heap: what the exported functions (exports.cpp) do.
-//
-// The heap has no files (segment/heap_files.hpp), or, with a path, it is one of durability `collect`. A separate arena
-// (internal_arena.hpp) serves calls before open(), after close(), from the allocator's own code, and in threads whose
-// thread-local storage is gone. free() tells the blocks apart by their addresses.
+// malloc and its family for a whole process, on one heap (docs/malloc.md). A separate arena (internal_arena.hpp) serves
+// calls before open(), after close(), from the allocator's own code, and in threads whose thread-local storage is gone.
+// free() tells the blocks apart by their addresses.
 //
 // After a fork, the child goes on with its own copy of the heap, which fork() makes of a heap without files. From a
 // heap with a path the child copies what is allocated while its parent waits, and writes nothing to the parent's files.
 //
-// All functions are thread-safe. None throws, except for settings_from_environment(). None ends the process, except for
-// a child of fork that cannot have its memory.
+// All functions are thread-safe. None throws but settings_from_environment(). None ends the process, except for a child
+// of fork that cannot have its memory.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +28,9 @@ struct settings {
 /// and HOLDFAST_MALLOC_STATS (anything but 0). May throw std::bad_alloc.
 [[nodiscard]] settings settings_from_environment();
 
-/// Comes once, before there are other threads. Where the heap at the path cannot be had, a line on standard error says
-/// why, unless another process has it open, as a program's children inherit its environment, and the heap is one
-/// without files. In a heap that was there, what roots and objects do not reach is freed. False: the arena serves
-/// everything.
+/// Comes once, before there are other threads. Where the heap at the path cannot be had, the heap has no files, and
+/// standard error says why, unless another process has it open. In a heap that was there, what roots and objects do not
+/// reach is freed. False: the arena serves everything.
 bool open(const settings& wanted) noexcept;
 /// Makes the heap at the path clean; later frees are ignored. One without files goes on serving. Threads may still run.
 void close() noexcept;

@@ -33,9 +33,9 @@ public:
     /// In bytes; 0 where no block can start there.
     [[nodiscard]] std::size_t usable_size(const void* block) const noexcept;
 
-    /// Before fork(): the child finds the arena whole. The calling thread may use it.
+    /// Before fork(): keeps other threads out, so a child finds the arena whole. The calling thread may use it.
     void hold() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
-    /// After fork(), in parent and child. Nothing happens in another thread.
+    /// After fork(), in parent and child. Does nothing in a thread that does not hold it.
     void let_go() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
 
 private:
@@ -64,7 +64,7 @@ private:
     std::uint64_t used_ HF_GUARDED_BY(mutex_) = 0;        ///< bytes from the begin
     std::uint64_t accessible_ HF_GUARDED_BY(mutex_) = 0;  ///< bytes from the begin
     std::array<free_block*, classes> free_ HF_GUARDED_BY(mutex_){};
-    /// At the first granule of a run.
+    /// Of the blocks in a granule; of a run, at its first one.
     std::array<std::atomic<std::uint8_t>, range_size / granule> class_of_granule_{};
 };
 

@@ -27,7 +27,7 @@ public:
         }
     }
 
-    /// Free extents are cached from now on. Empty slabs are kept only with a clock.
+    /// Empty slabs are kept only with a clock.
     void keep_extents(extent::extent_allocator::clock_function clock = nullptr) {
         keeps_extents_ = true;
         clock_ = clock;
@@ -36,12 +36,12 @@ public:
         }
     }
 
-    /// As after a commit, a crash and a reopen.
+    /// After a commit, a crash and a reopen.
     [[nodiscard]] base::result<void> reopen() {
         blocks_->slabs().write_bitmaps();
         return open_again();
     }
-    /// As after a crash and a reopen without a commit.
+    /// After a crash and a reopen.
     [[nodiscard]] base::result<void> open_again() {
         make();
         HF_TRY(blocks_->open(space_.frontier()));
@@ -70,7 +70,7 @@ public:
         }
         return all;
     }
-    /// Writes the block's length into it, and frees the block that was in the place, which threads share.
+    /// Frees the block that was in the place, which threads share.
     [[nodiscard]] bool swap_in(std::atomic<std::byte*>& place, std::byte* block, std::size_t bytes) {
         block[0] = block[bytes - 1] = static_cast<std::byte>(bytes);
         block[1] = static_cast<std::byte>(bytes / 256);

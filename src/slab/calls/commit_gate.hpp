@@ -1,7 +1,7 @@
 // Keeps other threads out of the slow paths while a commit writes what these change on media. A program that commits
 // while other threads use the heap may lose present changes, never what was committed (decision 26).
 //
-// A call announces itself in its thread's cache by a plain store, then looks at the gate. A thread that closes the gate
+// Calls announce themselves in their threads' caches by plain stores, then look at the gate. A thread that closes it
 // runs a barrier on all cores, then looks at the caches.
 #pragma once
 

@@ -1,6 +1,6 @@
 // For tests: counts the pages of other nodes' memory that a call writes to, and why. Before a turn, all of it is made
-// read-only; the first store to a page is a fault, counted by the kind of memory and by what the thread says that it
-// does. Nodes must not share pages, so segments have 256 MiB, whose states fill one page.
+// read-only; the first store to a page is a fault. Nodes must not share pages, so segments have 256 MiB, whose states
+// fill one page.
 #pragma once
 
 #include <signal.h>
@@ -51,7 +51,7 @@ public:
         ::sigaction(SIGSEGV, &before_, nullptr);
     }
 
-    /// Runs f on another thread and counts the pages of other nodes that it writes to.
+    /// Runs f on another thread.
     void turn(unsigned node, const std::function<void(const std::function<void()>&)>& run_there,
               const std::function<void()>& f) {
         collect(node);
@@ -62,7 +62,7 @@ public:
     }
     static void because(touch_cause cause) noexcept { cause_ = cause; }
 
-    /// Pages that were written to, once for each turn, by what they hold.
+    /// Pages that were written to in each turn, by what they hold.
     [[nodiscard]] std::map<std::string, std::uint64_t> touched(touch_cause cause) const {
         std::map<std::string, std::uint64_t> found;
         for (std::size_t i = 0; i < kinds.size(); ++i) {

@@ -9,8 +9,8 @@
 // - When its last block is gone, its granule becomes a free extent that is not known to have space.
 // - A page that was a hole and has a block again is written like a page of a free extent that is in use again (JRN-5).
 //
-// The next commit writes a repopulated slab's header without the flag. In durabilities `atomic` and `collect` that
-// would need a record or an order of stores, so the flag stays, and after the next open the slab is sparse once more.
+// A repopulated slab loses the flag with the next commit. In durabilities `atomic` and `collect` that would need a
+// record or an order of stores, so it stays, and after the next open the slab is sparse once more.
 #pragma once
 
 #include <cstdint>

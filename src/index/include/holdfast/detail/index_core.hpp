@@ -76,7 +76,7 @@ protected:
     };
     using section = std::conditional_t<text_bounds, grace_periods::section, no_section>;
 
-    // --- words of a leaf on media ---
+    // Words of a leaf on media:
 
     [[nodiscard]] static Key key_at(const std::uint64_t* words, std::size_t slot) noexcept {
         return key_of_words(words + layout::word_of(slot, 0), words, slot);
@@ -123,7 +123,7 @@ protected:
         return {reinterpret_cast<const char*>(block) + index_text_header, block->length};
     }
 
-    // --- what is read is checked ---
+    // What is read is checked:
 
     [[noreturn]] void corrupt(std::string_view field, std::string_view found, std::string_view expected) const {
         throw_corrupt_index(heap_, name_, field, found, expected);
@@ -226,7 +226,7 @@ protected:
         }
     }
 
-    // --- live entries in order ---
+    // Live entries in order:
 
     struct slots_in_order {
         std::array<std::uint8_t, layout::slots> slot;

@@ -63,7 +63,7 @@ public:
         std::atomic_thread_fence(std::memory_order_acquire);
         return (word_.load(std::memory_order_relaxed) & ~readers) == version;
     }
-    /// Unless something has changed since; waits for readers.
+    /// Locks unless something has changed since; waits for readers.
     [[nodiscard]] bool lock_if(std::uint64_t version) noexcept {
         short_wait wait;
         for (;;) {

@@ -329,7 +329,7 @@ private:
     std::size_t reserved_ = 0;
 };
 
-/// Gives what is left back.
+/// Gives unused reservations back.
 template <class Node>
 class node_reservation {
 public:

@@ -162,7 +162,7 @@ private:
         tx.commit();
     }
 
-    // --- making leaves ---
+    // Making leaves:
 
     [[nodiscard]] static std::uint64_t* make_leaf_alone(transaction& tx) {
         auto* const made = static_cast<std::uint64_t*>(tx.allocate(layout::bytes));

@@ -114,7 +114,7 @@ public:
 
 private:
     struct place {
-        std::uint64_t bound;  ///< the hash of the key
+        std::uint64_t bound;
         Iterator entry;
     };
 

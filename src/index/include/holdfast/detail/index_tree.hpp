@@ -36,7 +36,7 @@ protected:
         return all;
     }
 
-    // --- walking the chain ---
+    // Walking the chain:
 
     struct walk_state {
         std::vector<leaf*> nodes;
@@ -178,7 +178,7 @@ protected:
         }
     }
 
-    // --- inner nodes ---
+    // Inner nodes:
 
     [[nodiscard]] separator separator_of(const leaf& behind) const {
         return typename base::new_separator(base::low_of(behind.media())).release();
