@@ -15,8 +15,7 @@ namespace holdfast_cli {
 
 namespace {
 
-/// Whether the error is damage, which `check` reports as a problem. Other errors (no heap, no permission, a writer)
-/// prevent the check.
+/// Damage is a problem that `check` reports; other errors (no heap, no permission, a writer) prevent the check.
 bool is_damage(const holdfast::error& what) {
     return what.reason() == holdfast::errc::corrupt || what.reason() == holdfast::errc::missing;
 }
@@ -33,7 +32,6 @@ std::string what_was_sound(bool pages, const holdfast::manager::page_comparison&
                        counted.without_sum);
 }
 
-/// Every page of the stores in the heap, as its own state of them has it.
 void check_stores(holdfast::manager& heap, std::vector<std::string>& problems) {
     for (const std::string& name : holdfast::stores_of(heap)) {
         try {

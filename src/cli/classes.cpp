@@ -9,7 +9,7 @@ namespace holdfast_cli {
 
 namespace {
 
-/// The unused bytes of a block that holds the smallest request of its class.
+/// Unused bytes of a block that holds the smallest request of its class.
 std::uint64_t worst_waste(const holdfast::size_class_information& of) { return of.block_size - of.smallest_request; }
 
 double worst_waste_percent(const holdfast::size_class_information& of) {

@@ -1,7 +1,7 @@
-// The commands of the program `holdfast`. All but defrag and gc open a heap read-only and change nothing on media.
+// The commands of `holdfast`. All but defrag and gc open a heap read-only and change nothing of it.
 //
-// Each command prints its result to standard output, as text for people or as one JSON object, and returns the exit
-// status. A failure is thrown (holdfast::error); main() prints its message.
+// Each prints its result to standard output, as text or as one JSON object, and returns the exit status. A failure is
+// thrown (holdfast::error); main() prints its message.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ namespace holdfast_cli {
 
 inline constexpr int exit_sound = 0;
 inline constexpr int exit_problems = 1;  ///< `check`: the heap breaks an invariant; `leaks`: the heap has leaks
-inline constexpr int exit_failed = 2;    ///< the command could not do its work
-inline constexpr int exit_nothing = 3;   ///< `check`: no problem was found, and no page could be compared
+inline constexpr int exit_failed = 2;    ///< the command failed
+inline constexpr int exit_nothing = 3;   ///< `check`: no problem, and no page could be compared
 
-/// For commands that only tell how a heap is, also one that was open on the page cache when the machine stopped.
+/// Also for a heap that was open on the page cache when the machine stopped.
 [[nodiscard]] inline holdfast::open_options to_examine() {
     holdfast::open_options options;
     options.accept_machine_restart = true;
@@ -24,18 +24,15 @@ inline constexpr int exit_nothing = 3;   ///< `check`: no problem was found, and
 }
 
 struct arguments {
-    std::string heap;    ///< the directory
-    bool json = false;   ///< one JSON object instead of text
+    std::string heap;  ///< the directory
+    bool json = false;
     std::string target;  ///< defrag: a size, or empty
 };
 
-/// Identity, sizes, space by kind, objects, last commit. If a writer has the heap open: what its superblock and its
-/// lanes say.
+/// If a writer has the heap open: what its superblock and its lanes say.
 int info(const arguments& given);
-/// All numbers, blocks by size, and the recovery of durability `atomic`. If a writer has the heap open: what its lanes
-/// say.
+/// All numbers, and the recovery of durability `atomic`. If a writer has the heap open: what its lanes say.
 int stats(const arguments& given);
-/// The sizes of small blocks, the same for every heap.
 int classes(const arguments& given);
 int list(const arguments& given);
 struct map_arguments {
@@ -43,9 +40,9 @@ struct map_arguments {
     bool force = false;
     std::string store;  ///< of the heap, to be drawn; empty: the heap
 };
-/// Draws the space of the heap, or of a store, as one HTML page.
+/// Draws the heap, or a store, as one HTML page.
 int map(const arguments& given, const map_arguments& output);
-/// Checks every invariant; `pages`: also compares every page that has a checksum.
+/// Checks every invariant; `pages`: also compares all pages with checksums.
 int check(const arguments& given, bool pages);
 
 struct copy_arguments {
@@ -54,7 +51,7 @@ struct copy_arguments {
 };
 int copy(const arguments& given, const copy_arguments& to);
 
-/// Gives space back to the file system until it charges no more than the target. Recovers a crashed heap first.
+/// Gives space back until the file system charges no more than the target. Recovers a crashed heap first.
 int defrag(const arguments& given);
 
 struct gc_arguments {
@@ -65,7 +62,7 @@ struct gc_arguments {
     bool leaks = false;           ///< unreachable blocks make the exit status 1
     unsigned threads = 0;
 };
-/// Frees, or only lists, blocks that the roots and the objects do not reach.
+/// Frees, or only lists, what roots and objects do not reach.
 int gc(const arguments& given, const gc_arguments& how);
 
 struct migration_arguments {
@@ -74,7 +71,7 @@ struct migration_arguments {
     bool no_subdirectory = false;
     bool sort = false;  ///< import alone
 };
-/// Makes a store of a data file of LMDB 0.9 or 1.0 (`imports`), or the reverse.
+/// Makes a store of a data file of LMDB (`imports`), or the reverse.
 int migrate(const arguments& given, const migration_arguments& how, bool imports);
 
 }  // namespace holdfast_cli

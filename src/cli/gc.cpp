@@ -1,4 +1,3 @@
-// gc and leaks: the blocks that the roots and the objects of a heap do not reach.
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -85,8 +84,7 @@ void print_text(const holdfast::collect_report& report, bool dry_run) {
 }  // namespace
 
 int gc(const arguments& given, const gc_arguments& how) {
-    // A dry run changes nothing on media. Otherwise the open recovers a crashed heap, in whatever durability it was
-    // open.
+    // A dry run changes nothing on media. Otherwise the open recovers a crashed heap.
     holdfast::manager heap = how.dry_run ? holdfast::manager(holdfast::open_read_only, given.heap)
                                          : holdfast::manager(holdfast::open_only, given.heap);
     const bool watched = !given.json && ::isatty(STDERR_FILENO) != 0;

@@ -1,4 +1,3 @@
-// How the commands show the lanes of durability `atomic`.
 #pragma once
 
 #include <string_view>
@@ -19,8 +18,7 @@ void print_lanes(const holdfast::lane_information& lanes);
 [[nodiscard]] json counters_of(const holdfast::lane_information& lanes);
 void print_counters(const holdfast::lane_information& lanes);
 
-/// What the recovery of this heap, which is open read-only, did in memory; the next writer does it on media. Null where
-/// there is nothing to recover.
+/// What the recovery of this heap, open read-only, did in memory; the next writer does it on media. Null without one.
 [[nodiscard]] json recovery_of(const holdfast::manager& heap);
 void print_recovery(const holdfast::manager& heap);
 

@@ -210,7 +210,7 @@ int run(int argc, char** argv, arguments& given) {
     return list.parsed() ? holdfast_cli::list(given) : holdfast_cli::check(given, !quick);
 }
 
-/// The exit status: that of the command, or exit_failed where its output could not be written.
+/// exit_failed where the output could not be written.
 int finish(int status) {
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
         std::fputs("holdfast: cannot write to standard output\n", stderr);

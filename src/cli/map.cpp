@@ -49,7 +49,7 @@ std::string page_of(const holdfast::manager& heap) {
     return map_document(std::move(header), space, data);
 }
 
-/// Throws where the output file is part of what is drawn: to write it would destroy that.
+/// To write a file that is part of what is drawn would destroy that.
 void refuse_file_of_heap(const std::string& file, const std::string& heap) {
     const fs::path inside = fs::weakly_canonical(fs::path(heap));
     for (fs::path at = fs::weakly_canonical(fs::path(file)); at.has_relative_path(); at = at.parent_path()) {

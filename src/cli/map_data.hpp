@@ -33,7 +33,7 @@ public:
 
     void add(const holdfast::extent_info& extent);
     void add(const hf_lmdb_extent& extent);
-    /// Call it once, after the last add().
+    /// After the last add().
     void finish();
 
     [[nodiscard]] const std::string& bytes() const noexcept { return bytes_; }

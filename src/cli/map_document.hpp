@@ -1,4 +1,3 @@
-// The page of `holdfast map`.
 #pragma once
 
 #include <string>
@@ -10,10 +9,9 @@
 namespace holdfast_cli {
 
 /// Self-contained HTML. `header` has path, description, uuid, domain, state, commit, segment_pages, segments and bytes
-/// (map.cpp); all its text is shown as text. `data` is finished. `space` counts the same extents: the page compares the
-/// two.
+/// (map.cpp), shown as text. `data` is finished. `space` counts the same extents: the page compares the two.
 [[nodiscard]] std::string map_document(json header, const space_summary& space, const map_encoder& data);
-/// The page of a store, whose `header` has all numbers (store_map.cpp).
+/// The page of a store; `header` has all numbers (store_map.cpp).
 [[nodiscard]] std::string map_document(json header, const map_encoder& data);
 
 }  // namespace holdfast_cli

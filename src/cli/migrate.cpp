@@ -1,4 +1,3 @@
-// `holdfast import` and `holdfast export`: LMDB's data files and stores.
 #include <cstdio>
 
 #include <fmt/format.h>

@@ -1,4 +1,3 @@
-// How the commands print numbers, errors and JSON.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +19,13 @@ using json = nlohmann::ordered_json;
 
 /// "label               value".
 void print_line(std::string_view label, std::string_view value);
-/// Columns are as wide as their widest cell, except the last one. Each row has as many cells as the first.
+/// Columns fit their widest cell. Each row has as many cells as the first.
 void print_table(const std::vector<std::vector<std::string>>& rows);
 /// Empty fields are left out.
 [[nodiscard]] json describe(const holdfast::error& what);
-/// On one line. Bytes that are no UTF-8, which names in a heap may contain, are replaced.
+/// On one line. Bytes that are no UTF-8, as names may have, are replaced.
 void print(const json& object);
-/// Prints the JSON result of a command that the error has stopped.
+/// The JSON result of a command that the error has stopped.
 void print_failure(const std::string& heap, const holdfast::error& what);
 /// Escapes control characters, so that names in a heap cannot control the terminal.
 [[nodiscard]] std::string printable(const std::string& text);

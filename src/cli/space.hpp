@@ -12,7 +12,7 @@
 
 namespace holdfast_cli {
 
-/// Blocks of more bytes than this are huge, others of whole pages are big.
+/// Larger blocks are huge, others of whole pages big.
 inline constexpr std::uint64_t largest_big_block = std::uint64_t{16} << 20U;
 
 enum class space_kind : std::uint8_t { free, big, huge, slab, roots, reserved };

@@ -19,7 +19,7 @@ struct block_group {
     std::uint64_t bytes = 0;
 };
 
-/// The blocks by size; blocks above 32 KiB by the next power of two.
+/// Blocks above 32 KiB by the next power of two.
 std::map<std::uint64_t, block_group> groups_of(const holdfast::manager& heap) {
     constexpr std::uint64_t large = 32768;
     std::map<std::uint64_t, block_group> groups;
@@ -82,8 +82,7 @@ json as_json(const holdfast::manager& heap) {
     return object;
 }
 
-/// For a heap that a writer has open. Most numbers are in that process's memory alone; its lanes have the counters of
-/// the protocol.
+/// Most numbers of an open heap are in its writer's memory; its lanes have the counters of the protocol.
 int print_open_heap(const arguments& given, const holdfast::error& locked) {
     const holdfast::lane_information lanes = holdfast::manager::lanes(given.heap);
     if (given.json) {

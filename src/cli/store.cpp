@@ -45,7 +45,7 @@ std::string data_file_of(const std::string& path) {
     return is_ours ? file : std::string();
 }
 
-/// Of the two metas, which lie in the first pages, the newer version.
+/// Of the newer one of the two metas in the first pages.
 std::uint32_t format_version_of(const std::string& file) {
     constexpr std::size_t page_size = 4096;
     std::array<char, page_size + store_magic.size() + sizeof(std::uint32_t)> head{};

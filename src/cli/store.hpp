@@ -7,19 +7,17 @@
 
 namespace holdfast_cli {
 
-/// Whether the path is a store: a directory with a data.mdb of ours in it, or such a file itself.
+/// A directory with a data.mdb of ours in it, or such a file.
 [[nodiscard]] bool is_store(const std::string& path);
 [[nodiscard]] bool is_store_file(const std::string& path);
 
-// Each opens the store as a reader does, beside programs that write: after a crash it is recovered. Failures are
-// thrown.
+// Each opens the store as a reader does, beside writers: after a crash it is recovered. Failures are thrown.
 
-/// Format version, last transaction, databases, entries, pages, and what the file takes.
 int store_info(const arguments& given);
 /// Reads every page of the last version: checksums, order of keys, counts.
 int store_check(const arguments& given);
 int store_list(const arguments& given);
-/// The page of `holdfast map`: of a store alone, and of one that lies in a heap.
+/// The page of `holdfast map`: of a store alone, and of one in a heap.
 [[nodiscard]] std::string store_page(const std::string& path);
 [[nodiscard]] std::string store_page(const std::string& heap, const std::string& name);
 

@@ -136,7 +136,7 @@ std::optional<int> command_line::parse(int argc, const char* const* argv) {
     try {
         app_->parse(argc, argv);
     } catch (const CLI::RequiredError& what) {
-        // For an unknown command the parser only says that none was given.
+        // For an unknown command it only says that none was given.
         const std::vector<std::string> unknown = app_->remaining();
         return app_->get_subcommands().empty() && !unknown.empty() ? app_->exit(CLI::ExtrasError(unknown))
                                                                    : app_->exit(what);

@@ -1,7 +1,5 @@
-// The arguments of a program: options, flags, commands, and the help that describes them.
-//
-// Wraps CLI11, whose headers take seconds to compile: only command_line.cpp includes them. It is no layer of the
-// library and not installed; programs, benchmarks, examples and tests use it.
+// The arguments of a program and their help; not installed. Only command_line.cpp includes CLI11, whose headers take
+// seconds to compile.
 #pragma once
 
 #include <cstdint>
@@ -21,27 +19,26 @@ namespace holdfast_programs {
 /// The meaning of K, M, ... after a number of bytes. Ki, Mi, ... are always powers of 1024.
 enum class kilobyte : std::uint8_t { of_1000, of_1024 };
 
-/// A handle, valid as long as the command line lives. Every function changes the option and returns it.
+/// Valid as long as the command line lives. Every function changes the option and returns it.
 class option {
 public:
     option required() const;
     /// The help shows the variable's present value.
     option show_default() const;
-    /// Both ends belong to the range. The help shows their type.
+    /// With both ends. The help shows their type.
     option range(int least, int greatest) const;
     option range(unsigned least, unsigned greatest) const;
     option range(std::uint64_t least, std::uint64_t greatest) const;
     option range(double least, double greatest) const;
     option positive() const;
     option one_of(std::vector<std::string> allowed) const;
-    /// A number that may have a unit: 64K, 2GiB. It becomes bytes before range() checks it, in whatever order both are
-    /// called.
+    /// A number with or without a unit: 64K, 2GiB. It becomes bytes before range() checks it.
     option size(kilobyte kilo) const;
     /// Between several values in one argument.
     option delimiter(char separator) const;
     option needs(const option& other) const;
     option excludes(const option& other) const;
-    /// The program passes it to itself: the help lists it last, under "Internal".
+    /// The help lists it last, under "Internal": the program passes it to itself.
     option internal() const;
 
 private:
@@ -51,11 +48,11 @@ private:
     CLI::Option* declared_;
 };
 
-/// A command, or the program itself: a handle, valid as long as the command line lives.
+/// A command, or the program: valid as long as the command line lives.
 class command {
 public:
     /// `names`: "-o,--output", or a name without dashes for a positional argument. Parsing writes to `value`, which
-    /// must live until then; if the option is not given, it stays as it is.
+    /// must live until then, if the option is given.
     option add_option(const std::string& names, std::string& value, const std::string& text) const;
     option add_option(const std::string& names, std::filesystem::path& value, const std::string& text) const;
     option add_option(const std::string& names, unsigned& value, const std::string& text) const;
@@ -78,10 +75,10 @@ private:
     CLI::App* app_;
 };
 
-/// Adding options that contradict each other throws.
+/// Options that contradict each other throw.
 class command_line : public command {
 public:
-    /// Where `name` is empty, the help shows the program's name from argv.
+    /// Where `name` is empty, the help takes it from argv.
     explicit command_line(const std::string& summary, const std::string& name = {});
     command_line(const command_line&) = delete;
     command_line& operator=(const command_line&) = delete;
@@ -91,8 +88,8 @@ public:
     /// Exactly one of the commands must be given.
     void require_command();
     void version_flag(const std::string& name, const std::string& version);
-    /// The program must exit with the result, if there is one: 0 after printing help or version, another after printing
-    /// to standard error what is wrong with the arguments.
+    /// A program with a result must exit with it: 0 after help or version, another after printing to standard error
+    /// what is wrong with the arguments.
     [[nodiscard]] std::optional<int> parse(int argc, const char* const* argv);
 
 private:

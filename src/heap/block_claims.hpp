@@ -1,5 +1,5 @@
 // Claims of blocks that groups of `commit` and `collect` free: of several transactions that free one at once, one
-// succeeds. In `atomic`, the states of small blocks are such claims.
+// succeeds. In `atomic` the states of small blocks are the claims.
 //
 // Invariants:
 //   HEAP-23: a group that frees a block has claimed it, and has found it allocated since.
@@ -19,7 +19,7 @@ namespace holdfast::heap {
 
 class block_claims;
 
-/// Given up when the object ends. It needs no memory but its own, and stays where it is.
+/// Given up when the object ends. Needs no memory, and stays where it is.
 class block_claim {
 public:
     block_claim() = default;
@@ -38,7 +38,7 @@ private:
 
 class block_claims {
 public:
-    /// False: the block is claimed. `own` claims nothing yet.
+    /// False: another has the block. `own` claims nothing yet.
     [[nodiscard]] bool try_claim(block_claim& own, std::uint64_t offset) noexcept {
         const base::scoped_lock lock(mutex_);
         block_claim*& first = claims_[bucket(offset)];

@@ -1,8 +1,7 @@
 // What the calls on blocks do in one durability.
 //
 // Invariants:
-//   HEAP-4: where direct_operations are chosen, allocate and free may go to the allocator without them
-//           (heap_operations.hpp does so on its fast path).
+//   HEAP-4: where direct_operations are chosen, allocate and free may go to the allocator without them.
 //   HEAP-5: after a failure nothing has changed, and block_allocator::last_failure() says why.
 //
 // Thread safety: any number of threads, except write_back().
@@ -24,18 +23,17 @@ public:
     /// `type` 0: none. Null on failure.
     [[nodiscard]] virtual void* allocate(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type) noexcept = 0;
     [[nodiscard]] virtual bool deallocate(void* block) noexcept = 0;
-    /// As deallocate(), and of several threads that free one block at the same moment, one succeeds.
+    /// Of several threads that free one block at once, one succeeds.
     [[nodiscard]] virtual bool deallocate_exactly(void* block) noexcept = 0;
-    /// Marks a block of block_allocator::hold() allocated: durably, if media must know it before anything points to it.
+    /// Marks a block of block_allocator::hold() allocated: durably, if media must know it before a pointer.
     virtual void keep(const slab::held_block& held) noexcept = 0;
-    /// See heap_operations.
     virtual void flush(const void* begin, std::uint64_t bytes) noexcept = 0;
     virtual void drain() noexcept = 0;
     /// For a sync, a copy or a clean close: the bitmaps become right. No other thread is in a call.
     virtual void write_back() noexcept = 0;
 };
 
-/// For durability `commit`, and for `collect` on the page cache, where a killed process loses no store.
+/// Durability `commit`, and `collect` on the page cache, where a killed process loses no store.
 class direct_operations final : public block_operations {
 public:
     explicit direct_operations(slab::block_allocator& blocks) noexcept : blocks_(blocks) {}

@@ -85,7 +85,6 @@ base::result<void> engine::close_poisoned() {
     return {};
 }
 
-/// Durability `atomic` and `collect`.
 base::result<void> engine::close_shared() {
     HF_TRY(space_.shorten(kept_at_the_end(files().frontier())));
     std::uint64_t clock = files().superblock().checkpoint_clock;
@@ -94,7 +93,7 @@ base::result<void> engine::close_shared() {
         HF_TRY(check_health());
         clock = atomic()->lanes().checkpoint_time();
     } else {
-        write_back();  // the bitmaps must be right: the next open does not trace
+        write_back();  // the next open does not trace
     }
     HF_TRY(files().session().close(clock));
     blocks().close();
@@ -128,7 +127,7 @@ base::result<void> engine::snapshot(const std::string& destination) {
                              "there is no snapshot: it could hold a part of a transaction",
                              0};
     };
-    // A store through a shared mapping to a block shared with a copy takes space; on a full disk it ends in SIGBUS.
+    // A store to a block that the file system shares with a copy takes space, and ends in SIGBUS on a full disk.
     return segment::copy_heap({files().storage(), files().paths(), state, is_unchanged}, persist::posix_storage(),
                               destination, {},
                               files().shared() ? persist::shared_blocks::none : persist::shared_blocks::allowed);

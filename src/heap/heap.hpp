@@ -1,14 +1,7 @@
-// One open heap: files, extents, slabs, objects and roots. The interface of this layer to api/. Its pieces:
-//   heap_parts.hpp       files, extents, blocks, objects, types
-//   heap_operations.hpp  allocate, free and destinations, in the durability of the heap
-//   heap_opening.hpp     create and open; heap_recovery.hpp what comes first after a crash
-//   heap_space.hpp       commits, and space that goes back to the file system
-//   heap_forks.hpp       children of fork
-//   heap_inspection.hpp  statistics and checks
+// One open heap: files, extents, slabs, objects and roots; the interface of this layer to api/.
 //
 // Thread safety: any number of threads may allocate, free, ask for sizes and types, and use destinations(). objects()
-// needs object_mutex(). commit, close, check and statistics run alone; a commit keeps other calls away from what it
-// writes (slab/calls/commit_gate.hpp).
+// needs object_mutex(). commit, close, check and statistics run alone.
 #pragma once
 
 #include <cstdint>
@@ -35,19 +28,19 @@ struct engine_options {
     durability_kind durability = durability_kind::commit;
     segment::creation_options files;  ///< open() uses `mapping` alone
     std::uint64_t initial_bytes = 0;  ///< create(): user space reserved at once
-    /// Durability `atomic` and `collect`: to work in, instead of the one that is found.
+    /// Durability `atomic` and `collect`: instead of the one found.
     std::optional<persist::domain_kind> domain;
-    /// Durability `atomic` and `collect` on the page cache: the caller accepts that a power loss is not covered.
+    /// Durability `atomic` and `collect` on the page cache: a power loss is not covered.
     bool accept_process_crash_only = false;
-    /// The caller accepts a heap that was open in such a session when the machine stopped.
+    /// A heap that was open in such a session when the machine stopped.
     bool accept_machine_restart = false;
     trace_mode recovery = trace_mode::conservative;  ///< after a crash in durability `collect`
-    before_trace_call before_trace;                  ///< comes before that trace
+    before_trace_call before_trace;
     std::uint64_t lane_slots = lane::default_slots;
-    bool hardened = false;  ///< open for writing: as open_options::hardened
-    /// The longest time that free memory keeps its space on disk (extent::decay_curve).
+    bool hardened = false;  ///< as open_options::hardened
+    /// The longest time that free memory keeps its space on disk.
     std::uint64_t decay_ns = 10'000'000'000;
-    /// For crash tests. Copies and snapshots always use the kernel's file system.
+    /// For crash tests. Copies and snapshots use the kernel's file system.
     persist::storage* storage = &persist::posix_storage();
 };
 
@@ -55,41 +48,39 @@ class engine : public heap_operations {
 public:
     /// The new heap is empty and durable.
     static base::result<std::unique_ptr<engine>> create(const std::string& path, const engine_options& options);
-    /// `hold`: of an engine that had this heap open and is gone.
+    /// `hold`: of an engine that had the heap open and is gone.
     static base::result<std::unique_ptr<engine>> open(const std::string& path, persist::access_mode mode,
                                                       const engine_options& options,
                                                       const std::shared_ptr<segment::heap_hold>& hold = nullptr);
-    /// If several processes call this at once, one creates the heap; the others fail with `locked` while it is open.
+    /// Of several processes at once, one creates the heap; the others fail with `locked` while it is open.
     static base::result<std::unique_ptr<engine>> open_or_create(const std::string& path,
                                                                 const engine_options& opened_with,
                                                                 const engine_options& created_with);
-    /// A heap without files: allocation alone. find_engine() does not find it.
+    /// Without files: allocation alone. find_engine() does not find it.
     static base::result<std::unique_ptr<engine>> create_scratch(const engine_options& options);
     engine(const engine&) = delete;
     engine& operator=(const engine&) = delete;
     ~engine();
 
     base::result<segment::commit_statistics> commit();
-    /// Gives space back (empty slabs, free extents, segments at the end) until the file system charges at most `target`
-    /// bytes or nothing is left. Durability `commit` commits, under commit()'s rules; in the others threads may go on.
-    /// `progress` is called from time to time. A crash leaves a sound heap.
+    /// Gives space back until the file system charges at most `target` bytes or nothing is left. Durability `commit`
+    /// commits, under commit()'s rules; in the others threads may go on. A crash leaves a sound heap.
     base::result<shrink_report> shrink(std::uint64_t target, heap_space::shrink_progress progress) {
         return space_.shrink(target, progress);
     }
     /// Commits if asked, then marks the heap clean on media. After a failure the heap stays usable; after a failed
-    /// sync, for a close that commits nothing.
+    /// sync, for a close without commit.
     base::result<void> close(bool commit_changes);
     /// Commits, then copies the heap.
     base::result<void> snapshot(const std::string& destination);
     [[nodiscard]] heap_forks& forks() noexcept { return forks_; }
 
-    /// Empty unless the heap had crashed in durability `collect`.
+    /// After a crash in durability `collect`.
     [[nodiscard]] const std::optional<trace_report>& traced() const noexcept { return recovered_.traced; }
-    /// All zero if this open replayed nothing.
+    /// All zero without a replay.
     [[nodiscard]] const lane::replay_report& replayed() const noexcept { return recovered_.replayed; }
 
     base::result<engine_statistics> statistics() { return inspection_.statistics(); }
-    /// See heap_inspection.
     base::result<void> for_each_extent(base::function_ref<void(const extent_state&)> each) {
         return inspection_.for_each_extent(each);
     }
@@ -109,7 +100,7 @@ private:
     recovered_heap recovered_;
 };
 
-/// Of a heap that is not open: the newest valid copy of its superblock.
+/// Of a heap that is not open, from its newest valid copy.
 base::result<segment::superblock_on_media> read_superblock(const std::string& path);
 base::result<segment::superblock_on_media> read_superblock(persist::storage& storage, const segment::heap_paths& paths);
 base::result<void> copy(const std::string& source, const std::string& destination,

@@ -7,10 +7,10 @@ namespace holdfast::heap {
 
 void heap_forks::resume() noexcept {
     try {
-        // After a failure children of other forks inherit pages that they do not use: harmless.
+        // After a failure children of other forks inherit pages in vain.
         static_cast<void>(heap_.files().show_to_child(false).ok());
     } catch (const std::bad_alloc&) {
-        return;  // out of memory while the failure was built
+        return;  // no memory for the failure
     }
 }
 
@@ -21,7 +21,7 @@ base::result<void> heap_forks::continue_in_child() {
     const bool mapped_anew = files.shared();
     if (mapped_anew) {
         heap_.extents().for_each([&](const extent::extent& found) {
-            // Guard ranges have no content and cannot be read.
+            // Guard ranges cannot be read.
             const bool is_guard = found.kind == segment::extent_kind::reserved &&
                                   heap_.blocks().slabs().source().guards().contains(base::granule_of(found.start));
             if (found.kind != segment::extent_kind::free && !is_guard) {

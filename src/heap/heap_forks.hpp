@@ -2,10 +2,9 @@
 //
 // Invariants:
 //   HEAP-11: a child without a copy of the heap's memory changes nothing in it: every call fails with `wrong_process`.
-//            A child has a copy after prepare() in the parent, and after continue_in_child() the two heaps are
-//            independent.
+//            A child has a copy after prepare() in the parent; after continue_in_child() the two are independent.
 //
-// Thread safety: each function runs while no other thread is in a call of the heap.
+// Thread safety: no other thread is in a call of the heap.
 #pragma once
 
 #include "base/result.hpp"
@@ -17,16 +16,15 @@ class heap_forks {
 public:
     explicit heap_forks(heap_operations& heap) noexcept : heap_(heap) {}
 
-    /// Children continue a copy of this heap (a scratch heap, or one of durability `collect`): abandon_in_child() does
-    /// nothing.
+    /// Children continue a copy of this heap (scratch, or durability `collect`).
     void keep_in_children() noexcept { keeps_children_ = true; }
-    /// Before fork(): the pages become the child's, too.
+    /// Before fork().
     base::result<void> prepare() { return heap_.files().show_to_child(true); }
     /// In the parent, after the child has its copy.
     void resume() noexcept;
     /// In the child. After a failure it must not touch the heap.
     base::result<void> continue_in_child();
-    /// For a child without the heap's memory, in durability `atomic` and `collect`: every later call fails.
+    /// Durability `atomic` and `collect`: every later call fails.
     void abandon_in_child() noexcept;
 
 private:

@@ -1,5 +1,5 @@
-// Guard ranges of hardened heaps, in each durability: a store there kills the process, whatever happened before. Heaps
-// that are closed, killed, copied or shrunk contain none.
+// Guard ranges of hardened heaps, in each durability: a store there kills the process. Heaps that are closed, killed,
+// copied or shrunk contain none.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -148,8 +148,7 @@ protected:
             ASSERT_TRUE(std::all_of(block, block + block_bytes, [with](char byte) { return byte == with; }));
         }
     }
-    /// After `before(heap)`, a store behind a slab kills: behind one that is older than that, and behind one made after
-    /// it.
+    /// After `before(heap)`, a store kills behind a slab that is older, and behind one made after it.
     template <class Before>
     void expect_deadly(Before before) const {
         for (const bool new_slab : {false, true}) {

@@ -1,4 +1,4 @@
-// Numbers and extents of an open heap, and its broken invariants.
+// Numbers and broken invariants of an open heap.
 //
 // Invariants:
 //   HEAP-14: an inspection changes nothing but caches: blocks, pointers and objects are as before.
@@ -44,9 +44,9 @@ public:
     explicit heap_inspection(heap_operations& heap) noexcept : heap_(heap) {}
 
     base::result<engine_statistics> statistics();
-    /// In order of address. `each` may allocate and free, and may or may not see such changes.
+    /// In order of address. `each` may allocate and free, and may not see such changes.
     base::result<void> for_each_extent(base::function_ref<void(const extent_state&)> each);
-    /// A line for each broken invariant. `pages`: also SEG-2, the checksums of all pages.
+    /// A line for each. `pages`: also SEG-2, the checksums of all pages.
     std::vector<std::string> check(bool pages);
     /// Of the last check() with `pages`, or of the open.
     [[nodiscard]] segment::page_comparison last_comparison() const {

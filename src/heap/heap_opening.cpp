@@ -24,8 +24,7 @@ bool is_shared(access_mode mode, durability_kind durability) {
     return mode == access_mode::read_write && durability != durability_kind::commit;
 }
 
-/// No free takes an object's block any more. If the directory cannot be read, nothing is pinned, and every request for
-/// an object fails.
+/// No free takes an object's block. If the directory cannot be read, every request for an object fails instead.
 base::result<void> pin_objects(heap_parts& heap) {
     try {
         std::vector<std::uint64_t> offsets;
@@ -60,7 +59,6 @@ base::result<void> heap_opening::check_durability() const {
                    0};
 }
 
-/// The media keep the promise, or the caller accepted that they do not.
 base::result<void> heap_opening::check_promise(const segment::heap_files& files) const {
     const bool is_disk = files.domain() == persist::domain_kind::disk;
     if (is_disk && files.shared() && options_.durability == durability_kind::collect) {
@@ -87,7 +85,7 @@ base::result<void> heap_opening::check_promise(const segment::heap_files& files)
                    0};
 }
 
-/// A crashed session that had promised nothing for a loss of power has lost no store if the machine has not stopped.
+/// A session without a promise for a loss of power has lost no store unless the machine stopped.
 base::result<void> heap_opening::check_boot(const segment::heap_files& files) const {
     const std::uint64_t boot = files.superblock().boot;
     const bool is_pending = files.has_pending_lanes() || files.has_pending_tracing();
@@ -118,8 +116,7 @@ base::result<std::unique_ptr<engine>> heap_opening::create() {
         return what;
     }
     if (options_.durability != durability_kind::commit) {
-        // The heap is complete, and opened as any other. It stays locked, so that no other process opens it and loses
-        // it if this open fails.
+        // The heap is complete, and opened as any other. It stays locked: if this fails, no other process has it.
         HF_TRY(made->close(false));
         const auto hold = made->files().hold();
         made.reset();
@@ -177,7 +174,7 @@ base::result<std::unique_ptr<engine>> heap_opening::open(access_mode mode,
     HF_TRY_ASSIGN(auto files, segment::heap_files::open(*options_.storage, path_, mode, mapping, hold));
     HF_TRY(check_boot(*files));
     if (mode == access_mode::read_write) {
-        // Recovery works on the files themselves, in the durability that crashed.
+        // Recovery works on the files themselves.
         const auto crashed_in = files->has_pending_lanes()     ? durability_kind::atomic
                                 : files->has_pending_tracing() ? durability_kind::collect
                                                                : options_.durability;
@@ -221,7 +218,7 @@ base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) 
     return register_engine(opened);
 }
 
-/// Space promised at creation stays reserved while the creator has the heap open.
+/// It was promised at creation.
 std::uint64_t heap_opening::decay_ns() const noexcept {
     return options_.initial_bytes != 0 ? extent::decay_curve::never : options_.decay_ns;
 }
@@ -250,19 +247,18 @@ base::result<std::unique_ptr<engine>> heap_opening::open_or_create(const engine_
         if (why != failure_code::not_found && why != failure_code::not_a_heap && why != failure_code::missing) {
             return opened;
         }
-        // create() tells an empty directory from one that holds an interrupted creation.
+        // It tells an empty directory from one with an interrupted creation.
         auto created = heap_opening(path_, created_with).create();
         if (created || created.error().code != failure_code::already_exists) {
             return created;
         }
-        // Another process created a heap meanwhile, or other files are there: open()'s failure says more.
+        // Another process created a heap, or other files are there: open() says more.
         if (attempt == attempts) {
             return opened;
         }
     }
 }
 
-/// Recovers the heap in the durability that crashed, and closes it first.
 base::result<std::unique_ptr<engine>> heap_opening::open_recovered(
     durability_kind crashed_in, const std::shared_ptr<segment::heap_hold>& hold) const {
     engine_options recovery = options_;

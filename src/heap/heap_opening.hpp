@@ -18,7 +18,6 @@ namespace holdfast::heap {
 
 class heap_opening {
 public:
-    /// A heap without files has no path.
     heap_opening(std::string path, const engine_options& options) : path_(std::move(path)), options_(options) {}
 
     base::result<std::unique_ptr<engine>> create();

@@ -14,7 +14,6 @@ namespace {
 using base::failure;
 using base::failure_code;
 
-/// A child of fork that does not have its parent's heap: every call fails.
 class refusing_operations final : public block_operations {
 public:
     void* allocate(std::uint64_t /*bytes*/, std::uint64_t /*alignment*/, std::uint32_t /*type*/) noexcept override {
@@ -65,7 +64,7 @@ bool heap_operations::free_filtered(void* address) noexcept {
         if (keep_back_(address)) {
             return true;
         }
-    } catch (...) {  // the filter threw: what it did with the block is unknown, so the block stays allocated
+    } catch (...) {  // what it did with the block is unknown, so the block stays allocated
         failure what;
         what.code = failure_code::invalid_argument;
         slab::block_allocator::leave(std::move(what));
@@ -86,7 +85,7 @@ void heap_operations::own(std::unique_ptr<block_operations> chosen) noexcept {
 
 base::result<void> heap_operations::start_atomic(std::uint64_t lane_slots) {
     const segment::superblock_on_media& superblock = files().superblock();
-    // The number of slots fixes where each lane lies.
+    // It fixes where each lane lies.
     const std::uint64_t slots = superblock.lane_slots != 0 ? superblock.lane_slots : lane_slots;
     if (files().lanes().lanes() == nullptr) {
         HF_TRY(open_lanes(slots));
@@ -96,7 +95,7 @@ base::result<void> heap_operations::start_atomic(std::uint64_t lane_slots) {
     lanes.slots = slots;
     lanes.order = lane::order_in(files().domain());
     lanes.checkpoint_time = superblock.checkpoint_clock;
-    if (files().has_pending_lanes()) {  // After a crash, and replayed by now. In a clean heap no lane counts.
+    if (files().has_pending_lanes()) {  // after a crash, and replayed; in a clean heap no lane counts
         const std::span<const std::byte> file(files().lanes().lanes(), files().lanes().lanes_size());
         HF_TRY_ASSIGN(lanes.checkpoint_time, lane::read_checkpoint_time(file, superblock.heap_key));
         HF_TRY_ASSIGN(lanes.lane_count, lane::read_lane_count(file, file.size(), slots, superblock.heap_key));
@@ -146,8 +145,8 @@ void heap_operations::harden() {
 }
 
 base::result<void> heap_operations::start_guards() {
-    // In durability `atomic` a checkpoint flushes lines of destinations whose blocks may be guard ranges by now, and a
-    // flush needs the right to load. On the page cache nothing is flushed.
+    // In durability `atomic` a checkpoint flushes lines of destinations, maybe in guard ranges by now. A flush needs
+    // the right to load.
     const bool flushed_late =
         durability_ == durability_kind::atomic && files().domain() != persist::domain_kind::page_cache;
     using rights = segment::page_access::rights;

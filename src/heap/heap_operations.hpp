@@ -6,8 +6,7 @@
 //   HEAP-8: fast_path() serves calls only if nothing else must see them: the heap is open for writing, in durability
 //           `commit` or `collect`, not hardened, without a free filter, and not abandoned.
 //
-// Thread safety: any number of threads may call the functions on blocks and use destinations(). set_free_filter(), and
-// what opens, closes and forks the heap, run alone.
+// Thread safety: any number of threads may call the functions on blocks and use destinations(); all else runs alone.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +29,7 @@ public:
     /// Durability `commit`, without destinations.
     explicit heap_operations(std::unique_ptr<segment::heap_files> files);
 
-    /// What the heap was opened in; `commit` for a heap that is closed or opened read-only.
+    /// `commit` for a heap that is closed or opened read-only.
     [[nodiscard]] durability_kind durability() const noexcept { return durability_; }
 
     /// Null on failure; last_failure() of this thread says why.
@@ -41,21 +40,21 @@ public:
         return type == 0 ? blocks().allocate(bytes, alignment) : blocks().allocate_typed(bytes, alignment, type);
     }
     [[nodiscard]] static const base::failure& last_failure() noexcept { return slab::block_allocator::last_failure(); }
-    /// False, and nothing changed, where the block is not allocated.
+    /// False, and nothing changed, where it is not allocated.
     [[nodiscard]] bool try_deallocate(void* address) noexcept {
         if (keep_back_) [[unlikely]] {
             return free_filtered(address);
         }
         return free_at_once(address);
     }
-    /// Frees past the filter of set_free_filter().
+    /// Past the free filter.
     [[nodiscard]] bool free_at_once(void* address) noexcept {
         return is_direct_ ? blocks().try_free(address) : operations_->deallocate(address);
     }
-    /// Fails with bad_address, and changes nothing, where no allocated block begins at the address.
+    /// Fails with bad_address, and changes nothing, where no allocated block begins.
     base::result<void> deallocate(void* address);
     /// The filter sees every free of an allocated block, in the freeing thread. True: it keeps the block, and calls
-    /// free_at_once() later. It must not throw. Empty: no filter. Comes while no other thread uses the heap.
+    /// free_at_once() later. It must not throw. Empty: no filter. No other thread uses the heap.
     using free_filter = std::function<bool(void*)>;
     void set_free_filter(free_filter filter) noexcept {
         keep_back_ = std::move(filter);
@@ -68,11 +67,9 @@ public:
 
     /// Null if the heap is open read-only.
     [[nodiscard]] destination_operations* destinations() noexcept { return destinations_; }
-    /// Null in other durabilities.
     [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_; }
-    /// Inlined, for small blocks. Where HEAP-8 forbids it, the path of no heap, which serves no call. Never null.
+    /// For small blocks. Where HEAP-8 forbids it, the path of no heap, which serves no call.
     [[nodiscard]] const slab::fast_path* fast_path() const noexcept { return fast_path_; }
-    /// block_operations::keep().
     void keep(const slab::held_block& held) noexcept {
         if (is_direct_) {
             blocks().keep(held);
@@ -80,10 +77,9 @@ public:
             operations_->keep(held);
         }
     }
-    /// Whether block_allocator::resize_pages() may be called: no record and no flush has to say the new length.
+    /// For block_allocator::resize_pages(): no record or flush must say the new length.
     [[nodiscard]] bool can_resize_in_place() const noexcept { return is_direct_; }
-    /// Fails with poisoned once a sync has failed, that of a commit or a close, or one that a call of durability
-    /// `atomic` waited for.
+    /// Fails with poisoned once a sync of a commit, a close or a call has failed.
     [[nodiscard]] base::result<void> check_health() {
         HF_TRY(files().session().check_health());
         return atomic_ == nullptr ? base::result<void>() : atomic_->lanes().check_health();
@@ -91,8 +87,7 @@ public:
     /// See lane_pool::settle().
     [[nodiscard]] bool settle() noexcept { return atomic_ == nullptr || atomic_->settle(); }
 
-    /// For the program's data, where the domain needs it: flush() starts a write-back, drain() waits for this thread's,
-    /// persist() does both.
+    /// For the program's data: flush() starts a write-back, drain() waits for this thread's.
     void flush(const void* begin, std::uint64_t bytes) noexcept {
         if (!is_direct_) {
             operations_->flush(begin, bytes);
@@ -111,9 +106,8 @@ public:
 protected:
     ~heap_operations() = default;
 
-    /// block_operations::write_back().
     void write_back() noexcept { operations_->write_back(); }
-    /// After the files are closed: durability `commit`, and frees of this process alone.
+    /// After the files are closed.
     void stop() noexcept;
 
 private:
@@ -123,16 +117,16 @@ private:
     // Opening, in this order, after recovery.
     base::result<void> start_atomic(std::uint64_t lane_slots);
     base::result<void> start_collect();
-    /// Before any thread allocates; again in a child of fork.
+    /// Before any thread allocates.
     void harden();
     /// After the blocks are opened, before one is handed out.
     base::result<void> start_guards();
     void start_destinations();
     void find_fast_path() noexcept;
 
-    /// For a child of fork that has no copy of the heap: every later call fails.
+    /// For a child of fork without a copy of the heap: every later call fails.
     void abandon() noexcept;
-    /// For a child of fork that has one: durability `commit`.
+    /// For a child of fork that has one.
     void continue_directly();
 
     [[nodiscard]] bool free_filtered(void* address) noexcept;
@@ -141,19 +135,19 @@ private:
 
     free_filter keep_back_;
     direct_operations direct_;
-    std::unique_ptr<block_operations> owned_;          ///< null where the operations are direct_
+    std::unique_ptr<block_operations> owned_;
     std::unique_ptr<destination_operations> ordered_;  ///< of durability `commit` and `collect`
     struct {
         atomic_operations* of = nullptr;
         bool operator()() const noexcept { return of == nullptr || of->settle(); }
     } settle_;
-    // What the calls of the fast path read.
+    // For the fast path.
     block_operations* operations_ = &direct_;
     atomic_operations* atomic_ = nullptr;
     destination_operations* destinations_ = nullptr;
     const slab::fast_path* fast_path_ = &slab::fast_path::of_no_heap();
     durability_kind durability_ = durability_kind::commit;
-    bool is_direct_ = true;  ///< operations_ are direct_
+    bool is_direct_ = true;
 };
 
 }  // namespace holdfast::heap

@@ -1,4 +1,4 @@
-// The operations of a heap: which durability they have while it is open, closed and abandoned; exact frees.
+// Which durability the operations have while a heap is open, closed and abandoned; exact frees.
 #include "heap/heap_operations.hpp"
 
 #include <memory>

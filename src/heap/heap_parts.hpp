@@ -1,4 +1,4 @@
-// What an open heap consists of: its files, extents, blocks, objects and types.
+// The files, extents, blocks, objects and types of an open heap.
 //
 // Invariants:
 //   HEAP-6: the parts live and die together, and each refers only to those above it in the list of members.
@@ -25,7 +25,7 @@ inline constexpr std::uint64_t root_count = 512;
 
 class heap_parts {
 public:
-    /// The extents and blocks are not opened yet.
+    /// The extents and blocks are not open yet.
     explicit heap_parts(std::unique_ptr<segment::heap_files> files);
     heap_parts(const heap_parts&) = delete;
     heap_parts& operator=(const heap_parts&) = delete;
@@ -50,11 +50,11 @@ public:
     [[nodiscard]] base::result<void> check_process() const { return files_->location().check_process(); }
     /// Fails with `unsupported` in a heap without files.
     [[nodiscard]] base::result<void> refuse_scratch() const;
-    /// Maps the file of lanes, with the address range that lanes of so many slots may take.
+    /// With addresses for lanes of so many slots.
     base::result<void> open_lanes(std::uint64_t slots);
-    /// All free extents, in order of address.
+    /// In order of address.
     [[nodiscard]] segment::free_runs free_space() const;
-    /// Usable bytes of the allocated block at that offset; 0 where none begins there.
+    /// Usable bytes; 0 where no allocated block begins there.
     [[nodiscard]] std::uint64_t block_size_at(std::uint64_t offset);
 
 protected:

@@ -49,9 +49,9 @@ bool heap_recovery::flushes() const noexcept {
     return heap_.files().shared() && heap_.files().domain() != persist::domain_kind::page_cache;
 }
 
-/// Whether this session promises more than the crashed one made durable: a loss of power may undo stores that are seen
-/// here (HEAP-22). Where both are in `atomic` and in one domain, its records say what is not durable. A trace sees
-/// every store (TRACE-8). In `commit` the open has synced every file, when it voided the checksums.
+/// Whether a loss of power may undo stores that are seen here, though this session promises more than the crashed one
+/// (HEAP-22). Where both are in `atomic` and in one domain, records say what is not durable. A trace sees every store
+/// (TRACE-8). In `commit` the open has synced every file.
 bool heap_recovery::promises_more() const noexcept {
     const segment::heap_files& files = heap_.files();
     if (!flushes() || !is_pending()) {
@@ -81,7 +81,6 @@ base::result<recovered_heap> heap_recovery::run(const std::string& path, trace_m
     return std::move(done_);
 }
 
-/// Durably if mapped shared, else in this process alone.
 base::result<void> heap_recovery::replay_lanes() {
     const auto start = std::chrono::steady_clock::now();
     segment::heap_files& files = heap_.files();
@@ -125,8 +124,8 @@ base::result<void> heap_recovery::back_bitmaps(const lane::replay_plan& plan) {
     return {};
 }
 
-/// In the domain of the session. A log is replayed as on a disk in every case: after a loss of power in the middle its
-/// records must be there, as long as a word is that was stored because of them.
+/// A log is replayed as on a disk: after a loss of power in the middle its records must be there, as long as a word is
+/// that was stored because of them.
 void heap_recovery::apply(const lane::replay_plan& plan, const lane::replay_source& source) {
     const auto apply_in = [&](auto domain) { lane::apply(plan, source, domain); };
     segment::heap_files& files = heap_.files();
@@ -150,7 +149,6 @@ base::result<void> heap_recovery::check_synced() const {
     return {};
 }
 
-/// Durably if the heap is mapped shared, else in this process alone.
 base::result<void> heap_recovery::trace_after_crash(trace_mode mode, const before_trace_call& before) {
     segment::heap_files& files = heap_.files();
     std::vector<std::uint64_t> more_roots;
@@ -198,8 +196,7 @@ base::result<void> heap_recovery::rebuild(const std::string& path) {
     return rebuilt;
 }
 
-/// LANE-42. A copy's pages are to be stored to when its space is reserved, and its files are others than those that a
-/// write failed for.
+/// LANE-42. A copy's files are others than those that a write failed for.
 bool heap_recovery::may_show_lost_pages() {
     segment::heap_files& files = heap_.files();
     const auto order = static_cast<lane::record_order>(files.superblock().record_order);
@@ -207,7 +204,7 @@ bool heap_recovery::may_show_lost_pages() {
            !files.copies().is_copied();
 }
 
-/// LANE-42, for what no record says: where free extents begin, and the objects.
+/// LANE-42, for what no record says.
 void heap_recovery::store_again() {
     segment::heap_files& files = heap_.files();
     const auto store = [](std::uint64_t& word) { persist::store_word(word, word); };
@@ -218,9 +215,9 @@ void heap_recovery::store_again() {
     persist_in(files, files.objects(), files.objects_size());
 }
 
-/// Keeps an object whose block is allocated or, before blocks are known, whose record is complete.
+/// Keeps objects with an allocated block or, while blocks are unknown, a complete record.
 base::result<void> heap_recovery::repair_objects(bool blocks_are_known) {
-    if (flushes()) {  // cells must become free in clear_cells()'s order, on media too
+    if (flushes()) {  // cells become free in clear_cells()'s order, on media too
         heap_.objects().persist_with(
             [&files = heap_.files()](const void* begin, std::uint64_t bytes) { persist_in(files, begin, bytes); });
     }

@@ -1,4 +1,4 @@
-// Recovers the metadata of a heap that crashed, and builds the allocator's tables.
+// Recovers the metadata of a crashed heap, and builds the allocator's tables.
 //
 // Invariants:
 //   HEAP-9: recovery stores to media only if the heap is mapped shared; else all that it changes is private to the
@@ -21,20 +21,18 @@
 namespace holdfast::heap {
 
 struct recovered_heap {
-    lane::replay_report replayed;        ///< all zero if there was no replay
-    std::optional<trace_report> traced;  ///< empty unless the heap had crashed in durability `collect`
+    lane::replay_report replayed;        ///< all zero without a replay
+    std::optional<trace_report> traced;  ///< only if the heap had crashed in durability `collect`
 };
 
-/// Comes before the trace, and adds offsets below the frontier where the trace begins, too. What it throws ends the
-/// open.
+/// May add offsets where the trace begins. What it throws ends the open.
 using before_trace_call = std::function<void(heap_parts& heap, std::vector<std::uint64_t>& roots)>;
 
 class heap_recovery {
 public:
     explicit heap_recovery(heap_parts& heap) noexcept : heap_(heap) {}
 
-    /// Replays the lanes or traces, if a crash left that pending, then opens the blocks and repairs the directory of
-    /// objects. `mode`, `before`: of the trace.
+    /// Replays the lanes or traces after a crash, opens the blocks and repairs the directory of objects.
     base::result<recovered_heap> run(const std::string& path, trace_mode mode, const before_trace_call& before);
 
 private:

@@ -10,7 +10,7 @@ namespace holdfast::heap {
 
 namespace {
 
-/// Nanoseconds, at the kernel's tick: every free of an extent reads this clock.
+/// Nanoseconds, at the kernel's tick, for every free of an extent.
 std::uint64_t coarse_clock() noexcept {
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -62,7 +62,6 @@ base::result<void> heap_space::reserve_copied() {
     return heap_.files().copies().reserve(used, slabs);
 }
 
-/// Fails if the heap could not be opened again with this page of metadata.
 base::result<void> heap_space::check_metadata(std::uint64_t segment, std::uint64_t at) {
     const segment::geometry& shape = heap_.files().view().shape();
     const base::granule first_granule{segment * shape.granules()};
@@ -105,7 +104,7 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
     const std::lock_guard guard(heap_.object_mutex());
     const slab::block_allocator::pause pause(blocks);
     blocks.small().flush_idle_parts();
-    blocks.flush_extents();  // cached extents become free: they need not be written
+    blocks.flush_extents();  // cached extents need not be written
     const bool promised = keeps_space_ && !give_all_back;
     const slab::sparse_pages sparse = promised ? slab::sparse_pages{} : blocks.slabs().make_sparse(give_all_back);
     blocks.slabs().write_bitmaps();
@@ -128,7 +127,7 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
     end.moved = false;
     blocks.slabs().sparse().note_holes(sparse.holes);
     heap_.extents().space().gave_back(going);
-    // Comes last: a guard range that cannot be renewed is freed, and unites with free extents beside it.
+    // Comes last: a range that cannot be renewed unites with free extents beside it.
     blocks.slabs().source().renew_guards(mapped_before, files.mapping().adopted());
     return done;
 }

@@ -5,8 +5,7 @@
 //            heap as long as it was.
 //   HEAP-13: space that was promised at creation (initial_bytes) is given back by shrink() alone.
 //
-// Thread safety: commit() and shrink() in durability `commit` run alone; the commit gate keeps others away from what
-// they write. In the other durabilities other threads may go on.
+// Thread safety: commit() and shrink() in durability `commit` run alone; in the others other threads may go on.
 #pragma once
 
 #include <algorithm>
@@ -19,18 +18,17 @@
 
 namespace holdfast::heap {
 
-/// `charged`: bytes, by the file system, for all files of the heap.
+/// `charged`: bytes, by the file system, for all files.
 struct shrink_report {
     std::uint64_t charged_before = 0;
     std::uint64_t charged_after = 0;
     std::uint64_t apparent_before = 0;
     std::uint64_t apparent_after = 0;
     std::uint64_t given_back = 0;  ///< free space that became holes
-    std::uint64_t shortened = 0;   ///< addresses cut off the end
+    std::uint64_t shortened = 0;   ///< addresses cut off
 };
 
-/// Free pages that a commit or close leaves at the end, so that a heap of varying size does not ask the file system
-/// each time.
+/// So that a heap of varying size does not ask the file system each time.
 [[nodiscard]] constexpr base::pages kept_at_the_end(base::pages frontier) noexcept {
     constexpr std::uint64_t least = 64 * base::mebibyte / base::page_size;
     return {std::max(least, frontier.value / 8)};
@@ -40,18 +38,16 @@ class heap_space {
 public:
     explicit heap_space(heap_operations& heap) noexcept : heap_(heap) {}
 
-    /// Free space keeps its place on disk that long (extent::decay_curve); decay_curve::never: commits keep it.
+    /// Free space stays on disk that long (extent::decay_curve); decay_curve::never: for ever.
     void start_decay(std::uint64_t total_ns);
-    /// Reserves the space of a heap that is a copy. Comes before any store: a store to a copied page without space on
-    /// disk ends in SIGBUS.
+    /// Before any store to a copied heap: without space on disk it ends in SIGBUS.
     base::result<void> reserve_copied();
-    /// Durability `commit`: gives back free space, what has decayed or all, and free pages of slabs that no thread
-    /// allocates from. kept_at_the_end() stays, or nothing.
+    /// Durability `commit`: gives back free space that has decayed, or all and what is kept_at_the_end(), and free
+    /// pages of idle slabs.
     base::result<segment::commit_statistics> commit(bool give_all_back);
     /// Durability `atomic` and `collect`: ends the heap `keep` pages behind its last used page. Returns the pages cut
     /// off.
     base::result<base::pages> shorten(base::pages keep);
-    /// See engine::shrink().
     using shrink_progress = base::function_ref<void(const shrink_report&)>;
     base::result<shrink_report> shrink(std::uint64_t target, shrink_progress progress);
 
@@ -59,7 +55,7 @@ private:
     [[nodiscard]] base::result<void> check_metadata(std::uint64_t segment, std::uint64_t at);
 
     heap_operations& heap_;
-    bool keeps_space_ = false;  ///< commits keep free space: it was promised, or decay is off
+    bool keeps_space_ = false;  ///< it was promised, or decay is off
 };
 
 }  // namespace holdfast::heap

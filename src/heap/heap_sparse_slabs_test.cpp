@@ -1,4 +1,4 @@
-// Sparse slabs on real files: a commit gives back their free pages, and live blocks keep their content.
+// Sparse slabs on real files: a commit gives back free pages, and live blocks keep their content.
 #include <cstring>
 #include <map>
 #include <random>

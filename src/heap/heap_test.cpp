@@ -58,7 +58,7 @@ protected:
 
 // --- commits that are refused ---
 
-/// A commit with damaged metadata would make the heap unreadable, so it must be refused.
+/// A commit of damaged metadata would make the heap unreadable.
 class damaged_tables : public heap_test {
 protected:
     damaged_tables() : heap_(create()) {

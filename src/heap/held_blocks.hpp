@@ -1,5 +1,5 @@
 // Blocks that a transaction has reserved, until a group makes them allocated: in DRAM alone, so a crash forgets them. A
-// transaction adds a block without lock or look-up; a check and a close, which run alone, see the lists of all.
+// transaction adds one without lock or look-up; a check and a close see all lists.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ public:
     }
     void add(const slab::held_block& held) noexcept { blocks_.push_back(held); }
     void remove_last() noexcept { blocks_.pop_back(); }
-    /// The list must hold a block of this offset.
+    /// The list must hold that block.
     slab::held_block remove(std::uint64_t offset) noexcept {
         const auto found = std::find_if(blocks_.begin(), blocks_.end(),
                                         [offset](const slab::held_block& each) { return each.offset == offset; });
@@ -43,7 +43,7 @@ private:
 /// Thread-safe.
 class held_block_lists {
 public:
-    /// The heap looks at the list as long as somebody has it. May throw std::bad_alloc.
+    /// Watched as long as somebody has it. May throw std::bad_alloc.
     [[nodiscard]] std::shared_ptr<held_blocks> make() {
         auto made = std::make_shared<held_blocks>();
         const base::scoped_lock lock(mutex_);
@@ -62,7 +62,7 @@ public:
             }
         }
     }
-    /// Empties the lists. No transaction changes its list meanwhile.
+    /// No transaction changes its list meanwhile.
     template <class Release>
     void release_all(Release&& release) noexcept {
         const base::scoped_lock lock(mutex_);

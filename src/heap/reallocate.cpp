@@ -13,8 +13,7 @@ namespace {
 
 constexpr std::uint64_t smallest_worth_moving = 32;
 
-/// A block that shrinks stays as it is unless half of it or more would be idle. One for which there is hardly a smaller
-/// one, or none, stays always.
+/// A block that shrinks stays unless half of it or more would be idle and a much smaller one exists.
 bool fits(const heap_parts& heap, std::uint64_t usable, std::uint64_t bytes) noexcept {
     const std::uint64_t least = heap.separates_cache_lines() ? base::cache_line_size : smallest_worth_moving;
     return bytes <= usable && (usable <= least || bytes > usable / 2);

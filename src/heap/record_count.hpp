@@ -1,4 +1,4 @@
-// Whether other threads go on while a call needs that they stand still, as far as it can be seen.
+// Whether threads that should stand still go on, as far as it can be seen.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace holdfast::heap {
 
-/// How many records calls have written in durability `atomic`; 0 in the others.
+/// Records written in durability `atomic`; 0 in the others.
 [[nodiscard]] inline std::uint64_t record_count(engine& of) {
     return of.atomic() == nullptr ? 0 : of.atomic()->lanes().statistics().records;
 }

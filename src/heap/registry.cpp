@@ -22,14 +22,14 @@ struct registry {
 
 registry& the_registry();
 
-/// A bit for each open heap, by its key, so that most words are told from keys without a lock.
+/// A bit for each open heap: most words are told from keys without a lock.
 constinit std::atomic<std::uint64_t> keys_filter{0};
 
 std::uint64_t filter_bit(std::uint64_t key) noexcept {
     return std::uint64_t{1} << (key * 0x9e37'79b9'7f4a'7c15U >> 58U);
 }
 
-/// Under the registry's lock, after a heap was opened or closed.
+/// Under the registry's lock.
 void publish_change(const registry& all) noexcept {
     std::uint64_t filter = 0;
     for (const auto& one : all.open) {
@@ -42,7 +42,6 @@ void publish_change(const registry& all) noexcept {
     detail::generation.fetch_add(1, std::memory_order_release);
 }
 
-/// In a child of fork, which has one thread.
 void abandon_in_child() noexcept {
     registry& all = the_registry();
     new (&all.mutex) std::mutex;  // a thread that the child lacks may hold it

@@ -1,6 +1,5 @@
 // The heaps that this process has open, by key: all that an allocator inside a heap knows. Heaps open read-only share
-// their key with the writer; allocators in them are refused. A thread remembers its last lookup until a heap is opened
-// or closed. Thread-safe.
+// their key with the writer. A thread remembers its last lookup until a heap is opened or closed. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -14,8 +13,7 @@ namespace holdfast::heap {
 
 class engine;
 
-/// Fails with `locked` if this heap or a copy of it is open for writing in this process: an allocator could not tell
-/// them apart.
+/// Fails with `locked` if this heap or a copy is open for writing here: an allocator could not tell them apart.
 base::result<void> register_engine(engine& opened);
 /// Any number of read-only heaps may share a key.
 base::result<void> register_reader(engine& opened);
@@ -26,7 +24,7 @@ struct last_lookup {
     std::uint64_t key = 0;
     std::uint64_t generation = 0;
     engine* found = nullptr;
-    bool has_readers = false;  ///< a heap with that key is open read-only
+    bool has_readers = false;  ///< with that key
 };
 inline constinit thread_local last_lookup looked_up{};
 inline constinit std::atomic<std::uint64_t> generation{1};
@@ -43,12 +41,12 @@ inline constinit std::atomic<std::uint64_t> generation{1};
     return detail::find_engine_slow(key);
 }
 
-/// Whether an allocator with that key lies in a heap open read-only. Comes after find_engine(key) in the same thread.
+/// In a heap open read-only allocators are refused. Comes after find_engine(key) in the same thread.
 [[nodiscard]] inline bool is_of_reader(std::uint64_t key, const void* address) noexcept {
     return detail::looked_up.has_readers && detail::is_in_reader(key, address);
 }
 
-/// Whether one of the words is the key of an open heap, for writing or read-only, other than `own`. Thread-safe.
+/// Whether a word is the key of another open heap than `own`.
 [[nodiscard]] bool names_another_heap(std::uint64_t own, std::span<const std::byte> words) noexcept;
 
 }  // namespace holdfast::heap

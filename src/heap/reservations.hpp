@@ -1,4 +1,4 @@
-// Blocks that are reserved and not published. In DRAM alone: a crash forgets them.
+// Reserved and not published blocks. In DRAM alone: a crash forgets them.
 #pragma once
 
 #include <cstdint>

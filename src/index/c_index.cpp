@@ -27,7 +27,6 @@ using text_hash_index = holdfast::hash_index<std::string_view, std::string_view>
 
 namespace holdfast::c_api {
 
-/// What a handle of an index leads to.
 template <class Index>
 struct open_index_of {
     open_index_of(hf_heap* heap, const char* name) : user(heap), index(user.heap(), name) {}
@@ -73,7 +72,7 @@ hf_code destroy_index(hf_heap* heap, const char* name) noexcept {
     const hf_code code = guarded([&] { done = Index::destroy(heap_of(heap), &required(name, "name")); });
     return code != HF_OK || done ? code : holdfast::c_api::remember(HF_NOT_FOUND, "not_found: no index of that name");
 }
-/// `change` returns whether it has changed something; if not, `otherwise` is the code.
+/// `otherwise`: the code where `change` has changed nothing.
 template <class Change>
 hf_code changed_or(hf_code otherwise, Change&& change) noexcept {
     bool done = false;
@@ -125,12 +124,13 @@ hf_code find_text(const Handle* index, hf_bytes key, void* buffer, std::size_t r
     });
 }
 auto calls(hf_index_visitor visitor, void* context) {
-    return
-        [=](std::uint64_t key, std::uint64_t value) { return required(visitor, "visitor")(key, value, context) == 0; };
+    static_cast<void>(required(visitor, "visitor"));
+    return [=](std::uint64_t key, std::uint64_t value) { return visitor(key, value, context) == 0; };
 }
 auto calls(hf_text_index_visitor visitor, void* context) {
+    static_cast<void>(required(visitor, "visitor"));
     return [=](std::string_view key, std::string_view value) {
-        return required(visitor, "visitor")(bytes_of(key), bytes_of(value), context) == 0;
+        return visitor(bytes_of(key), bytes_of(value), context) == 0;
     };
 }
 template <class Handle>

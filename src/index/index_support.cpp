@@ -1,4 +1,3 @@
-// What all indexes of a process share, and their errors.
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -94,7 +93,7 @@ index_claim::~index_claim() { release_object(head_, heap_); }
 
 namespace {
 
-/// The half that changes with each lock and unlock: first in little endian.
+/// The half that changes with each lock and unlock.
 void* lower_half_of(const std::atomic<std::uint64_t>& word) noexcept {
     static_assert(std::endian::native == std::endian::little);
     return const_cast<std::atomic<std::uint64_t>*>(&word);
@@ -103,7 +102,7 @@ void* lower_half_of(const std::atomic<std::uint64_t>& word) noexcept {
 }  // namespace
 
 void sleep_on_lock(const std::atomic<std::uint64_t>& word, std::uint32_t lower_half) noexcept {
-    // The half is the same again after 65,536 changes: a thread that slept through them must not sleep for ever.
+    // After 65,536 changes the half is the same again: a thread that slept through them must not sleep for ever.
     const timespec longest{0, 100'000'000};
     ::syscall(SYS_futex, lower_half_of(word), FUTEX_WAIT_PRIVATE, lower_half, &longest, nullptr, 0);
 }
@@ -120,7 +119,7 @@ node_memory::node_memory(std::size_t bytes) : memory_(nullptr, &std::free) {
         throw std::bad_alloc();
     }
     if (unit == huge_page) {
-        ::madvise(memory_.get(), whole, MADV_HUGEPAGE);  // advice: without huge pages it is only slower
+        ::madvise(memory_.get(), whole, MADV_HUGEPAGE);  // without huge pages it is only slower
     }
 }
 
@@ -141,7 +140,7 @@ void grace_periods::retire(std::unique_ptr<const std::string> text) noexcept {
 }
 
 /// The phase changes only when no call of the phase before is left. A call may have read the phase and not counted
-/// itself yet, so what was retired is freed after two changes.
+/// itself yet, so what was retired waits for two changes.
 void grace_periods::free_what_can_be() noexcept {
     constexpr std::size_t at_a_time = 64;
     if (waiting_.empty()) {

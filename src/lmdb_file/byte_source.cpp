@@ -1,4 +1,4 @@
-// Files are read by pread(), so that one that is cut meanwhile gives an error.
+// By pread(), so that a file that is cut meanwhile gives an error.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

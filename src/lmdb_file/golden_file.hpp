@@ -1,5 +1,5 @@
 // Data files that LMDB wrote, as runs: the length of what follows as it is (u32), these bytes, a byte, and how often it
-// comes (u32). For tests and the fuzzer.
+// comes (u32).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// LMDB's data file of versions 0.9 and 1.0, as 64-bit little-endian machines write it. Restated from its documentation
-// and from files that liblmdb wrote; docs/store.md has the tables.
+// LMDB's data file of versions 0.9 and 1.0, as 64-bit little-endian machines write it. From its documentation and from
+// files that liblmdb wrote; docs/store.md has the tables.
 //
 // A file is a row of pages of one size, a power of two up to 65536. Pages 0 and 1 are meta pages; the one with the
 // greater transaction number holds.
@@ -28,9 +28,9 @@ inline constexpr std::uint64_t first_data_page = 2;
 inline constexpr std::size_t greatest_page_size = 65536;
 inline constexpr unsigned greatest_depth = 32;
 
-/// A page begins with: page number u64, from version 2 on the number of the transaction that wrote it u64, pad u16
-/// (size of a key of pages of kind leaf2), flags u16, lower u16, upper u16. An overflow page has one u32 in place of
-/// the last two: how many pages it takes.
+/// A page begins with: page number u64, from version 2 on its transaction's number u64, pad u16 (size of a key of kind
+/// leaf2), flags u16, lower u16, upper u16. An overflow page has one u32 in place of the last two: how many pages it
+/// takes.
 inline constexpr std::size_t page_header = 16;
 inline constexpr std::size_t page_header_of_1_0 = 24;
 
@@ -64,10 +64,10 @@ inline constexpr std::size_t node_header = 8;
 namespace node_flag {
 inline constexpr unsigned big = 0x01;          ///< the data is in an overflow page
 inline constexpr unsigned subdatabase = 0x02;  ///< the data is a tree's record
-inline constexpr unsigned duplicates = 0x04;   ///< with `subdatabase`: a tree of duplicates; without: a page of them
+inline constexpr unsigned duplicates = 0x04;   ///< with `subdatabase`: a tree of duplicates, else a page of them
 }  // namespace node_flag
 
-/// They are those of mdb_dbi_open().
+/// As in mdb_dbi_open().
 namespace database_flag {
 inline constexpr unsigned reverse_key = 0x02;
 inline constexpr unsigned duplicates = 0x04;
@@ -119,7 +119,7 @@ public:
     using file_error::file_error;
 };
 
-/// The caller has checked that the integer lies inside.
+/// The integer must lie inside.
 template <class T>
 [[nodiscard]] T load(bytes from, std::size_t at) {
     T value{};
@@ -131,7 +131,7 @@ void store(std::span<std::byte> to, std::size_t at, T value) {
     std::memcpy(to.data() + at, &value, sizeof(T));
 }
 
-/// What a meta page with LMDB's magic number says; the version need not be one of `layouts`.
+/// The version need not be one of `layouts`.
 struct claimed_version {
     std::uint32_t version;
     std::size_t header;  ///< where the magic number was
@@ -145,7 +145,7 @@ inline constexpr std::size_t head_of_meta = page_header_of_1_0 + 8;
     }
     return std::nullopt;
 }
-/// Null where no version has such a header.
+/// Null: none has such a header.
 [[nodiscard]] inline const layout* layout_of(const claimed_version& claimed) noexcept {
     for (const layout& one : layouts) {
         if (one.version == claimed.version && one.header == claimed.header) {
@@ -178,7 +178,7 @@ inline void store_tree(std::span<std::byte> to, const tree& from) {
     return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-/// With header and key, the data of a node in its page may have so many bytes: two nodes must fit in a page.
+/// Of a node's data with header and key: two nodes must fit in a page.
 [[nodiscard]] constexpr std::size_t largest_node(std::size_t page_size) noexcept {
     return (((page_size - page_header) / 2) & ~std::size_t{1}) - 2;
 }

@@ -35,7 +35,7 @@ file_reader::file_reader(const byte_source& source) : source_(source) {
 
 void file_reader::read_metas() {
     const std::optional<found_meta> first = read_meta(0, 0);
-    // The second lies behind a page of a size that the first says; where the first is damaged, sizes are tried.
+    // The second lies behind a page, whose size the first says; where that is damaged, sizes are tried.
     std::optional<found_meta> second;
     if (first) {
         page_size_ = first->content.free_pages.pad;
@@ -59,7 +59,7 @@ void file_reader::read_metas() {
 }
 
 std::optional<file_reader::found_meta> file_reader::read_meta(std::uint64_t offset, std::size_t page_size) const {
-    // What is read in the greater header's place is in every file that has pages.
+    // Every file that has pages is as long.
     std::vector<std::byte> raw(page_header_of_1_0 + meta_size);
     if (offset + raw.size() > source_.size()) {
         return std::nullopt;
@@ -193,7 +193,7 @@ std::vector<std::size_t> file_reader::slots_of(const page_view& of, bool branch,
         }
     }
     if (used > content.size() - upper) {
-        damaged(where, "nodes lie in each other");  // without this check, a small file could hold any number of items
+        damaged(where, "nodes lie in each other");  // else a small file could hold any number of items
     }
     return slots;
 }

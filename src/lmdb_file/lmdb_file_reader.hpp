@@ -1,5 +1,5 @@
-// Reads LMDB's data files of versions 0.9 and 1.0, without LMDB, and believes nothing: every offset, size, number and
-// count is checked before it is used, each page is visited once, and what is read is as long as the file.
+// Reads LMDB's data files of versions 0.9 and 1.0, and believes nothing: every offset, size, number and count is
+// checked before it is used, each page is visited once, and what is read is as long as the file.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,20 @@ public:
     byte_source& operator=(const byte_source&) = delete;
     virtual ~byte_source() = default;
     [[nodiscard]] virtual std::uint64_t size() const = 0;
-    /// Fills `to`; all of it lies inside size(). Throws file_error.
+    /// All of `to` lies inside size(). Throws file_error.
     virtual void read(std::uint64_t offset, std::span<std::byte> to) const = 0;
 };
 
 /// Opens a file, or the data.mdb of a directory, read-only. Throws file_error.
 [[nodiscard]] std::unique_ptr<byte_source> open_file(const std::string& path);
 
-/// The views hold until the function returns.
+/// The views hold until it returns.
 using item_function = std::function<void(std::string_view key, std::string_view data)>;
 
 class file_reader {
 public:
-    /// Reads and checks the meta pages. Throws file_error; unsupported_file where the file is of a version that this
-    /// does not read, or encrypted. Checksums, which functions of a program compute, are not checked: a warning.
+    /// Reads and checks the meta pages. Throws file_error; unsupported_file for another version, or an encrypted file.
+    /// Checksums, which functions of a program compute, are not checked: a warning.
     explicit file_reader(const byte_source& source);
 
     [[nodiscard]] std::size_t page_size() const noexcept { return page_size_; }
@@ -41,7 +41,6 @@ public:
     /// 1 is LMDB 0.9, 3 is LMDB 1.0.
     [[nodiscard]] std::uint32_t version() const noexcept { return how_->version; }
 
-    /// A record, or a database of that name.
     struct main_item {
         std::string key;
         std::optional<tree> database;
@@ -50,12 +49,12 @@ public:
     /// Passes the records of the unnamed database, and each database that it names, in order. Throws file_error, and
     /// what the functions throw.
     void read_main(const item_function& record, const std::function<void(std::string_view, const tree&)>& database);
-    /// Throws file_error, and what the function throws.
+    /// Throws as read_main().
     void read_database(const tree& of, const item_function& item);
-    /// Comes after everything else has been read. Throws file_error.
+    /// After everything else. Throws file_error.
     void check_free_pages();
 
-    /// What is not as liblmdb should have left it, and did not keep anything from being read.
+    /// What liblmdb should have left otherwise, and did no harm.
     [[nodiscard]] const std::vector<std::string>& warnings() const noexcept { return warnings_; }
 
 private:
@@ -86,7 +85,7 @@ private:
         }
         [[nodiscard]] unsigned kind() const;
         [[nodiscard]] std::size_t item_size() const { return field(8); }
-        /// It is not checked what the page says.
+        /// As the page says, unchecked.
         [[nodiscard]] std::size_t lower() const { return how.base + field(4); }
         [[nodiscard]] std::size_t upper() const { return how.base + field(2); }
         [[nodiscard]] std::uint64_t pages() const { return load<std::uint32_t>(content, how.header - 4); }

@@ -1,5 +1,5 @@
-// Writes LMDB's data files of version 0.9: from sorted items, page after page, without free pages, as a compacting copy
-// of liblmdb's is. It needs the memory of a few pages for each level of a tree.
+// Writes LMDB's data files of version 0.9 from sorted items, without free pages, like a compacting copy. It needs the
+// memory of a few pages for each level of a tree.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ using page_sink = std::function<void(std::uint64_t offset, bytes content)>;
 class page_writer {
 public:
     explicit page_writer(page_sink sink) : sink_(std::move(sink)) {}
-    /// The first of so many pages that follow one another.
+    /// The first of successive pages.
     [[nodiscard]] std::uint64_t allocate(std::uint64_t count = 1) noexcept {
         return std::exchange(next_, next_ + count);
     }
-    /// Sets the page's number in `content`, whose size is a multiple of that of a page.
+    /// Sets the page's number in `content`, whole pages.
     void write(std::uint64_t number, std::vector<std::byte>& content) const;
     [[nodiscard]] std::uint64_t last() const noexcept { return next_ - 1; }
 
@@ -39,9 +39,9 @@ private:
 /// Builds a tree from nodes in their order, leaves first.
 class tree_builder {
 public:
-    /// `fixed_size`: of the items of a tree of fixed duplicates, else 0.
+    /// `fixed_size`: of fixed duplicates, else 0.
     tree_builder(page_writer& writer, unsigned flags, std::size_t fixed_size = 0);
-    /// The data stay in the page: at most largest_node() bytes with header and key.
+    /// At most largest_node() bytes with header and key.
     void add(std::string_view key, bytes data, unsigned node_flags);
     /// The data go to overflow pages.
     void add_big(std::string_view key, bytes data);
@@ -78,11 +78,11 @@ private:
 /// Gathers the duplicates of a key.
 class database_writer {
 public:
-    /// `flags` as mdb_dbi_open() has them.
+    /// As mdb_dbi_open().
     database_writer(page_writer& writer, unsigned flags);
-    /// In the database's order. Throws file_error where LMDB could not hold the item.
+    /// In order. Throws file_error where LMDB could not hold the item.
     void add(std::string_view key, std::string_view data);
-    /// Comes between the items.
+    /// Between the items.
     void add_database(std::string_view name, const tree& of);
     [[nodiscard]] tree finish();
 
@@ -97,14 +97,14 @@ private:
     tree_builder builder_;
     std::uint64_t items_ = 0;
     std::string key_;
-    std::vector<std::string> duplicates_;  ///< of key_, while they fit in a page of their own
+    std::vector<std::string> duplicates_;  ///< of key_, while they fit in one page
     std::size_t duplicate_bytes_ = 0;
     std::unique_ptr<tree_builder> duplicate_tree_;
     std::uint64_t duplicates_in_tree_ = 0;
     std::size_t fixed_size_ = 0;
 };
 
-/// The last step: without meta pages nothing is a file of LMDB's.
+/// Comes last: without meta pages a file is none of LMDB's.
 void write_meta(const page_sink& sink, const page_writer& pages, const tree& main, std::uint64_t map_size);
 
 }  // namespace holdfast_lmdb_file

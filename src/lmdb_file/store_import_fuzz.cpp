@@ -2,7 +2,7 @@
 // size bounds, and never a crash or a loop.
 //
 // An input that begins with 0xff is a file itself. Any other is a byte that chooses a sound file, of version 0.9 or of
-// a release of LMDB 1.0, and a list of changes to it: the number of a page, an offset in it, and two bytes.
+// a release of LMDB 1.0, and a list of changes: a page's number, an offset in it, and two bytes.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -55,7 +55,7 @@ tree write_database(holdfast_lmdb_file::page_writer& pages, unsigned flags, unsi
     return writer.finish();
 }
 
-/// The file has branches, leaves, big values, small pages and trees of duplicates, of a fixed size and not.
+/// Branches, leaves, big values, small pages and trees of duplicates, of a fixed size and not.
 std::vector<std::byte> sound_file() {
     std::vector<std::byte> file;
     const auto sink = [&](std::uint64_t offset, holdfast_lmdb_file::bytes content) {
@@ -125,7 +125,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             std::uint16_t change[3];
             std::memcpy(change, data + at, sizeof(change));
             const std::size_t page = change[0] % (file.size() / base.page_size);
-            // Half of the changes are in the first 64 bytes, which have most of what leads elsewhere.
+            // The first 64 bytes have most of what leads elsewhere.
             const std::size_t offset = (change[1] & 0x8000U) != 0 ? change[1] % 64U : change[1] % (base.page_size - 1);
             std::memcpy(file.data() + page * base.page_size + offset, &change[2], 2);
         }

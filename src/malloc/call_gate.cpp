@@ -9,7 +9,7 @@ namespace holdfast::drop_in {
 
 void call_gate::add(call_record& thread) noexcept {
     thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
-    const base::scoped_lock closing(closing_);  // no thread is added while the gate is closed
+    const base::scoped_lock closing(closing_);  // no thread comes while the gate is closed
     const base::scoped_lock lock(list_mutex_);
     thread.previous = nullptr;
     thread.next = first_;
@@ -28,7 +28,6 @@ void call_gate::remove(call_record& thread) noexcept {
     thread.state.store(static_cast<std::uint64_t>(call_state::ended), std::memory_order_release);
 }
 
-/// The gate was closed when the thread came: the thread goes back outside and waits.
 void call_gate::wait_inside(call_record& thread) noexcept {
     const int before = errno;  // a call that succeeds must leave it as it was
     do {
@@ -48,7 +47,7 @@ void call_gate::close(const call_record* self) noexcept {
     for (bool waits = true; waits;) {
         waits = false;
         {
-            const base::scoped_lock lock(list_mutex_);  // a thread that ends may remove itself between two rounds
+            const base::scoped_lock lock(list_mutex_);  // a thread that ends may remove itself meanwhile
             for (const call_record* thread = first_; thread != nullptr; thread = thread->next) {
                 waits = waits || (thread != self && thread->state.load(std::memory_order_acquire) ==
                                                         static_cast<std::uint64_t>(call_state::inside));
@@ -58,7 +57,7 @@ void call_gate::close(const call_record* self) noexcept {
             ::sched_yield();
         }
     }
-    list_mutex_.lock();  // no thread ends either, so that a child finds the list whole
+    list_mutex_.lock();  // a child finds the list whole
 }
 
 void call_gate::open() noexcept {
@@ -69,7 +68,7 @@ void call_gate::open() noexcept {
 }
 
 void call_gate::open_in_child(call_record* self) noexcept {
-    // Threads of the parent may have waited for these locks; they do not exist here.
+    // Threads of the parent may have waited for these locks.
     new (&list_mutex_) base::mutex;
     new (&late_mutex_) base::mutex;
     new (&closing_) base::mutex;

@@ -1,9 +1,8 @@
-// Knows which threads are inside the allocator, so that memory that the allocator itself allocates is served elsewhere,
-// and a fork waits until no thread is in the middle of a change.
+// Knows which threads are inside the allocator: what that allocates for itself is served elsewhere, and a fork waits
+// for them.
 //
-// A call announces itself in its thread's record by a plain store and then looks whether the gate is closed. A thread
-// that closes the gate runs a barrier on all cores (announcement_barrier.hpp) before it looks at the records. The
-// shortest paths of drop_in.cpp only ask for the state.
+// Calls announce themselves in their threads' records by plain stores, then look at the gate. A thread that closes it
+// runs a barrier on all cores (announcement_barrier.hpp), then looks at the records.
 #pragma once
 
 #include <atomic>
@@ -15,13 +14,13 @@
 namespace holdfast::drop_in {
 
 enum class call_state : std::uint64_t {
-    unknown = 0,  ///< the thread has made no call yet
+    unknown = 0,  ///< no call yet
     outside = 1,
-    inside = 2,  ///< what it allocates now belongs to the allocator itself
-    ended = 3,   ///< its cache is gone; such threads enter one at a time
+    inside = 2,  ///< what it allocates is for the allocator
+    ended = 3,   ///< its cache is gone; they enter one by one
 };
 
-/// Lies in the thread-local storage. Zeros are its first state.
+/// In thread-local storage, at first zeros.
 struct call_record {
     std::atomic<std::uint64_t> state{0};
     call_record* next = nullptr;
@@ -35,12 +34,12 @@ public:
     call_gate(const call_gate&) = delete;
     call_gate& operator=(const call_gate&) = delete;
 
-    /// Makes a thread that is not inside known, and inside.
+    /// Makes a thread known, and inside.
     void add(call_record& thread) noexcept;
-    /// The thread ends. It must be inside.
+    /// It must be inside.
     void remove(call_record& thread) noexcept;
 
-    /// False, and nothing is changed, where the thread was not outside.
+    /// False where the thread was not outside.
     [[nodiscard]] bool try_enter(call_record& thread) noexcept {
         if (state_of(thread) != call_state::outside) [[unlikely]] {
             return false;
@@ -58,11 +57,10 @@ public:
         return static_cast<call_state>(thread.state.load(std::memory_order_relaxed));
     }
 
-    /// Held inside by threads that have ended and have no record: one of them at a time.
+    /// Inside, held by a thread that has ended.
     base::mutex& late_mutex() noexcept { return late_mutex_; }
 
-    /// Waits until no other thread is inside, and keeps all others out. `self` is null where the calling thread has no
-    /// record.
+    /// Waits until no other thread is inside. `self`: null without a record.
     void close(const call_record* self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     /// This thread is the only one.
@@ -73,8 +71,8 @@ private:
 
     const lane::announcement_barrier& barrier_;
     std::atomic<bool> closed_{false};
-    base::mutex closing_;     ///< held while the gate is closed
-    base::mutex late_mutex_;  ///< held while the gate is closed, too
+    base::mutex closing_;  ///< held while the gate is closed
+    base::mutex late_mutex_;
     base::mutex list_mutex_;
     call_record* first_ HF_GUARDED_BY(list_mutex_) = nullptr;
 };

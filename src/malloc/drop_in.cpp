@@ -31,19 +31,19 @@ using heap::engine;
 
 constinit internal_arena arena;
 
-/// Made by open() and never destroyed.
+/// Never destroyed.
 struct process_heap {
     lane::announcement_barrier barrier;
     call_gate gate{barrier};
     std::unique_ptr<engine> owned;
     std::atomic<engine*> open{nullptr};  ///< null after close()
-    /// engine::fast_path() while a heap with files is open; read by threads inside the gate.
+    /// engine::fast_path() of an open heap with files; for threads inside the gate.
     std::atomic<const slab::fast_path*> fast_path{&slab::fast_path::of_no_heap()};
-    std::uintptr_t begin = 0;  ///< address of the user space
+    std::uintptr_t begin = 0;
     std::uint64_t reservation = 0;
-    std::array<int, 2> pipe{-1, -1};  ///< for a fork: the child closes it when it has its copy
+    std::array<int, 2> pipe{-1, -1};  ///< for a fork: closed by a child that has its copy
     std::atomic<bool> refused{false};
-    std::uint64_t state_of_closer = 0;  ///< earlier state of the thread that closed the gate
+    std::uint64_t state_of_closer = 0;  ///< of the thread that closed the gate
     bool statistics = false;
 
     [[nodiscard]] bool contains(const void* address) const noexcept {
@@ -51,12 +51,10 @@ struct process_heap {
     }
 };
 
-/// Neither has a block nor takes one back.
 constinit const slab::fast_path no_blocks{};
-/// engine::fast_path() of a heap without files, whose shortest paths run outside the gate. Its memory is private: a
-/// child of fork sees each other thread as it was between two stores. Wherever these paths are cut off is harmless:
-/// they change a list that no thread of the child uses, the state of one block, and a count that may be behind. Such a
-/// heap is never closed.
+/// engine::fast_path() of a heap without files, which is never closed: its shortest paths run outside the gate. Where a
+/// fork cuts them off is harmless: they change a list that no thread of the child uses, the state of one block, and a
+/// count that may be behind.
 constinit std::atomic<const slab::fast_path*> ungated{&no_blocks};
 
 alignas(process_heap) constinit std::array<std::byte, sizeof(process_heap)> storage{};
@@ -73,8 +71,8 @@ void report_invalid(process_heap* of, const char* function, const void* address)
     say(text.data());
 }
 
-// A thread's cache (slab/calls/thread_cache.hpp) ends with the thread-local storage. That is work of the allocator, and
-// a fork waits for it: one of these two objects is destroyed before the cache, the other after it.
+// A thread's cache ends with the thread-local storage, as work of the allocator for which a fork waits: one of these
+// two objects is destroyed before the cache, the other after it.
 struct before_cache_ends {
     before_cache_ends() = default;
     before_cache_ends(const before_cache_ends&) = delete;
@@ -88,7 +86,7 @@ struct after_cache_ended {
     ~after_cache_ended() { process.load(std::memory_order_relaxed)->gate.remove(this_thread); }
 };
 
-/// The thread's destructors run in the reverse of this order.
+/// Destructors run in the reverse of this order.
 void begin_thread(process_heap& of, engine& heap) noexcept {
     of.gate.add(this_thread);
     static thread_local const after_cache_ended last;
@@ -98,7 +96,7 @@ void begin_thread(process_heap& of, engine& heap) noexcept {
     static_cast<void>(&first);
 }
 
-/// A call of this thread is inside the allocator, unless the thread was there already or there is no heap.
+/// The thread is inside, unless it was or there is no heap.
 class call {
 public:
     call() noexcept : of_(process.load(std::memory_order_acquire)) {
@@ -123,7 +121,7 @@ public:
     }
     /// Null: the arena serves the call.
     [[nodiscard]] engine* heap() const noexcept { return heap_; }
-    /// A thread that has ended can free blocks, but gets none from the heap.
+    /// A thread that has ended gets no blocks.
     [[nodiscard]] engine* heap_for_new() const noexcept { return late_ ? nullptr : heap_; }
     [[nodiscard]] process_heap* of() const noexcept { return of_; }
     [[nodiscard]] bool nested() const noexcept { return nested_; }
@@ -154,7 +152,7 @@ private:
     bool late_ = false;
 };
 
-/// Restores errno, for calls that succeed.
+/// For calls that succeed.
 class kept_errno {
 public:
     kept_errno() noexcept : before_(errno) {}
@@ -183,8 +181,7 @@ void free_in(const call& here, void* block) noexcept {
     }
     engine* const heap = here.heap();
     const bool is_ours = here.of() != nullptr && here.of()->contains(block);
-    // The heap is closed, or the call comes from within the allocator, which frees only blocks of the arena: the block
-    // stays.
+    // The heap is closed, or the call comes from within the allocator, which frees only blocks of the arena.
     if (heap == nullptr ? !is_ours : !heap->try_deallocate(block)) {
         report_invalid(here.of(), "free", block);
     }
@@ -202,13 +199,12 @@ std::size_t usable_size_in(const call& here, void* block) noexcept {
     return here.heap()->blocks().find_allocated(block, found) ? found.bytes() : 0;
 }
 
-/// The child cannot have its memory.
 [[noreturn]] void end_child(std::string_view why) noexcept {
     say(why);
     ::_exit(127);
 }
 
-/// From here on no other thread is in the allocator, and this thread allocates for the allocator itself.
+/// This thread allocates for the allocator itself now.
 void close_gate(process_heap& of) noexcept {
     const std::uint64_t before = this_thread.state.load(std::memory_order_relaxed);
     this_thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
@@ -228,7 +224,7 @@ void prepare_fork() noexcept {
         close_gate(*of);
     }
     if (of == nullptr || of->open == nullptr) {
-        arena.hold();  // it serves all calls, and the gate keeps nobody out of it
+        arena.hold();  // the gate keeps nobody out of it
         return;
     }
     if (!of->owned->files().shared()) {
@@ -337,7 +333,7 @@ void close() noexcept {
             say_statistics(heap);
             of->statistics = false;
         }
-        // A heap without files has nothing to write, and threads that outlive main() still use it.
+        // Threads that outlive main() still use a heap without files.
         if (has_files) {
             if (auto closed = heap.close(true); !closed) {
                 say(closed.error().message());
@@ -375,7 +371,7 @@ namespace {
 }  // namespace
 
 void* allocate(std::size_t bytes) noexcept {
-    // This thread is outside, so the heap is open, and no change of its lists is under way.
+    // Outside, the heap is open, and no change of its lists is under way.
     if (call_gate::state_of(this_thread) == call_state::outside) [[likely]] {
         if (void* const block = ungated.load(std::memory_order_relaxed)->allocate(std::max(bytes, malloc_alignment)))
             [[likely]] {
@@ -387,7 +383,7 @@ void* allocate(std::size_t bytes) noexcept {
 
 namespace {
 
-/// True in a heap without files, and in the copy that a child of fork made of one with files.
+/// Without files, or in a child's copy.
 bool has_private_memory(const void* block) noexcept {
     const process_heap* const of = process.load(std::memory_order_acquire);
     return of != nullptr && of->contains(block) && of->owned->files().location().is_scratch();
@@ -412,7 +408,6 @@ void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
 
 namespace {
 
-/// Copies a block of the arena, or a block for a thread that has ended.
 void* move_between(const call& here, void* block, std::size_t bytes, kept_errno& kept) noexcept {
     const std::size_t usable = usable_size_in(here, block);
     if (usable == 0) {
@@ -477,7 +472,7 @@ namespace {
     }
 }
 
-/// The slab stays due where the allocator itself, or a signal handler in the middle of it, freed the block.
+/// The slab stays due where the allocator itself, or a handler within it, freed the block.
 [[gnu::noinline]] void look_at_gated(const slab::fast_path& of, const slab::slab_entry& due) noexcept {
     const kept_errno kept;
     if (const call here; !here.nested()) {

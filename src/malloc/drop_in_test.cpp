@@ -81,8 +81,8 @@ protected:
     segment::test_directory directory_;
 };
 
-/// Expects the content of its blocks to stay. Calls no other malloc: the one of a sanitizer has locks that a fork at
-/// the wrong moment leaves taken in the child.
+/// Expects the content of its blocks to stay. Calls no other malloc: a sanitizer's has locks that a fork may leave
+/// taken.
 void work_for_a_while(unsigned seed, int rounds) {
     std::mt19937 random(seed);
     struct held {
@@ -437,7 +437,7 @@ TEST_P(drop_in_test, threads_that_outlive_main_go_on) {
     EXPECT_EQ(done.said, "");
 }
 
-/// The shortest paths alone change the heap: nothing but fork itself stands between a thread and the child's copy.
+/// Nothing but fork itself stands between a thread and the child's copy.
 TEST_P(drop_in_test, forks_in_the_middle_of_short_calls) {
     run([] {
         std::atomic<bool> stop{false};

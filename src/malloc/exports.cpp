@@ -1,4 +1,4 @@
-// The functions of the C library and of the C++ runtime that libholdfast-malloc.so replaces.
+// What libholdfast-malloc.so replaces of the C library and the C++ runtime.
 #include <unistd.h>
 
 #include <bit>
@@ -18,7 +18,7 @@ namespace {
 
 namespace drop_in = holdfast::drop_in;
 
-/// Now the C++ runtime is usable, and libraries that were linked before this one are initialised.
+/// The C++ runtime and libraries that were linked before are initialised.
 [[gnu::constructor]] void open_heap() {
     try {
         static_cast<void>(drop_in::open(drop_in::settings_from_environment()));
@@ -30,7 +30,7 @@ namespace drop_in = holdfast::drop_in;
 
 std::size_t size_of_page() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
-/// Does what the standard asks of operator new where there was no block.
+/// What the standard asks of operator new without memory.
 [[gnu::noinline]] void* allocate_with_handler(std::size_t bytes, std::size_t alignment) {
     for (;;) {
         if (void* const block = drop_in::allocate(bytes, alignment)) {
@@ -87,7 +87,7 @@ HF_EXPORTED void free(void* block) noexcept { drop_in::free(block); }
 HF_EXPORTED void cfree(void* block) noexcept { drop_in::free(block); }
 
 HF_EXPORTED void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
-    // As in glibc, an alignment that is no power of two is rounded up to one.
+    // As in glibc, an alignment is rounded up to a power of two.
     constexpr std::size_t largest = std::size_t{1} << 62U;
     if (alignment > largest) {
         errno = EINVAL;

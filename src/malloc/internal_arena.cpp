@@ -12,12 +12,12 @@ namespace holdfast::drop_in {
 
 namespace {
 
-/// Its address stands for the thread, and is the same in the child of a fork.
+/// Its address stands for the thread, in a child of fork too.
 constinit thread_local char mark_of_thread = 0;
 
 }  // namespace
 
-/// Holds the mutex, which hold() may have locked for this thread before.
+/// hold() may have locked it for this thread.
 class HF_SCOPED_CAPABILITY internal_arena::change {
 public:
     explicit change(internal_arena& of) noexcept HF_ACQUIRE(of.mutex_) HF_NO_THREAD_SAFETY_ANALYSIS
@@ -55,7 +55,7 @@ bool internal_arena::reserve() noexcept {
         return true;
     }
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    // Where the process may not have so many addresses (`ulimit -v`), a sixteenth leaves most of them to the heap.
+    // Where addresses are few (`ulimit -v`), a sixteenth leaves most to the heap.
     for (std::uint64_t size = range_size; size >= smallest_range; size /= 16) {
         void* const range = ::mmap(nullptr, size + step, PROT_NONE, flags, -1, 0);
         if (range != MAP_FAILED) {
@@ -67,7 +67,6 @@ bool internal_arena::reserve() noexcept {
     return false;
 }
 
-/// Adds a free block of the class to its list, or a granule full of them.
 bool internal_arena::refill(unsigned size_class) noexcept {
     if (!reserve()) {
         return false;

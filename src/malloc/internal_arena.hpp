@@ -1,10 +1,6 @@
-// Memory for the allocator itself, and for calls of malloc that come before the heap is open or from within the
-// allocator.
-//
-// Blocks are powers of two from 16 bytes on, in one range of addresses, so that free() knows them by address. Blocks of
-// up to half a granule (64 KiB) share granules with blocks of their size; larger blocks are runs of granules. Freed
-// blocks wait in a list for their size. The program's own allocations do not come here in number, so the arena is kept
-// simple.
+// Memory for the allocator itself, and for calls of malloc before the heap is open or from within the allocator. Blocks
+// are powers of two from 16 bytes on, in one range of addresses. Blocks of up to half a granule (64 KiB) share granules
+// with their like; larger ones are runs of granules.
 #pragma once
 
 #include <array>
@@ -25,10 +21,9 @@ public:
     internal_arena(const internal_arena&) = delete;
     internal_arena& operator=(const internal_arena&) = delete;
 
-    /// Allocates at a multiple of 16 and of `alignment` (a power of two up to 1 MiB). Null where there is no memory.
-    /// Not zeroed.
+    /// Allocates at a multiple of 16 and of `alignment` (a power of two up to 1 MiB). Not zeroed. Null without memory.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
-    /// Only addresses for which it is true may be given to free() and usable_size().
+    /// A precondition of free() and usable_size().
     [[nodiscard]] bool contains(const void* address) const noexcept {
         const std::uintptr_t begin = begin_.load(std::memory_order_acquire);
         return reinterpret_cast<std::uintptr_t>(address) - begin < size_.load(std::memory_order_relaxed) && begin != 0;
@@ -38,10 +33,9 @@ public:
     /// In bytes; 0 where no block can start there.
     [[nodiscard]] std::size_t usable_size(const void* block) const noexcept;
 
-    /// Before fork(), keeps other threads out, so that the child finds the arena whole. The calling thread may go on to
-    /// use it, as what others do before a fork (pthread_atfork) may.
+    /// Before fork(): keeps other threads out, so a child finds the arena whole. The calling thread may use it.
     void hold() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
-    /// After fork(), in the parent and in the child. Does nothing where this thread does not hold the arena.
+    /// After fork(), in parent and child. Does nothing in a thread that does not hold it.
     void let_go() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
 
 private:
@@ -51,8 +45,8 @@ private:
     static constexpr std::uint64_t range_size = 16 * base::gibibyte;
     static constexpr std::uint64_t smallest_range = 64 * base::mebibyte;
     static constexpr std::uint64_t step = base::mebibyte;  ///< made accessible at once
-    static constexpr unsigned smallest = 4;                ///< 16 bytes
-    static constexpr unsigned classes = 35;                ///< by the logarithm of the size
+    static constexpr unsigned smallest = 4;
+    static constexpr unsigned classes = 35;  ///< by the logarithm of the size
 
     struct free_block {
         free_block* next;
@@ -60,17 +54,17 @@ private:
 
     [[nodiscard]] bool reserve() noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] bool refill(unsigned size_class) noexcept HF_REQUIRES(mutex_);
-    /// The binary logarithm of the block's size; 0 where no block can start there.
+    /// The logarithm of its size; 0 where no block can start there.
     [[nodiscard]] unsigned class_of(const void* block) const noexcept;
 
     base::mutex mutex_;
-    std::atomic<const void*> holder_{nullptr};  ///< of hold(): an address that only this thread has
+    std::atomic<const void*> holder_{nullptr};  ///< an address that only this thread has
     std::atomic<std::uintptr_t> begin_{0};
-    std::atomic<std::uint64_t> size_{0};                  ///< bytes; range_size where it can be had
-    std::uint64_t used_ HF_GUARDED_BY(mutex_) = 0;        ///< bytes from the begin of the range
-    std::uint64_t accessible_ HF_GUARDED_BY(mutex_) = 0;  ///< bytes from the begin of the range
+    std::atomic<std::uint64_t> size_{0};                  ///< bytes; range_size if possible
+    std::uint64_t used_ HF_GUARDED_BY(mutex_) = 0;        ///< bytes from the begin
+    std::uint64_t accessible_ HF_GUARDED_BY(mutex_) = 0;  ///< bytes from the begin
     std::array<free_block*, classes> free_ HF_GUARDED_BY(mutex_){};
-    /// The class of the blocks in a granule; for a run of granules, at its first one.
+    /// Of the blocks in a granule; of a run, at its first one.
     std::array<std::atomic<std::uint8_t>, range_size / granule> class_of_granule_{};
 };
 

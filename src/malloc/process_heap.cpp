@@ -26,8 +26,7 @@ void say(std::string_view line) noexcept {
 
 namespace {
 
-/// Heaps with a path are mapped there if the range is free: far from the addresses that the kernel and the loader
-/// choose.
+/// If it is free: far from what the kernel and the loader choose.
 constexpr std::uintptr_t wanted_base = segment::may_map_anywhere ? 0x2000'0000'0000 : 0;
 
 heap::engine_options options_of(const settings& wanted) {
@@ -44,7 +43,6 @@ std::string expanded(const std::string& path) {
     return at == std::string::npos ? path : path.substr(0, at) + std::to_string(::getpid()) + path.substr(at + 2);
 }
 
-/// Frees what earlier programs left in the heap, except for what its roots and objects reach.
 base::result<void> free_unreached(engine& heap) {
     heap::trace_options options;
     options.raw_pointers = (heap.files().superblock().flags & segment::flag_same_address) != 0;
@@ -52,7 +50,7 @@ base::result<void> free_unreached(engine& heap) {
     return {};
 }
 
-/// Null where it cannot.
+/// Null on failure.
 std::unique_ptr<engine> open_at(const std::string& path, const settings& wanted) {
     heap::engine_options options = options_of(wanted);
     auto opened = engine::open(path, persist::access_mode::read_write, options);
@@ -113,7 +111,7 @@ void say_statistics(engine& heap) {
 
 settings settings_from_environment() {
     settings found;
-    // Not in a program that has more rights than its user (setuid), who would choose what it creates and opens.
+    // Not in a setuid program, whose user would choose what it opens.
     const auto text_of = [](const char* name) {
         const char* const text = ::secure_getenv(name);
         return std::string_view(text == nullptr ? "" : text);

@@ -1,4 +1,3 @@
-// Makes the heap of a process as its settings ask, and says on standard error what the program should know.
 #pragma once
 
 #include <memory>
@@ -12,11 +11,11 @@ class engine;
 
 namespace holdfast::drop_in {
 
-/// The heap has no files where there is no path or its heap cannot be had. Null where there is no heap at all. Says why
-/// it failed. May throw std::bad_alloc.
+/// The heap has no files where there is no path or its heap cannot be had; says why on standard error. Null where there
+/// is no heap at all. May throw std::bad_alloc.
 [[nodiscard]] std::unique_ptr<heap::engine> make_heap(const settings& wanted);
 
-/// Writes a line on standard error. Allocates nothing.
+/// A line on standard error. Allocates nothing.
 void say(std::string_view line) noexcept;
 /// May throw std::bad_alloc.
 void say_statistics(heap::engine& heap);

@@ -1,4 +1,4 @@
-// How much DRAM an open takes for slabs that are not used: their states, and no more.
+// How much DRAM an open takes for unused slabs: their states, and no more.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The sizes of small blocks: 8, 16, then multiples of 16 up to 256, then four classes a doubling up to 16 KiB. Slabs
-// lie at multiples of 64 KiB, so a block is aligned to every power of two that divides its class's size.
+// The sizes of small blocks: 8, 16, multiples of 16 up to 256, then four classes a doubling up to 16 KiB. A block is
+// aligned to every power of two that divides its size.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ inline constexpr std::size_t class_count = 41;
 inline constexpr unsigned no_class = class_count;
 inline constexpr std::uint64_t maximum_small_size = 16384;
 inline constexpr std::uint64_t maximum_small_alignment = 16384;
-/// The largest bitmap has 8192 blocks of 8 bytes.
+/// 8,192 blocks of 8 bytes.
 inline constexpr std::size_t bitmap_words = base::granule_size / 8 / 64;
 
 [[nodiscard]] constexpr std::array<size_class, class_count> make_size_classes() noexcept {
@@ -44,7 +44,7 @@ inline constexpr std::size_t bitmap_words = base::granule_size / 8 / 64;
 inline constexpr std::array<size_class, class_count> size_classes = make_size_classes();
 static_assert(size_classes.front().block_size == 8 && size_classes.back().block_size == maximum_small_size);
 
-/// The classes by size in units of 8 bytes (up to 1 KiB), and in units of 256 bytes (above).
+/// By size in units of 8 bytes (up to 1 KiB) or of 256 bytes (above).
 template <std::size_t Entries, std::uint64_t Unit>
 [[nodiscard]] constexpr std::array<std::uint8_t, Entries> make_class_table() noexcept {
     std::array<std::uint8_t, Entries> table{};
@@ -59,14 +59,13 @@ template <std::size_t Entries, std::uint64_t Unit>
 }
 inline constexpr std::uint64_t fine_limit = 1024;
 inline constexpr auto fine_classes = make_class_table<fine_limit / 8 + 1, 8>();
-/// All blocks of at least 16 bytes are aligned to 16, as those of malloc are.
+/// As those of malloc are.
 static_assert(std::ranges::all_of(size_classes, [](const size_class& size) {
     return size.block_size < 16 || size.block_size % 16 == 0;
 }));
 inline constexpr auto coarse_classes = make_class_table<maximum_small_size / 256 + 1, 256>();
 
-/// The smallest class whose blocks hold `bytes` at that alignment; no_class where there is none, and for 0 bytes or an
-/// alignment that is no power of two.
+/// The smallest class for `bytes` at that alignment; no_class: none, 0 bytes, or an alignment that is no power of two.
 [[nodiscard]] constexpr unsigned class_for(std::uint64_t bytes, std::uint64_t alignment) noexcept {
     if (bytes - 1 >= maximum_small_size || alignment - 1 >= maximum_small_alignment ||
         (alignment & (alignment - 1)) != 0) {
@@ -83,7 +82,6 @@ inline constexpr auto coarse_classes = make_class_table<maximum_small_size / 256
 
 static_assert(size_classes.back().block_size % base::cache_line_size == 0, "what has a class has one of whole lines");
 
-/// The first class from `class_index` on whose blocks are whole cache lines.
 [[nodiscard]] constexpr unsigned in_whole_lines(unsigned class_index) noexcept {
     while (class_index != no_class && size_classes[class_index].block_size % base::cache_line_size != 0) {
         ++class_index;
@@ -96,14 +94,14 @@ static_assert(size_classes.back().block_size % base::cache_line_size == 0, "what
     return found != no_class && size_classes[found].block_size == block_size ? found : no_class;
 }
 
-/// The block that contains the byte `within` of a slab; block_count for the unused end of the slab.
+/// The block that contains a byte; block_count for the unused end.
 [[nodiscard]] constexpr std::uint32_t block_index(const size_class& of, std::uint64_t within) noexcept {
     return static_cast<std::uint32_t>((within * of.reciprocal) >> 32);
 }
 
-/// One product says in which block a byte of a slab lies, and whether the block begins there: the lower half holds the
-/// remainder, and is below the reciprocal iff that is 0 (D. Lemire, O. Kaser and N. Kurz, "Faster remainder by direct
-/// computation", 2019). Exact for all classes (size_classes_test).
+/// One product says in which block a byte of a slab lies, and whether the block begins there: its lower half, the
+/// remainder, is then below the reciprocal (D. Lemire, O. Kaser and N. Kurz, "Faster remainder by direct computation",
+/// 2019). Exact for all classes (size_classes_test).
 class block_position {
 public:
     constexpr block_position(std::uint64_t within, std::uint32_t reciprocal) noexcept

@@ -55,15 +55,14 @@ void burst(benchmark::State& state) {
 }
 BENCHMARK(burst)->Args({64, 1000})->Args({64, 100'000})->Args({256, 1000})->ThreadRange(1, 2)->UseRealTime();
 
-/// Not inlined: in the loop, a free without checks would load its constants only once.
+/// In the loop, a free without checks would load its constants only once.
 template <bool Checks>
 [[gnu::noinline]] bool free_by_call(block_allocator& blocks, void* block) noexcept {
     return blocks.fast_path().free<Checks>(block);
 }
 [[gnu::noinline]] void* allocate_by_call(block_allocator& blocks) noexcept { return blocks.allocate(64, 8); }
 
-/// Frees with checks and without, otherwise equal, in the order of `burst`; with a burst of one, in the order of a loop
-/// of pairs.
+/// Frees in the order of `burst`; with a burst of one, in a loop of pairs.
 template <bool Checks>
 void checked_frees(benchmark::State& state) {
     block_allocator& blocks = shared_heap();

@@ -1,5 +1,5 @@
-// Media that break the format in any way: either open fails, or the heap works as well as it can. Nothing crashes,
-// hangs or reaches beyond the frontier.
+// Media that break the format: either open fails, or the heap works as well as it can. Nothing crashes, hangs or
+// reaches beyond the frontier.
 #include <cstring>
 #include <random>
 
@@ -51,7 +51,7 @@ private:
     std::mt19937_64 random_;
 };
 
-/// Expects every block that a damaged heap hands out to lie below the frontier and to be writable.
+/// Expects every block of a damaged heap to lie below the frontier and to be writable.
 void use(test_heap& heap, vandal& choose) {
     std::vector<void*> blocks;
     const auto& view = heap.space().view();

@@ -1,4 +1,3 @@
-// The kind of a block: its size class and its bank.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +7,16 @@
 
 namespace holdfast::slab {
 
-/// One of two places that a slab has for the states of its blocks and for their bits on media. Blocks are in the lower
-/// bank, unless the slab was morphed (morphing.hpp).
+/// One of two places for a slab's block states and bits on media. Blocks are in the lower one, unless the slab was
+/// morphed.
 enum class slab_bank : std::uint8_t { lower, upper };
 
 [[nodiscard]] constexpr slab_bank bank_of(bool upper) noexcept { return upper ? slab_bank::upper : slab_bank::lower; }
 
-/// Class and bank: a number, so that tables have an entry for each kind.
+/// Class and bank, as an index of tables.
 class slab_kind {
 public:
-    /// Every index is below it; not every index is one of a kind.
+    /// Not every index below it is a kind.
     static constexpr std::size_t count = 128;
     static constexpr unsigned class_bits = 0x3f;
     static constexpr unsigned upper_bit = 0x40;
@@ -26,7 +25,6 @@ public:
     constexpr slab_kind() noexcept = default;
     constexpr slab_kind(unsigned class_index, slab_bank bank) noexcept
         : index_(class_index | (bank == slab_bank::upper ? upper_bit : 0)) {}
-    /// `index` must be below `count`.
     [[nodiscard]] static constexpr slab_kind of_index(unsigned index) noexcept {
         slab_kind made;
         made.index_ = index;
@@ -38,11 +36,11 @@ public:
     [[nodiscard]] constexpr const size_class& size() const noexcept { return size_classes[class_index()]; }
     [[nodiscard]] constexpr bool is_upper() const noexcept { return (index_ & upper_bit) != 0; }
     [[nodiscard]] constexpr slab_bank bank() const noexcept { return bank_of(is_upper()); }
-    /// The kind of blocks of a class that share a slab with blocks of this kind.
+    /// The kind of a class's blocks in a slab with blocks of this kind.
     [[nodiscard]] constexpr slab_kind opposite(unsigned other_class) const noexcept {
         return {other_class, bank_of(!is_upper())};
     }
-    /// Words of a slab's bitmap that lie before those of the kind.
+    /// In the slab's bitmap.
     [[nodiscard]] constexpr std::size_t first_word() const noexcept { return is_upper() ? bitmap_words / 2 : 0; }
     [[nodiscard]] constexpr std::size_t words() const noexcept { return words_of(size()); }
 

@@ -1,4 +1,4 @@
-// Random operations, compared with a model that knows the allocated blocks and their content.
+// Random operations against a model that knows the allocated blocks and their content.
 #include <barrier>
 #include <cstring>
 #include <map>
@@ -26,7 +26,7 @@ struct held {
 
 std::uint64_t pattern(std::uint64_t seed, std::size_t position) { return (seed + position) * 0x9e37'79b9'7f4a'7c15ULL; }
 
-/// Two blocks that overlap share one of these: the first and last bytes, and one in each page.
+/// Overlapping blocks share one of these: the first and last bytes, and one in each page.
 template <class Do>
 void for_each_sample(std::size_t bytes, Do act) {
     for (std::size_t i = 0; i < std::min<std::size_t>(bytes, 64); ++i) {
@@ -136,7 +136,7 @@ private:
     std::vector<held> held_;
 };
 
-/// Expects the heap to have exactly the blocks of the players, and every invariant to hold.
+/// Expects exactly the blocks of the players, and every invariant to hold.
 void compare(test_heap& heap, const std::vector<player*>& players) {
     ASSERT_THAT(heap.problems(), IsEmpty());
     std::map<std::uint64_t, held> expected;
@@ -413,7 +413,7 @@ TEST(slab_thread_test, full_slabs_return_to_their_owner_whoever_frees_their_bloc
         }
     }
     EXPECT_TRUE(heap.blocks().inspect().all_free());
-    // Frees at the same moment may not have been counted; a call that makes slabs finds the empty ones.
+    // Frees at once may not have been counted; a call that makes slabs finds the empty ones.
     const std::uint64_t before = heap.extents().frontier().value;
     std::vector<void*> others;
     for (int i = 0; i < 400; ++i) {

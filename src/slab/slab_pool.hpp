@@ -1,22 +1,16 @@
-// The slabs of a heap and the threads that allocate from them.
+// The slabs of a heap and the threads that allocate from them (decision 15).
 //
-// A bin is one class in one arena: a lock, and a list of the slabs that have enough free blocks to be worth a look. A
-// thread that needs blocks checks out a slab or a part of one. Until it checks the part in, it alone allocates from it,
-// by block states (block_states.hpp) and without a lock. Any thread frees blocks of any slab by their states. A counter
-// in each slab's descriptor says when to look at the slab: it may be empty, or worth listing. Blocks with a type number
-// have bins for each type and class; no thread checks their slabs out, but takes blocks one by one, under the lock of
-// the bin.
-//
-// In durability `commit`, a commit writes the bitmaps on media from the block states. A slab without a change since
-// then is clean: a thread first ends that state before it allocates from the slab or frees a block of it.
+// A thread checks out a slab or a part of one from a bin, and until it checks it in, it alone allocates from it, by
+// block states and without a lock. Any thread frees blocks of any slab by their states. Blocks with a type number are
+// taken one by one, under the lock of their bin. In durability `commit`, a slab without a change since the last commit
+// is clean: a thread ends that state before it allocates from the slab or frees a block of it.
 //
 // The parts of a pool, from the bottom up; each uses only those before it: pool_state, slab_bins, slab_source,
 // empty_slabs, overlapped_blocks, slab_upkeep with remote_frees, slab_loader, sparse_slabs, slab_morpher, slab_supply.
 //
-// Locks are taken in this order: the registry's of thread caches (thread_cache.cpp), a home's for merges
-// (remote_frees.hpp), that of empty_slabs, a bin's, that of the search for unloaded slabs (slab_loader.hpp), the extent
-// layer's. That of empty_slabs is only tried, and empty_slabs::give_up() only tries the locks of bins, because its
-// caller may hold one. No other lock is taken while the lock of slab_bins or of the pins is held.
+// docs/architecture.md ("Threads") has the order of locks. That of empty_slabs is only tried, and
+// empty_slabs::give_up() only tries the locks of bins, because its caller may hold one. No other lock is taken while
+// the lock of slab_bins or of the pins is held.
 #pragma once
 
 #include <cstdint>
@@ -55,14 +49,12 @@ public:
 
     /// May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset();
-    /// Slabs are made and released through the log. `writes_bitmaps`: its owner writes the bitmaps of loaded slabs.
     void set_log(slab_log* log, bool writes_bitmaps) noexcept {
         state_.log = log;
         state_.tracks_changes = !writes_bitmaps;
     }
-    /// In durability `collect`: old_blocks_written() matters.
     void set_traced(bool traced) noexcept { state_.traced = traced; }
-    /// In a child of fork: no block is freed by its state alone, and none is found by its slab's entry.
+    /// In a child of fork: finds and frees no block.
     void abandon() noexcept {
         state_.table.refuse_fast_frees();
         state_.table.forget_entries();
@@ -91,12 +83,12 @@ public:
     }
     void hand_out(std::uint64_t offset) const noexcept;
     [[nodiscard]] bool is_idle(slab_part part) const noexcept;
-    /// Comes during the pause of a commit. Does nothing where the log's owner writes the bitmaps.
+    /// During the pause of a commit.
     void write_bitmaps() noexcept {
         remote_.merge_all();
         upkeep_.write_bitmaps();
     }
-    /// Comes before write_bitmaps(); note_holes() comes after that commit is durable. Other threads must stand still.
+    /// Before write_bitmaps(). Other threads stand still.
     [[nodiscard]] sparse_pages make_sparse(bool all) {
         remote_.merge_all();
         return sparse_.make_sparse(all);

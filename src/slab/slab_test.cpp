@@ -336,7 +336,7 @@ TEST_F(slab_test, threads_that_end_give_their_blocks_back) {
     EXPECT_TRUE(heap_.blocks().inspect().all_free());
 }
 
-/// Uses the heap while the thread's objects are destroyed, after its caches are.
+/// Uses the heap while the thread's objects are destroyed, after its caches.
 struct late_user {
     block_allocator* blocks = nullptr;
     void* kept = nullptr;

@@ -27,8 +27,7 @@ public:
         }
     }
 
-    /// Free extents are cached from now on, as in heaps that are open for writing. Empty slabs are kept only with a
-    /// clock.
+    /// Empty slabs are kept only with a clock.
     void keep_extents(extent::extent_allocator::clock_function clock = nullptr) {
         keeps_extents_ = true;
         clock_ = clock;
@@ -37,12 +36,12 @@ public:
         }
     }
 
-    /// As after a commit, a crash and a reopen.
+    /// After a commit, a crash and a reopen.
     [[nodiscard]] base::result<void> reopen() {
         blocks_->slabs().write_bitmaps();
         return open_again();
     }
-    /// As after a crash and a reopen without a commit.
+    /// After a crash and a reopen.
     [[nodiscard]] base::result<void> open_again() {
         make();
         HF_TRY(blocks_->open(space_.frontier()));
@@ -50,7 +49,7 @@ public:
         return keeps_extents_ ? start_keeping() : base::result<void>();
     }
 
-    /// Verifies the bitmaps of slabs from the next open on. It must outlive the heap.
+    /// From the next open on. It must outlive the heap.
     void verify_with(segment::bitmap_verifier& verifier) noexcept { verifier_ = &verifier; }
 
     [[nodiscard]] block_allocator& blocks() noexcept { return *blocks_; }
@@ -61,7 +60,7 @@ public:
         blocks_->inspect().check(found);
         return found;
     }
-    /// The blocks are in order of address. No other slab of the class may have a free block.
+    /// In order of address. No other slab of the class may have a free block.
     [[nodiscard]] std::vector<std::byte*> whole_slab(std::size_t bytes) {
         std::vector<std::byte*> all(size_classes[class_for(bytes, 1)].block_count);
         std::ranges::generate(all, [&] { return static_cast<std::byte*>(blocks_->allocate(bytes, 1)); });
@@ -71,7 +70,7 @@ public:
         }
         return all;
     }
-    /// Writes the block's length into it and puts it into a place that threads share; frees the block that was there.
+    /// Frees the block that was in the place, which threads share.
     [[nodiscard]] bool swap_in(std::atomic<std::byte*>& place, std::byte* block, std::size_t bytes) {
         block[0] = block[bytes - 1] = static_cast<std::byte>(bytes);
         block[1] = static_cast<std::byte>(bytes / 256);

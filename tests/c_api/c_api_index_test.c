@@ -74,6 +74,7 @@ static void numbers_are_there_again(void) {
     struct seen back = {0, 0, 0, 0};
     EXPECT(hf_index_scan_backward(index, 500, see, &back) == HF_OK && back.count == 500 && back.last == 0);
     EXPECT(hf_index_scan(index, 0, NULL, NULL) == HF_INVALID_ARGUMENT);
+    EXPECT(hf_index_scan(index, UINT64_MAX, NULL, NULL) == HF_INVALID_ARGUMENT); /* no entry follows */
     uint64_t size = 0;
     EXPECT(hf_index_size(index, &size) == HF_OK && size == 1000);
     EXPECT(hf_index_check(index) == HF_OK);

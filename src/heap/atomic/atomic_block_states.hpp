@@ -1,12 +1,12 @@
-// Who owns a block while an operation of durability `atomic` changes it: states of small blocks in DRAM, bits and page
-// entries on media.
+// Who owns a block while an operation of durability `atomic` changes it: states in DRAM, bits and page entries on
+// media.
 //
 // Invariants:
 //   HEAP-18: of several operations that free one block, claim() or clear() succeeds for one; of several groups that
 //            free a small block, claim_for_group().
 //   HEAP-19: a freed block is `held` until it is released, so that nobody gets it before its operation is complete.
 //
-// Thread safety: all functions by any number of threads.
+// Thread safety: any number of threads.
 #pragma once
 
 #include <atomic>
@@ -31,22 +31,22 @@ public:
     bool set_state(std::uint64_t offset, lane::block_word block, bool allocated) noexcept override {
         std::uint8_t* const found = blocks_.inspect().block_state_of(offset, block);
         if (found != nullptr) {
-            // A block whose freeing thread is gone stays `held` until the next open.
+            // Without its freeing thread, the block stays `held` until the next open.
             std::atomic_ref(*found).store(allocated ? slab::block_state::live : slab::block_state::held,
                                           std::memory_order_release);
         }
         return found != nullptr;
     }
 
-    /// Of several threads that free a block, one succeeds. Comes after the call has taken its time: a locked
-    /// instruction waits for earlier non-temporal stores and would delay that.
+    /// Comes after the call has taken its time, which a locked instruction would delay: it waits for earlier
+    /// non-temporal stores.
     [[nodiscard]] bool claim(const slab::held_block& found) const noexcept {
         if (!found.is_small()) [[unlikely]] {
             return !found.is_by_node() || blocks_.nodes().claim(found);
         }
         return !bitmaps_follow_ || claim_state(found);
     }
-    /// claim() before any record, where clear() would decide too late: a group is carried out as a whole, or refused.
+    /// Before any record, where clear() would decide too late for a group.
     [[nodiscard]] bool claim_for_group(const slab::held_block& found) const noexcept {
         return found.is_small() ? claim_state(found) : claim(found);
     }
@@ -69,7 +69,7 @@ public:
         }
         std::atomic_ref(*held.state).store(slab::block_state::live, std::memory_order_release);
     }
-    /// False: another thread freed the block first. It is `held` until release() (HEAP-19).
+    /// False: another thread was first.
     template <persist::persistence_domain Domain>
     [[nodiscard]] bool clear(Domain& domain, const slab::held_block& held) noexcept {
         if (held.is_by_node()) [[unlikely]] {
@@ -92,7 +92,7 @@ public:
         }
         return cleared;
     }
-    /// A checkpoint writes back this line.
+    /// For a checkpoint to write back.
     [[nodiscard]] const void* line_of(const slab::held_block& held) const noexcept {
         return bitmaps_follow_ && (held.is_small() || held.is_by_node()) ? lane::follows_states(held.place.word)
                                                                          : held.place.word;

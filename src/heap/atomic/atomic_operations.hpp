@@ -1,9 +1,7 @@
-// Durability `atomic`: each operation is one durable record and one fence. atomic_operations_of.hpp implements it for
-// each persistence domain.
+// Durability `atomic`: each operation is one durable record and one fence. After a crash it is complete or absent: its
+// block, its destination and the block that it replaced.
 //
-// After a crash an operation is complete or absent: its block, its destination and the block that it replaced.
-//
-// Thread safety: all functions by any number of threads; one operation at a time on one destination.
+// Thread safety: any number of threads; one operation at a time on one destination.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +20,16 @@ namespace holdfast::heap {
 class atomic_operations : public destination_operations, public block_operations {
 public:
     using block_operations::keep;
-    /// The program keeps track of the block.
+    /// The program keeps track of it.
     [[nodiscard]] virtual void* allocate(const block_request& wanted) noexcept = 0;
     void* allocate(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type) noexcept final {
         return allocate({bytes, alignment, false, type});
     }
-    /// Of several threads that free a block, one succeeds.
     bool deallocate_exactly(void* block) noexcept final { return deallocate(block); }
 
-    /// Marks a reserved block allocated, without a destination.
+    /// Marks it allocated, without a destination.
     [[nodiscard]] virtual bool keep(void* reserved) noexcept = 0;
-    /// Frees a block and reserves it: its memory is not reused before cancel().
+    /// Its memory is not reused before cancel().
     [[nodiscard]] virtual bool withdraw(void* block) noexcept = 0;
 
     virtual void checkpoint() noexcept = 0;
@@ -41,7 +38,7 @@ public:
     [[nodiscard]] virtual const lane::lane_pool& lanes() const noexcept = 0;
 };
 
-/// `options` is complete but for `states`. `memory`: for the domain disk; it lives longer than the result.
+/// `options` is complete but for `states`. `memory`, for the domain disk, outlives the result.
 base::result<std::unique_ptr<atomic_operations>> make_atomic_operations(
     persist::domain_kind domain, persist::mapped_sync& memory, segment::space_view space, segment::lane_area& area,
     slab::block_allocator& blocks, const lane::lane_options& options);

@@ -255,7 +255,7 @@ private:
     [[nodiscard]] bool commit_blocks(slab::thread_cache* cache, const group_request& changes) noexcept;
     [[nodiscard]] bool commit_with_payload(slab::thread_cache* cache, const group_changes& changes) noexcept;
     [[nodiscard]] bool is_abandoned() noexcept;
-    /// After a failed call: whether a sync has failed. Then every later call fails.
+    /// After a failed call: whether a sync has failed.
     [[nodiscard]] bool refuse_poisoned() noexcept;
     HF_HOT bool is_destination(const std::uint64_t& word) noexcept {
         const std::uint64_t offset = space_.offset(&word).value;
@@ -393,8 +393,8 @@ bool atomic_operations_of<Domain>::commit_with_payload(slab::thread_cache* cache
         return false;
     }
     const bool done = protocol_.commit_with_payload(cache, changes, payload);
-    // Until the group is void a crash reads the payload. A call in flight may hold the checkpoint up for long: then the
-    // block is lost until the next open.
+    // Until the group is void a crash reads the payload. If a call in flight delays the checkpoint, the block is lost
+    // until the next open.
     if (!done && !lane_set().check_health()) {
         return false;  // the payload may be read at recovery
     }
@@ -411,7 +411,7 @@ bool atomic_operations_of<Domain>::commit_group(const group_request& changes) no
     }
     slab::thread_cache* const cache = blocks_.this_cache();
     if (changes.made.empty() && changes.freed.empty() && changes.data.size() <= protocol_.largest_group()) [[likely]] {
-        // Nobody else has these words: it only fails with a sync.
+        // Nobody else has these words: it fails only with a sync.
         return protocol_.template commit_group<false>(cache, {{}, {}, changes.data}) || !refuse_poisoned();
     }
     return commit_blocks(cache, changes);

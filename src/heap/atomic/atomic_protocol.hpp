@@ -6,7 +6,7 @@
 //   HEAP-20: the lane is returned before the allocator's locks are taken: a thread that makes a slab holds them when it
 //            takes the lane.
 //
-// Thread safety: all functions by any number of threads; one operation at a time on one destination.
+// Thread safety: any number of threads; one operation at a time on one destination.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace holdfast::heap {
 
 struct group_changes {
     std::span<const slab::held_block> allocated;
-    std::span<slab::held_block> freed;  ///< the offset of one that another thread freed first becomes lane::nowhere
+    std::span<slab::held_block> freed;  ///< another thread freed it first: its offset becomes lane::nowhere
     std::span<const data_piece> data;
     [[nodiscard]] std::size_t block_records() const noexcept { return std::max(allocated.size(), freed.size()); }
     [[nodiscard]] std::size_t records() const noexcept {
@@ -39,9 +39,8 @@ struct group_changes {
     }
 };
 
-/// `cache` is the calling thread's, or null. Blocks of results that freed nothing are as they were. On a disk a call
-/// also answers false where its record did not become durable: the heap is poisoned (lane_pool::check_health()), and
-/// its memory is as it was.
+/// `cache` is the calling thread's, or null. Blocks of results that freed nothing are as they were. On a disk a call is
+/// also false where its record did not become durable: the heap is poisoned, and its memory is as it was.
 template <persist::persistence_domain Domain>
 class atomic_protocol final : public slab::slab_log {
 public:
@@ -63,23 +62,21 @@ public:
                         const slab::held_block* replaced) noexcept;
     /// Marks the block allocated, without a destination.
     [[nodiscard]] bool keep(slab::thread_cache* cache, const slab::held_block& held) noexcept;
-    /// Frees the block, and nulls the destination unless that is absent. False if the block was freed meanwhile.
+    /// Frees the block, and nulls a destination. False if the block was freed meanwhile.
     HF_HOT bool free(slab::thread_cache* cache, std::uint64_t* destination, const slab::held_block& found) noexcept;
     /// publish() for up to batch_size destinations, with one fence.
     [[nodiscard]] bool publish_batch(slab::thread_cache* cache, std::span<std::uint64_t* const> destinations,
                                      std::span<const slab::held_block> held) noexcept;
-    /// free() for up to batch_size destinations, with one fence. `null`: those that are left out. `freed`: those whose
-    /// block was not freed meanwhile.
+    /// free() with one fence. `null`: those left out. `freed`: those whose block was not freed meanwhile.
     void free_batch(slab::thread_cache* cache, std::span<std::uint64_t* const> destinations,
                     std::span<const slab::held_block> found, std::span<const bool> null,
                     std::span<bool> freed) noexcept;
 
     /// Allocates, frees and stores all of it with one fence, or nothing: false if a block of `freed` was freed
-    /// meanwhile. At most largest_group() records. HasBlocks false: there are none.
+    /// meanwhile. At most largest_group() records. HasBlocks: whether there are any.
     template <bool HasBlocks>
     [[nodiscard]] HF_HOT bool commit_group(slab::thread_cache* cache, const group_changes& changes) noexcept;
-    /// For more records than commit_group() takes: they are written to `payload`, which has room for them and is held
-    /// until the group is void.
+    /// For more records: they are written to `payload`, which has room for them and is held until the group is void.
     [[nodiscard]] bool commit_with_payload(slab::thread_cache* cache, const group_changes& changes,
                                            const slab::held_block& payload) noexcept;
     [[nodiscard]] std::uint64_t largest_group() const noexcept {
@@ -101,7 +98,7 @@ public:
 private:
     using record = lane::record_on_media;
 
-    /// Without a lane of its own, a thread has the shared one and its lock.
+    /// The thread's lane, or the shared one and its lock.
     class lane_guard {
     public:
         lane_guard(lane::lane_set<Domain>& of, const slab::thread_cache* cache) noexcept
@@ -132,8 +129,8 @@ private:
     [[nodiscard]] std::uint64_t offset_of(const std::uint64_t& destination) const noexcept {
         return space_.offset(&destination).value;
     }
-    /// At the first stamp of each half of the range the destination's line is written back; the fence of this call's
-    /// record makes it durable before the next half begins (LANE-10).
+    /// At the first stamp of each half of the range the destination's line is written back, durable by the fence of
+    /// this record before the next half begins (LANE-10).
     [[nodiscard]] std::uint16_t next_stamp(lane::lane& own, const std::uint64_t& destination) noexcept {
         constexpr std::uint16_t half = 1U << 15U;
         const auto stamp = static_cast<std::uint16_t>(segment::stamp_of(load_word(destination)) +

@@ -5,7 +5,7 @@
 
 namespace holdfast::heap {
 
-/// Of several threads that free a block, one succeeds; where this is another one, no claim stays.
+/// False: another thread frees one, and no claim stays.
 template <persist::persistence_domain Domain>
 bool atomic_protocol<Domain>::claim_all(std::span<const slab::held_block> freed) noexcept {
     for (std::size_t i = 0; i < freed.size(); ++i) {

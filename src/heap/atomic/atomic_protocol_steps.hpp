@@ -155,7 +155,7 @@ void atomic_protocol<Domain>::free_batch(slab::thread_cache* cache, std::span<st
     }
     lanes_.prepare(*own, count);
     lanes_.announce(*own);
-    // All claims come before the first record: a locked instruction waits for earlier non-temporal stores.
+    // A locked instruction waits for earlier non-temporal stores, such as records.
     for (std::size_t i = 0; i < count; ++i) {
         freed[i] = !null[i] && block_states_.claim(found[i]);
     }
@@ -188,7 +188,7 @@ void atomic_protocol<Domain>::free_batch(slab::thread_cache* cache, std::span<st
     lanes_.complete(*own);
 }
 
-/// Creates, releases or morphs a slab. The absent one of `made` and `gone` has kind `none`.
+/// The absent one of `made` and `gone` has kind `none`.
 template <persist::persistence_domain Domain>
 bool atomic_protocol<Domain>::change_slab(base::granule slab, lane::block_word made, lane::block_word gone) noexcept {
     const std::uint64_t offset = base::offset_of(slab).value;

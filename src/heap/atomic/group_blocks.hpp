@@ -1,7 +1,4 @@
-// The blocks that a group frees, found before anything changes and, where claims are kept, claimed until the object
-// ends.
-//
-// Thread safety: none; an object belongs to one call.
+// The blocks that a group frees, found before anything changes and, with claims, claimed until the object ends.
 #pragma once
 
 #include <array>
@@ -20,7 +17,7 @@ namespace holdfast::heap {
 
 class group_blocks {
 public:
-    /// `claims`: null where the blocks' states are their claims. False where a block is none, or where memory is short;
+    /// `claims`: null where the states are claims. False where a block is none, or memory is short;
     /// block_allocator::last_failure() says which.
     [[nodiscard]] bool gather(std::span<void* const> freed, slab::block_allocator& blocks,
                               block_claims* claims = nullptr) noexcept {
@@ -58,14 +55,14 @@ public:
                 blocks.leave(refused_free(block));
                 return false;
             }
-            // Another thread frees it. That thread may wait for a block of this group, so none stays claimed meanwhile.
+            // Another thread, which may wait for a block of this group, frees it: none stays claimed.
             give_up();
             freed_.clear();
             block_claims::pause();
         }
         return true;
     }
-    /// Where a group was refused because one of these blocks is not allocated any more, says so.
+    /// Where a group was refused because one is not allocated any more.
     static void leave_refusal(std::span<void* const> freed, slab::block_allocator& blocks) noexcept {
         for (const void* each : freed) {
             slab::held_block found;
@@ -77,7 +74,7 @@ public:
     [[nodiscard]] std::span<slab::held_block> freed() noexcept { return {freed_.data(), freed_.size()}; }
 
 private:
-    /// Most transactions have fewer, and need no memory for them.
+    /// Most transactions free fewer.
     static constexpr std::size_t few = 4;
 
     void give_up() noexcept {

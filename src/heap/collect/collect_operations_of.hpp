@@ -76,7 +76,7 @@ public:
                 flush_bitmap(base::granule_of(found.start), "collect.bitmap.flush");
             }
         });
-        // Entries of free extents too: recovery ignores them, but the next open of a clean heap reads them.
+        // Recovery ignores free extents, but the next open of a clean heap does not.
         const std::uint64_t per_segment = space_.shape().pages();
         const std::uint64_t end = extents_.frontier().value;
         for (std::uint64_t page = 0; page < end; page += per_segment) {
@@ -92,7 +92,7 @@ private:
         const segment::page_entry withdrawn{segment::extent_kind::reserved, {found.block.length}};
         if (!domain_.replace_if(*found.place.word, found.place.set, segment::encode(withdrawn),
                                 "collect.pages.withdrawn")) {
-            blocks_.inspect().leave_refusal(block);  // another thread freed it first
+            blocks_.inspect().leave_refusal(block);
             return false;
         }
         persist_word(*found.place.word, "collect.pages.withdrawn_fence");
@@ -116,7 +116,7 @@ private:
     }
 
     void slab_released(base::granule slab, const slab::size_class& /*kind*/, std::uint32_t /*type*/) noexcept override {
-        // The bitmap is zero, and must be so on media before the granule is no slab (SLAB-4).
+        // It is zero, and must be so on media before the granule is no slab (SLAB-4).
         flush_bitmap(slab, "collect.slab.bitmap_flush");
         domain_.fence("collect.slab.bitmap_fence");
         std::uint64_t& entry = space_.page_entry_word(base::first_page(slab));

@@ -1,7 +1,6 @@
-// All metadata that an adversary wrote, checksums repaired: page entries, slab headers, live bitmaps, object records. A
-// reader and a writer both refuse the heap, or both open it. If check() names no problem, all operations succeed, and
-// check() finds none afterwards. Otherwise any may fail, but blocks handed out lie in the heap and are disjoint, and
-// nothing crashes, hangs or grows without bound.
+// All metadata that an adversary wrote, checksums repaired. A reader and a writer both refuse the heap, or both open
+// it. If check() names no problem, all operations succeed, and it finds none afterwards; if it does, blocks handed out
+// lie in the heap and are disjoint, and nothing crashes, hangs or grows without bound.
 //
 // Control bits: 8 and 9 the damaged heap (crashed, with a commit in its journal, closed); 10 work with a heap that
 // check() found wrong; 11 close without commit; 12 copy; 13 to 15 vary the work: alignments, until space runs out,
@@ -50,7 +49,7 @@ std::uint32_t type_at(std::uint64_t bytes, std::uint64_t i) {
     return bytes == 64 || bytes == 20000 ? static_cast<std::uint32_t>(i % 3) : 0;
 }
 
-/// Blocks of every size, a third of them freed, and objects in some.
+/// A third of them are freed; some have objects.
 void fill(heap::engine& engine, const std::string& prefix, std::uint64_t blocks_each,
           std::vector<std::uint64_t>& offsets) {
     const std::size_t first = offsets.size();
@@ -200,7 +199,7 @@ private:
         }
     }
 
-    /// Frees what is there, unless it is an object's block.
+    /// Unless it is an object's block.
     void free_at(std::uint64_t offset) {
         if (const auto object = engine_.objects().find_at(offset); object && !object.value()) {
             static_cast<void>(engine_.try_deallocate(engine_.files().view().address({offset})));
@@ -303,15 +302,15 @@ void copy(const std::string& path, bool sound) {
     }
 }
 
-/// In a closed heap the files end with the space. If a validly sealed superblock gives a smaller size, the rest of the
-/// files comes back as damage when the heap grows, so such a heap need not stay sound.
+/// A closed heap's files end with its space. If a superblock gives a smaller size, the rest comes back as damage when
+/// the heap grows, so such a heap need not stay sound.
 bool ends_with_its_files(const heap::engine& engine) {
     const superblock_on_media& superblock = engine.files().superblock();
     return superblock.frontier % superblock.segment_size == 0 &&
            superblock.objects_size == std::filesystem::file_size(engine.files().paths().objects());
 }
 
-/// True if the heap must be sound afterwards.
+/// True if it must be sound afterwards.
 bool write(const std::string& path, const made_heaps& made, unsigned control,
            const std::optional<what_was_read>& read) {
     heap::engine_options options;

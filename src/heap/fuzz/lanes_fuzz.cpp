@@ -1,7 +1,7 @@
-// Lanes that an adversary wrote, checksums and seals repaired. Recovery refuses them with a telling failure or gives a
-// heap; a second recovery, also after one that was cut off, gives the same heap. If check() names no problem, all
-// operations succeed, and a further crash loses nothing. Otherwise any may fail, but blocks handed out lie in the heap
-// and are disjoint. Unedited lanes give exactly what the calls did, with every mix of lines that a crash may leave.
+// Lanes that an adversary wrote, checksums and seals repaired. Recovery refuses them or gives a heap; a second one,
+// also after one that was cut off, gives the same. If check() names no problem, all operations succeed, and a further
+// crash loses nothing; if it does, blocks handed out lie in the heap and are disjoint. Unedited lanes give exactly what
+// the calls did, with every mix of lines that a crash may leave.
 //
 // Edits: fuzz_input.hpp, with places of their own (lanes_fuzz.hpp). Control bits: 0 checksums, 1 sequences that fit the
 // slot, or the lanes of a log, 2 seals of the head, 3 times that count; 8 and 15 order of records; 9 to 13 which lines
@@ -34,7 +34,6 @@ public:
     static constexpr bool models_disks = true;
 };
 
-/// Recovers and uses heaps, one after the other.
 class machine final : public segment::space_growth, public segment::lane_area {
 public:
     machine()
@@ -101,7 +100,7 @@ private:
     segment::space_view view_;
 };
 
-/// An opened heap in the machine: without lanes, for inspection, or in durability `atomic`.
+/// Without lanes, for inspection, or in durability `atomic`.
 template <class Domain>
 class session {
 public:
@@ -112,7 +111,6 @@ public:
     session(const session&) = delete;
     session& operator=(const session&) = delete;
     ~session() {
-        // As a crash: nothing is given back or written.
         blocks_.close();
         operations_.reset();
     }
@@ -169,7 +167,7 @@ constexpr std::uint64_t first_used_root = 64;  ///< from here on the recovered h
     return segment::is_null_pointer(word) ? 0 : segment::decode_pointer(root * 8, word);
 }
 
-/// Before the crash: slabs and pages come and go, in two lanes.
+/// Slabs and pages come and go, in two lanes.
 template <class Domain>
 void work(session<Domain>& on, machine& memory, std::uint64_t first_root) {
     const auto root = [&](std::uint64_t i) -> std::uint64_t& { return memory.word((first_root + i) * 8); };
@@ -197,7 +195,7 @@ crashed_heap make_heap() {
     }
     work(on, memory, 16);
     std::thread([&] { work(on, memory, 24); }).join();
-    // A last call that got no further than its fence.
+    // A last call got no further than its fence.
     auto& cache = *on.blocks().this_cache();
     slab::held_block held;
     if (!on.blocks().hold(&cache, 64, 8, held)) {
@@ -228,7 +226,7 @@ crashed_heap make_heap() {
 
 void expect_telling(const base::failure& what) {
     base::failure named = what;
-    named.path = "lanes";  // the heap would name the path
+    named.path = "lanes";  // as a heap would
     segment::expect_telling(named);
     if (what.code != base::failure_code::corrupt) {
         finding("an adversary's lanes are not corrupt, but: " + what.message());
@@ -286,7 +284,7 @@ private:
             }
         }
     }
-    /// Whether numbers are so large that use would reach the limit (LANE-27). No real heap lives that long.
+    /// Whether use would reach the limit of numbers (LANE-27), as no real heap does.
     [[nodiscard]] bool is_near_its_end(std::uint64_t time) const {
         bool found = time > lane::largest_number / 2;
         constexpr std::uint64_t near = lane::largest_sequence / 2;
@@ -305,7 +303,7 @@ private:
     template <class Domain>
     bool recover(std::uint64_t incarnation) {
         const lane::replay_source from = source<Domain>(incarnation);
-        static image crashed;  // static: allocating these would take most of the time
+        static image crashed;  // static: allocating these takes most of the time
         static image recovered;
         on_.take(crashed);
         Domain domain;
@@ -320,7 +318,6 @@ private:
         lane::apply(*plan, from, domain);
         on_.take(recovered);
         if ((control_ & cut_off) != 0) {
-            // From the crash again: a recovery that is cut off, then a complete one.
             on_.put(crashed);
             plan->writes.resize(plan->writes.size() / 2);
             plan->newest_time = 0;
@@ -348,7 +345,6 @@ private:
         return true;
     }
 
-    /// Uses the recovered heap, crashes it and recovers it again.
     template <class Domain>
     void use(std::uint64_t time, std::uint64_t count, block_map blocks, bool sound) {
         std::map<std::uint64_t, std::uint64_t> targets;

@@ -1,5 +1,4 @@
-// For the fuzzer of lanes: the content of media, and how an input edits it (fuzz_input.hpp, with the places of
-// edited_place).
+// For the fuzzer of lanes: the content of media, and how an input edits it.
 #pragma once
 
 #include <cstdint>
@@ -217,7 +216,7 @@ private:
     lane::lane_header_on_media nothing_header_{};
 };
 
-/// The image of a crash: each line of metadata and user space is either old or new.
+/// Each line of metadata and user space is either old or new.
 inline void mix_lines(image& media, const image& before, unsigned mix) {
     const auto each = [mix](contents& to, const contents& from, std::uint64_t salt) {
         for (std::size_t at = 0; at < to.size(); at += base::cache_line_size) {

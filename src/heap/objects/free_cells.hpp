@@ -1,7 +1,5 @@
-// The free cells of the objects file: coalesced runs in DRAM, best fit.
-//
-// Taking needs no memory; giving back needs a place, which may be made before. So a change of the directory can do all
-// that may fail before its first store.
+// The free cells of the objects file: coalesced runs in DRAM, best fit. Taking needs no memory, and giving back a place
+// that may be made before: a change of the directory can do all that may fail before its first store.
 //
 // Thread safety: none.
 #pragma once
@@ -18,7 +16,6 @@ namespace holdfast::heap {
 
 class free_cells {
 public:
-    /// Index in the file.
     using cell = std::uint64_t;
     /// Memory for one run.
     class place {
@@ -43,7 +40,7 @@ public:
     /// Position and length in cells.
     [[nodiscard]] const std::map<cell, std::uint64_t>& runs() const noexcept { return runs_; }
 
-    /// The cell itself where it is not free.
+    /// `position` where that is not free.
     [[nodiscard]] cell end_of_free(cell position) const noexcept {
         const auto after = runs_.upper_bound(position);
         if (after == runs_.begin()) {
@@ -52,13 +49,13 @@ public:
         const auto run = std::prev(after);
         return std::max(position, run->first + run->second);
     }
-    /// The largest number where no free run begins behind `position`.
+    /// The largest number where none follows.
     [[nodiscard]] cell next_from(cell position) const noexcept {
         const auto next = runs_.upper_bound(position);
         return next == runs_.end() ? ~cell{0} : next->first;
     }
 
-    /// For cells that are not free. May throw std::bad_alloc before it changes anything.
+    /// The cells are not free. May throw std::bad_alloc before it changes anything.
     void add(cell position, std::uint64_t cells) { add(position, cells, make_place()); }
     void add(cell position, std::uint64_t cells, place where) noexcept {
         if (cells == 0) {
@@ -81,7 +78,7 @@ public:
         }
         insert(position, cells, std::move(where));
     }
-    /// The first of `cells` cells from the shortest run that has as many.
+    /// From the shortest run that has as many.
     [[nodiscard]] std::optional<cell> take(std::uint64_t cells) noexcept {
         const auto best = by_length_.lower_bound({cells, 0});
         if (best == by_length_.end()) {

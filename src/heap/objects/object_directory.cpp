@@ -70,7 +70,7 @@ base::result<object_entry> object_directory::read(cell position) const {
     const auto bytes = base::checked_multiply(header.count, header.type_size);
     const bool is_type = static_cast<object_kind>(header.kind) == object_kind::type;
     if (!is_type && (!bytes || header.offset >= frontier || *bytes > frontier - header.offset)) {
-        // No caller gets an address outside the heap. OBJ-3 asks for more and takes longer.
+        // No caller gets an address outside the heap. OBJ-3 takes longer.
         return corrupt(position, "offset, count and type size",
                        fmt::format("{:#x}, {}, {}", header.offset, header.count, header.type_size),
                        fmt::format("within the {} bytes of user space", frontier));
@@ -164,7 +164,7 @@ void object_directory::add_grown_space(std::uint64_t from_bytes, std::uint64_t t
     }
 }
 
-/// Grows the file if no run is long enough. May throw std::bad_alloc before a cell is taken.
+/// Grows the file if no run is long enough. May throw std::bad_alloc before it takes a cell.
 base::result<object_directory::cell> object_directory::allocate_cells(std::uint64_t cells) {
     if (cells > longest_record_cells) {
         return failure{failure_code::invalid_argument,
@@ -179,19 +179,19 @@ base::result<object_directory::cell> object_directory::allocate_cells(std::uint6
         if (const auto position = free_.take(cells)) {
             return *position;
         }
-        // At worst the rest of this group is too short, and the record goes into the next group.
+        // At worst this group is too short, and the record goes into the next.
         const std::uint64_t before = files_.objects_size();
         try {
             HF_TRY(files_.grow_objects(cells * cell_size + 2 * base::page_size));
             add_grown_space(before, files_.objects_size());
-        } catch (const std::bad_alloc&) {  // the file may have grown: the next load() finds it
+        } catch (const std::bad_alloc&) {  // the next load() finds what the file has grown
             loaded_ = false;
             throw;
         }
     }
 }
 
-/// Makes a record valid or invalid by one 8-byte store.
+/// By one 8-byte store.
 void object_directory::mark(cell position, std::uint32_t magic, std::uint64_t cells) {
     auto& word = *reinterpret_cast<std::uint64_t*>(address(position));
     std::atomic_ref<std::uint64_t>(word).store(magic | cells << 32U, std::memory_order_release);
@@ -287,7 +287,7 @@ base::result<std::uint64_t> object_directory::repair_cells(
     }
     HF_TRY_ASSIGN(const object_entry entry, read(position));
     const std::uint64_t cells = cells_for(string_bytes(entry));
-    // A crash while a description was replaced may leave both records; the second one goes.
+    // A crash while a description was replaced may leave both; this one goes.
     const bool is_object = entry.kind != object_kind::heap && entry.kind != object_kind::type;
     const std::uint64_t other = entry.kind == object_kind::type ? ~entry.count : 0;
     const bool first = seen.insert(is_object ? entry.offset : other).second;
@@ -295,7 +295,7 @@ base::result<std::uint64_t> object_directory::repair_cells(
         mark(position, unfinished_magic, cells);
         clear_cells(position, cells);
     } else if (persist_) {
-        persist_(address(position), cells * cell_size);  // a killed process may have left it visible, and not on media
+        persist_(address(position), cells * cell_size);  // it may be visible, and not on media
     }
     return cells;
 }
@@ -389,8 +389,7 @@ base::result<void> object_directory::erase_at(std::uint64_t offset) {
     return {};
 }
 
-/// Writes the new record before it erases the old one: a failure to grow changes nothing. May throw std::bad_alloc
-/// before it stores.
+/// Writes the new record first: a failure to grow changes nothing. May throw std::bad_alloc before it stores.
 base::result<object_directory::cell> object_directory::replace_record(cell position, const object_entry& entry) {
     HF_TRY_ASSIGN(const object_entry old, read(position));
     const std::vector<std::byte> record = record_of(entry);
@@ -482,7 +481,7 @@ base::result<void> object_directory::describe_type(const type_record& type) {
     std::map<std::uint64_t, cell> added{{type.number, 0}};
     HF_TRY_ASSIGN(added.begin()->second, allocate_cells(record.size() / cell_size));
     write(added.begin()->second, record);
-    types_.merge(added);  // takes over the node, without memory
+    types_.merge(added);  // without memory
     return {};
 }
 

@@ -1,5 +1,5 @@
 // The directory of named, unique and anonymous objects: the mapped objects file, which commits cover, and an index in
-// DRAM, built at the first use; for a writer that is the open.
+// DRAM, built at the first use or, for a writer, at the open.
 //
 // Invariants (check()):
 //   OBJ-1: every record has its magic, a known kind, lengths that fit its cells, cells that fit its group, its
@@ -9,9 +9,8 @@
 //   OBJ-4: cells outside records are zero.
 //   OBJ-5: a type record's description consists of whole 4-byte words, and type numbers are unique.
 //
-// All functions may throw std::bad_alloc, always before the first store: media and index are then unchanged.
-//
-// Thread safety: none; the caller holds the object lock.
+// All functions may throw std::bad_alloc, before the first store: media and index are then unchanged. No thread safety:
+// the caller holds the object lock.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +42,7 @@ struct object_entry {
     std::uint64_t type_size = 0;
 };
 
-/// What an object is found by, among those of its kind.
+/// Among objects of its kind.
 [[nodiscard]] inline std::string_view index_name(const object_entry& entry) noexcept {
     return entry.kind == object_kind::unique ? std::string_view(entry.type) : std::string_view(entry.name);
 }
@@ -60,18 +59,17 @@ class object_directory {
 public:
     explicit object_directory(segment::heap_files& files) : files_(files) {}
 
-    /// Makes a range of the objects file durable.
     using persister = std::function<void(const void*, std::uint64_t)>;
-    /// Durability `atomic` and `collect`: each change is durable when its function returns; a crash leaves all or none
-    /// of it.
+    /// Durability `atomic` and `collect`: each change is durable when its function returns, and a crash leaves all or
+    /// none of it.
     void persist_with(persister persist) { persist_ = std::move(persist); }
-    /// After a crash in durability `atomic` or `collect`, before any other call: frees the cells of unfinished records,
-    /// and of objects without an allocated block (`block_bytes` as in check()).
+    /// After such a crash, before any other call: frees cells of unfinished records, and of objects without an
+    /// allocated block.
     base::result<void> repair(const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes);
 
-    /// Fails with `name_exists` (among objects of the same kind), or as growing the file does.
+    /// Fails with `name_exists` (objects of the same kind), or as growing the file does.
     base::result<void> insert(const object_entry& entry);
-    /// Unique objects are found by their type's name.
+    /// Unique ones by their type's name.
     base::result<std::optional<object_entry>> find(object_kind kind, std::string_view name);
     base::result<std::optional<object_entry>> find_at(std::uint64_t offset);
     /// Fails with `not_found`.
@@ -91,13 +89,13 @@ public:
     /// Ordered by name, then by offset.
     base::result<std::vector<object_entry>> list(object_kind kind);
 
-    /// Appends a line for each broken invariant, or one alone if the index cannot be built (broken records,
-    /// duplicates). `block_bytes`: usable bytes of the block that starts at an offset, 0 if none does.
+    /// Appends a line for each broken invariant, or one alone if no index can be built. `block_bytes`: usable bytes of
+    /// the block that starts at an offset, 0 without one.
     void check(std::vector<std::string>& problems,
                const std::function<std::uint64_t(std::uint64_t offset)>& block_bytes);
 
-    /// For the pages of the objects file that a commit is about to write, in ascending order: OBJ-1 of their records,
-    /// which the index must know, and OBJ-4. So a store to a wrong address does not reach the media.
+    /// For a commit, so that a store to a wrong address does not reach the media: OBJ-1 of records on these pages,
+    /// which the index must know, and OBJ-4. Pages come in ascending order.
     class page_check {
     public:
         explicit page_check(object_directory& checked) noexcept : directory_(checked) {}
@@ -106,11 +104,10 @@ public:
 
     private:
         object_directory& directory_;
-        std::uint64_t next_ = 0;  ///< the first cell that no call has passed
+        std::uint64_t next_ = 0;  ///< the first cell that is not checked
     };
 
 private:
-    /// The first cell of a record.
     using cell = free_cells::cell;
 
     base::result<void> load();

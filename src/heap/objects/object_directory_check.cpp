@@ -53,7 +53,7 @@ bool object_directory::is_indexed(cell position, const object_entry& entry) cons
     return known != by_offset_.end() && known->second == position;
 }
 
-/// Returns where the record ends. Reads all of it only where it reaches beyond `from`.
+/// Returns its end. Reads it only where it reaches beyond `from`.
 base::result<object_directory::cell> object_directory::check_record(cell position, cell from) const {
     object_record_on_media header{};
     std::memcpy(&header, address(position), sizeof header);

@@ -25,8 +25,8 @@ enum class object_kind : std::uint8_t {
     unique = 2,     ///< named by its type
     anonymous = 3,  ///< has no name
     heap = 4,       ///< the heap itself: a description; other numbers are 0
-    /// A type that the program described (type_registry.hpp). count: its number; type size: bytes of an element;
-    /// offset: the stride; name: for people; description: u32 offsets of pointers.
+    /// A described type (type_registry.hpp). count: its number; type size: bytes of an element; offset: the stride;
+    /// name: for people; description: u32 offsets of pointers.
     type = 5,
 };
 

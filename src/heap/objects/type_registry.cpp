@@ -108,7 +108,7 @@ base::result<void> type_registry::add(object_directory& objects, const type_desc
     return {};
 }
 
-/// Moves in one description; keeps a visitor. Needs no memory.
+/// Keeps a visitor. Needs no memory.
 void type_registry::put(std::map<std::uint32_t, entry>& added) noexcept {
     auto node = added.extract(added.begin());
     node.mapped().described = true;

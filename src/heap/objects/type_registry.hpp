@@ -1,6 +1,6 @@
-// Where the pointers lie in blocks of each type, for precise marking (trace.hpp). A description is durable: a record of
-// kind `type` in the object directory. What only code knows, such as the active member of a union, a visitor tells: a
-// function of this process, given again after each open (Makalu-rel, thesis chapter 6).
+// Where the pointers lie in blocks of each type, for precise marking (trace.hpp). A description is durable, a record of
+// kind `type` in the object directory. What only code knows, such as the active member of a union, a visitor of this
+// process tells (Makalu-rel, thesis chapter 6).
 #pragma once
 
 #include <cstddef>
@@ -21,20 +21,20 @@ inline constexpr std::uint32_t raw_pointer_bit = 1;
 inline constexpr std::uint64_t maximum_type_size = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t maximum_pointers = 65'536;
 
-/// Elements of `size` bytes, one every `stride` bytes up to the end of the block; stride 0: one element.
+/// Elements of `size` bytes, one every `stride` bytes of the block; stride 0: one element.
 struct type_description {
     std::uint32_t type = 0;  ///< as in allocation_traits::type
     std::uint64_t size = 0;
     std::uint64_t stride = 0;
-    std::vector<std::uint32_t> pointers;  ///< byte offsets within an element, ascending; | raw_pointer_bit
+    std::vector<std::uint32_t> pointers;  ///< bytes within an element, ascending; | raw_pointer_bit
     std::string name;                     ///< for people; may be empty
     bool operator==(const type_description&) const = default;
 };
 
-/// The first of TYPE-1 to TYPE-3 (type_registry.cpp) that does not hold; nothing if all hold.
+/// The first of TYPE-1 to TYPE-3 (type_registry.cpp) that does not hold.
 [[nodiscard]] std::optional<base::failure> type_fault(const type_description& type);
 
-/// Where a visitor reports words of its block, 8-byte aligned. Other words are ignored and counted as refused.
+/// Takes 8-byte aligned words of the block. Others are counted as refused.
 class pointer_sink {
 public:
     pointer_sink() = default;
@@ -46,8 +46,8 @@ public:
     virtual void raw(void* word) = 0;
 };
 
-/// Reports all pointers of a block. Called by several threads at once, for different blocks. An exception ends the
-/// marking with a failure. It must not allocate, free or change the heap.
+/// Reports a block's pointers, in several threads at once. An exception ends the marking with a failure. It must not
+/// allocate, free or change the heap.
 using pointer_visitor = std::function<void(void* block, std::uint64_t bytes, pointer_sink& sink)>;
 
 /// Thread safety: that of a container.
@@ -60,19 +60,19 @@ public:
     };
 
     type_registry() = default;
-    /// Reads the heap's descriptions; visitors stay. Fails with `corrupt` if one breaks TYPE-1 to TYPE-3, and changes
-    /// nothing.
+    /// Reads the heap's descriptions; visitors stay. Fails with `corrupt`, and changes nothing, if one breaks TYPE-1 to
+    /// TYPE-3.
     [[nodiscard]] base::result<void> load(object_directory& objects);
-    /// Adds or replaces a description, on media too: durable at once in durability `atomic` and `collect`, with the
-    /// next commit in `commit`. Fails as type_fault(), or as growing the directory. May throw std::bad_alloc before it
-    /// changes anything.
+    /// Adds or replaces a description, durable at once in durability `atomic` and `collect`, with the next commit in
+    /// `commit`. Fails as type_fault(), or as growing the directory. May throw std::bad_alloc before it changes
+    /// anything.
     [[nodiscard]] base::result<void> add(object_directory& objects, const type_description& added);
     /// In this process alone.
     [[nodiscard]] base::result<void> add_volatile(const type_description& added);
-    /// An empty function removes the visitor. Fails with invalid_argument if TYPE-1 does not hold.
+    /// An empty function removes it. Fails with invalid_argument if TYPE-1 does not hold.
     [[nodiscard]] base::result<void> add_visitor(std::uint32_t type, pointer_visitor visitor);
 
-    /// Null if the type has neither description nor visitor.
+    /// Null without description and visitor.
     [[nodiscard]] const entry* find(std::uint32_t type) const noexcept {
         const auto found = entries_.find(type);
         return found == entries_.end() ? nullptr : &found->second;

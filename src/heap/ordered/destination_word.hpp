@@ -1,4 +1,3 @@
-// The word of a destination, as both kinds of destination_operations read it.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,4 @@
-// In durability `commit` and `collect` of hardened heaps frees are exact, and blocks wait in quarantine. The inlined
-// path never leads here, so other heaps pay nothing.
+// In durability `commit` and `collect` of hardened heaps: exact frees, and a quarantine.
 #pragma once
 
 #include <memory>
@@ -8,7 +7,7 @@
 
 namespace holdfast::heap {
 
-/// `inner`: of the heap's durability, over a hardened block_allocator. May throw std::bad_alloc.
+/// `inner`: of the heap's durability, over a hardened allocator. May throw std::bad_alloc.
 std::unique_ptr<block_operations> make_hardened_operations(std::unique_ptr<block_operations> inner);
 
 }  // namespace holdfast::heap

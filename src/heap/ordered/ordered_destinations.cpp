@@ -7,7 +7,6 @@ namespace holdfast::heap {
 
 namespace {
 
-/// What ordered_destinations needs of a heap.
 class open_heap {
 public:
     explicit open_heap(heap_operations& of) noexcept : of_(of) {}

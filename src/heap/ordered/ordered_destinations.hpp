@@ -1,4 +1,3 @@
-// Blocks with their destinations in durability `commit` and `collect`.
 #pragma once
 
 #include <memory>

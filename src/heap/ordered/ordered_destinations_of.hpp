@@ -2,8 +2,8 @@
 //
 // Invariants, at every moment:
 //   DEST-1: a destination points to an allocated block. The block is allocated before, and freed only after the
-//           destination has changed and, where stores need it, was written back. A crash in between leaves a block that
-//           nothing points to, which tracing frees.
+//           destination has changed and, where stores need it, was written back. A crash in between leaves a block
+//           that nothing points to, which tracing frees.
 //   DEST-2: a reserved block is `held`: no bitmap or page entry says that it is allocated.
 #pragma once
 
@@ -241,8 +241,7 @@ private:
     }
     [[nodiscard]] void* allocate(const block_request& wanted) noexcept {
         void* const block = heap_.allocate(wanted);
-        // All that is usable, as in `atomic`: reallocate_to() keeps these bytes, and the program finds them behind what
-        // it had asked for.
+        // All usable bytes: reallocate_to() keeps them, so the program finds them later.
         if (slab::held_block made; block != nullptr && wanted.zeroed && heap_.blocks().find_allocated(block, made)) {
             zero_if(wanted, block, made.bytes());
         }
@@ -255,8 +254,8 @@ private:
                                      : segment::encode_pointer(reinterpret_cast<std::uintptr_t>(&destination),
                                                                reinterpret_cast<std::uintptr_t>(block), stamp));
     }
-    /// Points the destination, which holds `word`, to `block` or null, then frees `old` (DEST-1). If another thread
-    /// freed `old` first, restores the destination and returns false.
+    /// Points the destination, which holds `word`, to `block` or null, then frees `old` (DEST-1). Restores the
+    /// destination if another thread was first.
     [[nodiscard]] bool replace(std::uint64_t& destination, std::uint64_t word, const void* block, void* old) noexcept {
         bool freed = HF_MUTANT("heap.destination.freed_first") && heap_.deallocate(old);
         point(destination, block);

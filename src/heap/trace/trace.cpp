@@ -100,7 +100,6 @@ public:
 private:
     static constexpr std::uint64_t often = 4096;
 
-    /// Also in a slab that becomes free (TRACE-3).
     void sweep_slab(granule at, const block_map::slab_content& slab) {
         std::uint64_t* const live = run_.space.live_bitmap(at);
         std::array<std::uint64_t, slab::bitmap_words> wanted{};
@@ -129,7 +128,7 @@ private:
         }
     }
 
-    /// Counts the blocks of one class and fills in their new bits. Returns how many were reached.
+    /// Fills in their new bits. Returns how many were reached.
     [[nodiscard]] std::uint64_t sweep_blocks(const block_map::slab_blocks& blocks, const std::uint64_t* before,
                                              std::span<std::uint64_t> wanted) {
         const slab::size_class& size = slab::size_classes[blocks.class_index];
@@ -162,7 +161,7 @@ private:
         }
     }
 
-    /// Entries are flushed: an old entry that came back would overlap extents made there later.
+    /// Entries are flushed: an old one that came back would overlap extents made there later.
     void free_extents() const {
         for (const extent::extent& gone : going_) {
             std::uint64_t& entry = run_.space.page_entry_word(gone.start);

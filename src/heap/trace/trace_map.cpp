@@ -28,7 +28,7 @@ base::result<void> block_map::read(const extent::extent_allocator& extents, page
                 fault(*wrong);
                 add_big({found.start, found.length, 0, true});
             } else if (quarantined && quarantined(at)) {
-                // Which of its blocks live is unknown, so pointers to any of them keep all.
+                // Pointers to any of its blocks keep all.
                 base::failure what;
                 what.code = base::failure_code::corrupt;
                 what.field = fmt::format("slab in granule {}", at.value);

@@ -1,6 +1,6 @@
-// The blocks of a heap and their marks, in DRAM for one trace. From an offset to its block it takes one load from a
-// flat table of granules, and a multiplication. Marks are a bit a block, close together: those of a million small
-// blocks fit into a second-level cache.
+// The blocks of a heap and their marks, in DRAM for one trace. From an offset to its block it takes one load and a
+// multiplication. Marks are a bit a block, close together: those of a million small blocks fit into a second-level
+// cache.
 //
 // Thread safety: find() and mark() by any number of threads; all else alone.
 #pragma once
@@ -41,9 +41,9 @@ public:
         std::uint32_t type = 0;
         bool opaque = false;
     };
-    /// Whether an open heap has quarantined a slab that has a sound header.
+    /// Whether a slab with a sound header is quarantined.
     using quarantine = std::function<bool(base::granule)>;
-    /// The blocks of one class in a sound slab.
+    /// In a sound slab.
     struct slab_blocks {
         base::granule at{};
         unsigned class_index = slab::no_class;
@@ -51,7 +51,7 @@ public:
         std::uint64_t first_word = 0;    ///< in the marks
         std::size_t first_on_media = 0;  ///< in the slab's live bitmap
     };
-    /// A morphed slab has blocks of its earlier class, too.
+    /// Of a morphed slab, blocks of its earlier class, too.
     struct slab_content {
         std::array<slab_blocks, 2> blocks;
         unsigned count = 0;
@@ -61,17 +61,16 @@ public:
 
     explicit block_map(const segment::space_view& space) noexcept : space_(space) {}
 
-    /// `fault` hears of each quarantined slab: its header breaks an invariant, or `quarantined` says so. May throw
-    /// std::bad_alloc.
+    /// `fault` hears of each quarantined slab. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> read(const extent::extent_allocator& extents, base::pages frontier,
                                           const std::function<void(const base::failure&)>& fault,
                                           const quarantine& quarantined = {});
 
-    /// Bytes below the frontier; no block lies beyond.
+    /// Bytes; no block lies beyond.
     [[nodiscard]] std::uint64_t end() const noexcept { return end_; }
     [[nodiscard]] std::uint64_t block_bytes() const noexcept { return block_bytes_; }
 
-    /// `offset` is below end(). False if it lies in no block.
+    /// False if `offset`, below end(), lies in no block.
     [[nodiscard]] bool find(std::uint64_t offset, found_block& found) const noexcept {
         const std::uint64_t entry = granules_[offset / base::granule_size];
         if ((entry & kind_mask) == kind_slab) [[likely]] {
@@ -90,7 +89,7 @@ public:
                                              : find_morphed(entry, offset, found));
     }
 
-    /// False if the block was marked already. `alone`: no other thread marks.
+    /// False if it was marked already. `alone`: no other thread marks.
     [[nodiscard]] static bool mark(const found_block& block, bool alone) noexcept {
         const std::atomic_ref<std::uint64_t> word(*block.word);
         const std::uint64_t before = word.load(std::memory_order_relaxed);
@@ -104,8 +103,7 @@ public:
         return (word.fetch_or(block.bit, std::memory_order_relaxed) & block.bit) == 0;
     }
 
-    /// For an open heap: of small blocks, only those passed to set_live() can be marked from now on; others count as
-    /// marked.
+    /// From now on small blocks count as marked, except those passed to set_live().
     [[nodiscard]] base::result<void> only_live();
     void set_live(std::uint64_t offset, std::uint64_t bytes) noexcept;
     /// Always false without only_live().
@@ -113,11 +111,11 @@ public:
         return live_.size() != 0 && (live_[marks_.index_of(*block.word)] & block.bit) == 0;
     }
 
-    /// Empty if the granule holds no sound slab.
+    /// Empty without a sound slab.
     [[nodiscard]] slab_content slab_at(base::granule at) const noexcept;
     [[nodiscard]] base::granule granules() const noexcept { return {end_ / base::granule_size}; }
     [[nodiscard]] const std::vector<big_block>& big_blocks() const noexcept { return big_; }
-    /// 64 blocks of a slab: those reached; those of set_live().
+    /// Of 64 blocks of a slab.
     [[nodiscard]] std::uint64_t reached(const slab_blocks& of, std::size_t word) const noexcept {
         const std::uint64_t at = of.first_word + word;
         return marks_[at] & (live_.size() != 0 ? live_[at] : ~std::uint64_t{0});
@@ -140,7 +138,7 @@ private:
     static constexpr unsigned first_word_bits = 36;
     static constexpr unsigned type_shift = 44;
     static constexpr std::uint64_t morphed = kind_pages | std::uint64_t{1} << 63;
-    /// `old_bits` decides whether an offset belongs to an old or a present block.
+    /// `old_bits` decides whether an offset belongs to an old block.
     struct morphed_slab {
         slab_blocks present;
         slab_blocks old;
@@ -156,7 +154,7 @@ private:
     [[nodiscard]] bool find_big(std::uint64_t entry, base::pages page, found_block& found) const noexcept;
     [[nodiscard]] bool find_morphed(std::uint64_t entry, std::uint64_t offset, found_block& found) const noexcept;
     [[nodiscard]] static bool has_old(const morphed_slab& slab, std::uint32_t index) noexcept;
-    /// An old block lies in that block of the present size, so nobody was ever given the latter.
+    /// An old block lies in it: it was never handed out.
     [[nodiscard]] static bool is_overlapped(const morphed_slab& slab, std::uint32_t index) noexcept;
     [[nodiscard]] bool fill(const slab_blocks& of, std::uint32_t index, found_block& found) const noexcept;
     void add_slab(base::granule at, const segment::slab_header_on_media& header);

@@ -90,7 +90,6 @@ void trace_marker::share(const trace_work* work, std::size_t count) {
     changed_.notify_all();
 }
 
-/// The first failure counts; all threads stop soon.
 void trace_marker::fail(base::failure what) noexcept {
     const std::scoped_lock lock(mutex_);
     if (!failure_) {

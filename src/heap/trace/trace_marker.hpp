@@ -1,7 +1,7 @@
-// The mark phase: from the roots to every block they lead to, by several threads, without recursion. What does not fit
-// a thread's bounded stack goes to a common list, and so does half of the stack when another thread has no work. Blocks
-// are read 512 words at a time, the rest pushed first, so that threads share a huge array. A short queue behind the
-// stack gives prefetches time (prefetch on grey: C.-Y. Cher, A. Hosking, T. N. Vijaykumar, ASPLOS 2004).
+// The mark phase, by several threads, without recursion. What does not fit a thread's bounded stack goes to a common
+// list, and so does half of the stack when another thread has no work. Blocks are read 512 words at a time, the rest
+// pushed first, so that threads share a huge array. A short queue behind the stack gives prefetches time (prefetch on
+// grey: C.-Y. Cher, A. Hosking, T. N. Vijaykumar, ASPLOS 2004).
 #pragma once
 
 #include <array>
@@ -71,7 +71,7 @@ public:
     trace_marker& operator=(const trace_marker&) = delete;
     ~trace_marker() = default;
 
-    /// Marks what the root words and the objects at these offsets lead to. May throw std::bad_alloc.
+    /// Marks from the root words and these objects. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> run(std::span<const std::uint64_t> objects);
 
     [[nodiscard]] const trace_counters& counters() const noexcept { return sum_; }
@@ -81,7 +81,7 @@ public:
 private:
     friend class trace_worker;
 
-    /// Waits for work. False when all is done or a thread has failed.
+    /// False when all is done or a thread has failed.
     [[nodiscard]] bool fetch(trace_work* stack, std::size_t& count);
     void share(const trace_work* work, std::size_t count);
     void fail(base::failure what) noexcept;

@@ -1,4 +1,3 @@
-// Frees what a trace has not reached, through the heap's own operations.
 #include <bit>
 #include <new>
 
@@ -99,7 +98,7 @@ base::result<trace_report> trace(trace_run& run, engine& heap, const type_regist
         });
     run.report.prepare_ns += nanoseconds_since(start);
     HF_TRY(run.mark(objects, types));
-    // A pointer that moves meanwhile may be seen neither where it was nor where it is.
+    // A pointer that moves may be seen neither where it was nor where it is.
     if (!run.options.dry_run && record_count(heap) != records) {
         return base::failure{base::failure_code::concurrent_modification,
                              heap.files().paths().directory(),

@@ -8,12 +8,12 @@ namespace holdfast::heap {
 
 namespace {
 
-/// The compiler splits this into the registers that the processor has.
+/// Split into the registers that the processor has.
 using lanes [[gnu::vector_size(64)]] = std::uint64_t;
 static_assert(sizeof(lanes) == scan_group * sizeof(std::uint64_t));
 
-/// `end` is below 2^63, so a distance x is below `end` iff neither x nor end - 1 - x has its highest bit set. Whether
-/// none of eight is below is one bit of the conjunction of eight words, without a branch.
+/// `end` is below 2^63, so a distance x is below `end` iff neither x nor end - 1 - x has its highest bit set: one bit
+/// of the conjunction of eight words says whether none is.
 [[gnu::always_inline]] inline std::uint64_t scan(const std::uint64_t* words, std::uint64_t groups, std::uint64_t offset,
                                                  const scan_limits& limits) noexcept {
     constexpr std::uint64_t step = sizeof(std::uint64_t);

@@ -1,4 +1,3 @@
-// Included by the sources of trace alone.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// For tests of tracing: a heap on anonymous memory that can crash, random graphs in it, and a simple reference marker
-// that shares no code with the real one.
+// For tests of tracing: a heap that can crash, random graphs in it, and a reference marker that shares no code with the
+// real one.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ public:
         return reinterpret_cast<std::uintptr_t>(view().address({offset}));
     }
 
-    /// DRAM is lost, and the bitmaps of slabs are random subsets, as if unwritten for long.
+    /// DRAM is lost, and bitmaps are random subsets, as if unwritten for long.
     void crash(std::uint64_t seed) {
         std::mt19937_64 random(seed);
         blocks_->close();
@@ -116,7 +116,7 @@ private:
     std::unique_ptr<slab::block_allocator> blocks_;
 };
 
-/// Marks with a queue and sets. Page entries and slab headers define the blocks, allocated or not.
+/// Page entries and slab headers define the blocks, allocated or not.
 class reference_marker {
 public:
     struct block {
@@ -229,8 +229,8 @@ inline type_registry example_types() {
     return types;
 }
 
-/// Blocks of all sizes and types, with random words: pointers to starts and insides of blocks, to themselves, to free
-/// blocks and out of the heap; addresses; small numbers; noise. Returns the blocks that stay allocated.
+/// Blocks of all sizes and types, with pointers to starts and insides of blocks, to themselves, to free blocks and out
+/// of the heap; addresses; small numbers; noise. Returns those that stay allocated.
 inline std::vector<std::uint64_t> random_graph(traced_heap& heap, std::mt19937_64& random, std::size_t count) {
     std::vector<std::uint64_t> blocks;
     const auto below = [&random](std::uint64_t limit) { return random() % limit; };

@@ -259,7 +259,7 @@ void trace_worker::follow_address(std::uint64_t at) {
     }
 }
 
-/// For words known to be pointers, not for words that may be one.
+/// For words known to be pointers.
 void trace_worker::lead_out(std::uint64_t at, std::uint64_t word, std::uint64_t null) {
     ++counters_.wild;
     all_.lines_.add([&] { return fmt::format("offset {:#x}: word {:#x} leads out of the heap", at, word); });
@@ -317,7 +317,7 @@ void trace_worker::put(const trace_work& item) {
     stack_[count_++] = item;
 }
 
-/// The oldest entries: they lead to the most work.
+/// The oldest ones lead to the most work.
 void trace_worker::give_half() {
     const std::size_t half = count_ / 2;
     all_.share(stack_.get(), half);

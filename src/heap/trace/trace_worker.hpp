@@ -1,4 +1,3 @@
-// Included by trace_marker.cpp and its own source alone.
 #pragma once
 
 #include "heap/trace/trace_marker.hpp"
@@ -15,9 +14,8 @@ public:
     trace_worker& operator=(const trace_worker&) = delete;
     ~trace_worker() override = default;
 
-    /// Leaves the blocks of the roots on the stack.
     void add_roots(std::span<const std::uint64_t> objects);
-    /// Works until no thread has work. Failures go to the marker.
+    /// Failures go to the marker.
     void run() noexcept;
     void share_all();
     [[nodiscard]] const trace_counters& counters() const noexcept { return counters_; }
@@ -60,7 +58,7 @@ private:
     scan_limits limits_;
     scan_function scan_groups_;
     std::uint64_t reported_ = 0;
-    trace_work block_;  ///< the block that a visitor reads
+    trace_work block_;  ///< that a visitor reads
     trace_counters counters_;
     std::unique_ptr<trace_work[]> stack_;
     std::size_t count_ = 0;

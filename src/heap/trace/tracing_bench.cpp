@@ -1,5 +1,5 @@
-// The phases of a trace after a crash. The heap is that of resur (Makalu, thesis 5.13.2): `mib` MiB of reachable blocks
-// in 512 lists, on anonymous memory. An open waits for the sweep alone; slabs are loaded when they are used.
+// The phases of a trace after a crash, with the heap of resur (Makalu, thesis 5.13.2): `mib` MiB of reachable blocks in
+// 512 lists, on anonymous memory.
 #include <cstdint>
 #include <random>
 

@@ -1,5 +1,4 @@
-// What the parts of a block allocator know together. A member by value: its paths find everything at a constant
-// distance.
+// What the parts of a block allocator share: a member by value, at a constant distance.
 #pragma once
 
 #include <atomic>
@@ -20,8 +19,8 @@
 
 namespace holdfast::slab {
 
-/// A block that was taken and is not allocated yet, or that is about to be freed. In durability `atomic` the caller,
-/// who writes the records, changes its state, to `live` or back to `held`, and the bits at `place`.
+/// A block that is taken and not allocated yet, or about to be freed. In durability `atomic` the caller changes its
+/// state and bits.
 struct held_block {
     std::uint64_t offset = 0;
     lane::block_word block;
@@ -31,7 +30,7 @@ struct held_block {
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return lane::bytes_of(block); }
     [[nodiscard]] bool is_small() const noexcept { return state != nullptr; }
-    /// node_blocks::claim() and the calls after it change the block's state or shadow.
+    /// It is freed through node_blocks.
     [[nodiscard]] bool is_by_node() const noexcept { return state == nullptr && class_index != no_class; }
 };
 

@@ -1,7 +1,5 @@
-// Finds what is allocated, at one address and in all slabs, and checks it.
-//
-// - What it says of a block that another thread allocates or frees meanwhile may be out of date.
-// - The bitmap of a slab is read only after it was admitted (bitmap_verifier), so damage is reported and not used.
+// Finds what is allocated, and checks it. Its word on a block that another thread allocates or frees may be out of
+// date. The bitmap of a slab is read only after it was admitted (bitmap_verifier).
 #pragma once
 
 #include <cstdint>
@@ -24,8 +22,8 @@ struct slab_block {
 };
 
 struct block_statistics {
-    std::uint64_t allocated_blocks = 0;  ///< small and big
-    std::uint64_t allocated_bytes = 0;   ///< usable bytes
+    std::uint64_t allocated_blocks = 0;
+    std::uint64_t allocated_bytes = 0;  ///< usable bytes
     std::uint64_t small_blocks = 0;
     std::uint64_t small_bytes = 0;
     std::uint64_t big_blocks = 0;
@@ -51,34 +49,32 @@ class block_inspector {
 public:
     explicit block_inspector(block_core& core) noexcept : core_(core) {}
 
-    /// bad_address (or corrupt) where the address is not the start of an allocated block.
+    /// bad_address (or corrupt) where no allocated block begins there.
     [[nodiscard]] base::result<std::size_t> usable_size(const void* block) const;
     /// 0 for none. Fails as usable_size() does.
     [[nodiscard]] base::result<std::uint32_t> type_of(const void* block) const;
     [[nodiscard]] std::optional<slab_block> find_small(std::uint64_t offset) const noexcept;
-    /// May take long.
     [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept;
-    /// Null where the block is not small or its slab not loaded.
+    /// Null: it is not small, or its slab not loaded.
     [[nodiscard]] std::uint8_t* block_state_of(std::uint64_t offset, lane::block_word block) const noexcept;
     [[nodiscard]] base::failure refusal(const void* block) const;
     void leave_refusal(const void* block) const noexcept;
 
-    /// Visits allocated blocks in order of address, with offset, usable size and type number. `each` may free its
-    /// block. Blocks that other calls allocate or free meanwhile may be missed.
+    /// Visits allocated blocks by address, with offset, usable size and type number. `each` may free its block. Changes
+    /// by others may be missed.
     using block_visitor = base::function_ref<void(base::heap_offset, std::uint64_t, std::uint32_t)>;
     void for_each_block(block_visitor each) const;
-    /// The slab's bitmap must have been admitted.
+    /// Its bitmap was admitted.
     [[nodiscard]] slab_occupancy occupancy(base::granule of) const noexcept;
     [[nodiscard]] block_statistics statistics() const;
     [[nodiscard]] bool all_free() const;
 
-    /// For a commit that writes headers or bitmaps of these granules, during a pause. check_headers() fails with
-    /// corrupt where a header breaks SLAB-1, SLAB-2, SLAB-3 or SLAB-11, or has another class than the slab;
-    /// check_bitmaps() where a bitmap breaks SLAB-4. Damage that was there at the open is no failure.
+    /// For a commit, during a pause: corrupt where a header breaks SLAB-1, SLAB-2, SLAB-3 or SLAB-11 or has another
+    /// class than the slab, or a bitmap breaks SLAB-4. Damage that was there at the open is no failure.
     [[nodiscard]] base::result<void> check_headers(base::granule first, std::uint64_t count) const;
     [[nodiscard]] base::result<void> check_bitmaps(base::granule first, std::uint64_t count) const;
-    /// Appends a sentence for every invariant of slabs and extents that does not hold. Other threads must stand still.
-    /// `held`: held blocks that are in no thread's cache.
+    /// Appends a sentence for every broken invariant of slabs and extents. Other threads stand still. `held`: held
+    /// blocks in no thread's cache.
     void check(std::vector<std::string>& problems, std::span<const std::uint64_t> held = {}) const;
 
 private:

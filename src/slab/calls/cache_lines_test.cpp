@@ -1,5 +1,4 @@
-// Blocks of a heap that separates cache lines, allocated in each way; and what check() says of other slabs in such a
-// heap.
+// Blocks of a heap that separates cache lines, and what check() says of other slabs in it.
 #include <set>
 
 #include <gmock/gmock.h>
@@ -18,7 +17,7 @@ class cache_lines_test : public testing::Test {
 protected:
     cache_lines_test() { heap_.blocks().separate_cache_lines(); }
 
-    /// Expects the block to begin at a line and to share none of its lines with another block.
+    /// Expects the block to begin at a line and to share none.
     void take(const void* block) {
         ASSERT_NE(block, nullptr);
         const std::uint64_t begin = heap_.space().view().offset(block).value;

@@ -1,9 +1,8 @@
-// Keeps other threads out of the slow paths of the allocator while a commit writes what these change on media. A commit
-// while other threads use the heap is a mistake of the program: it may lose present changes, never what was committed
-// (decision 26).
+// Keeps other threads out of the slow paths while a commit writes what these change on media. A program that commits
+// while other threads use the heap may lose present changes, never what was committed (decision 26).
 //
-// A call announces itself in its thread's cache by a plain store and then looks whether the gate is closed. A thread
-// that closes the gate runs a barrier on all cores before it looks at the caches.
+// Calls announce themselves in their threads' caches by plain stores, then look at the gate. A thread that closes it
+// runs a barrier on all cores, then looks at the caches.
 #pragma once
 
 #include <atomic>
@@ -22,7 +21,7 @@ public:
     commit_gate(const commit_gate&) = delete;
     commit_gate& operator=(const commit_gate&) = delete;
 
-    /// Waits until no other thread is inside, and keeps all others out. Must not be called from inside.
+    /// Waits until no other thread is inside. Must not be called from inside.
     void close() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     [[nodiscard]] bool is_closed() const noexcept { return closed_.load(std::memory_order_seq_cst); }
@@ -30,7 +29,7 @@ public:
     void meet_all_threads() const noexcept { barrier_.see_announcements(); }
 
     [[nodiscard]] thread_cache* cache() const noexcept { return thread_cache_registry::find_or_attach(caches_); }
-    /// False, and nothing is changed, where the thread is inside already.
+    /// False where the thread is inside already.
     [[nodiscard]] bool enter(thread_cache* cache) noexcept {
         if (cache == nullptr) [[unlikely]] {
             return enter_late();
@@ -78,7 +77,7 @@ public:
             gate_.leave(cache_);
         }
     }
-    /// False where a signal handler has interrupted such a call of the thread.
+    /// False where a signal handler has interrupted such a call.
     [[nodiscard]] bool is_first() const noexcept { return entered_; }
 
 private:

@@ -1,5 +1,4 @@
-// The paths that nearly every call takes, and the words of a heap that they need, which callers can copy to where they
-// keep the heap.
+// The paths that nearly every call takes, and the words of a heap that they need.
 #pragma once
 
 #include <array>
@@ -17,8 +16,7 @@
 
 namespace holdfast::slab {
 
-/// By size in units of 8 bytes: where the class's list lies among a thread's lists. Size 0 has a list that is always
-/// empty.
+/// By size in units of 8 bytes: the list's place among a thread's lists.
 inline constexpr auto places_of_lists = [] {
     static_assert(sizeof(cached_lists) <= std::numeric_limits<std::uint16_t>::max());
     std::array<std::uint16_t, fine_limit / 8 + 1> all{};
@@ -28,16 +26,15 @@ inline constexpr auto places_of_lists = [] {
     return all;
 }();
 
-/// Constant from the open of a heap until its close. After block_allocator::abandon() copies find nothing.
+/// Constant while the heap is open. After block_allocator::abandon() copies find nothing.
 struct fast_path {
     std::uintptr_t lists_at = 0;  ///< cache_group::place_at()
-    std::uintptr_t base = 0;      ///< of offset 0
-    std::uint64_t end = 0;        ///< below it the state alone frees a block; 0 in heaps with shadows
+    std::uintptr_t base = 0;
+    std::uint64_t end = 0;  ///< below it the state alone frees a block; 0 in heaps with shadows
     slab_entry* entries = nullptr;
     slab_pool* pool = nullptr;
 
-    /// Aligns as malloc does (16 for at least 16 bytes, else 8). Null, without a reason, where this thread's cache has
-    /// no such block.
+    /// Aligns as malloc does (16 for at least 16 bytes, else 8). Null, without a reason, where the thread has no block.
     [[nodiscard]] HF_HOT void* allocate(std::size_t bytes) const noexcept {
         if (bytes > fine_limit) [[unlikely]] {
             return nullptr;
@@ -45,7 +42,7 @@ struct fast_path {
         auto* const mine = *reinterpret_cast<std::byte* const*>(thread_anchor() + lists_at);
         return reinterpret_cast<cached_blocks*>(mine + places_of_lists[(bytes + 7) / 8])->try_hand_out();
     }
-    /// Frees a small block of a slab in use. For all other addresses it is false, without a reason, and does nothing;
+    /// Frees a small block of a slab in use. False, and nothing is changed, for all other addresses, without a reason;
     /// without checks they are undefined behaviour.
     template <bool Checks = true>
     [[nodiscard]] HF_HOT bool free(void* block) const noexcept {
@@ -58,7 +55,7 @@ struct fast_path {
         }
         return true;
     }
-    /// Leaves look_at() to callers that choose when locks are taken, where `due` is set.
+    /// The caller calls look_at() where `due` is set.
     template <bool Checks = true>
     [[nodiscard]] HF_HOT bool free(void* block, const slab_entry*& due) const noexcept {
         const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(block) - base;
@@ -76,10 +73,9 @@ struct fast_path {
         }
         return true;
     }
-    /// May take locks. Rare, so not inline.
     void look_at(const slab_entry& freed) const noexcept;
 
-    /// Finds and takes back no block, so that callers need not ask whether a heap is open.
+    /// For callers that do not ask whether a heap is open.
     [[nodiscard]] static const fast_path& of_no_heap() noexcept;
 };
 

@@ -1,4 +1,4 @@
-// Where threads find their lists, with more heaps than places, with heaps that come and go, and with a closed heap.
+// Where threads find their lists, with more heaps than places, heaps that come and go, and a closed heap.
 #include <future>
 #include <memory>
 #include <thread>
@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 constexpr std::size_t bytes = 64;
 
-/// Gives this thread a cache with free blocks; returns whether the shortest path finds one.
+/// Returns whether the shortest path finds a block in this thread's cache.
 bool finds_a_block(test_heap& heap) {
     void* const first = heap.blocks().allocate(bytes, 8);
     EXPECT_NE(first, nullptr);
@@ -91,7 +91,7 @@ TEST(fast_path_test, heaps_beyond_the_places_do_without) {
     for (int round = 0; round < 3; ++round) {
         EXPECT_EQ(count_quick(), own_place_count);
     }
-    // The next heap that opens gets the place of a closed one; no place is lost or given twice.
+    // No place is lost or given twice.
     for (std::size_t i = 0; i < heaps.size(); ++i) {
         heaps[i].reset();
         EXPECT_EQ(count_quick(), i < own_place_count ? own_place_count - 1 : own_place_count) << i;

@@ -1,5 +1,4 @@
-// Why a thread's last failed call on any heap failed. To leave a failure never throws: where there is no memory for its
-// text, its code alone is left.
+// Why a thread's last failed call on any heap failed. Never throws: without memory, the code alone is left.
 #pragma once
 
 #include <exception>
@@ -23,9 +22,9 @@ void leave_failure(base::failure_code code_at_least, Make make) noexcept {
     }
 }
 void leave(base::failure&& what) noexcept;
-/// The call interrupted another one of its thread, which may hold a lock that it would wait for.
+/// The interrupted call may hold a lock that this one would wait for.
 void leave_interruption() noexcept;
-/// Its texts are short enough to need no allocation.
+/// Needs no allocation.
 [[nodiscard]] base::failure out_of_memory() noexcept;
 [[nodiscard]] const base::failure& last_failure() noexcept;
 

@@ -130,7 +130,7 @@ void page_blocks::release(const thread_cache* cache, const held_block& held) noe
         return;
     }
     try {
-        // It cannot be freed where its page entry was overwritten; check() names it.
+        // Fails where the page entry was overwritten, which check() reports.
         static_cast<void>(core_.extents.free(start, extent_kind::reserved).ok());
     } catch (const std::bad_alloc&) {  // no memory for a failure's text
     }

@@ -1,7 +1,5 @@
-// Blocks of whole pages: extents, and the caches of extents.
-//
-// - Such a block is an extent of the kind `used`; while it is held it is `reserved`, and after a crash it is free.
-// - A free extent in a cache is reserved on media.
+// Blocks of whole pages are extents of the kind `used`. A held one, and a free extent in a cache, are `reserved` on
+// media, so they are free after a crash.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +27,8 @@ public:
     [[nodiscard]] bool hold(std::size_t bytes, std::size_t alignment, std::uint32_t type, held_block& held) noexcept;
     /// Marks a `held` block allocated on media.
     void keep(const held_block& held) noexcept;
-    /// Makes a block long enough for `bytes` without moving it. False, and nothing is changed, where `bytes` fit a
-    /// small block or there is no room. Not in durability `atomic`. Only the block's owner may call it.
+    /// Makes a block long enough without moving it. False, and nothing is changed, where `bytes` fit a small block or
+    /// there is no room. Not in durability `atomic`. Only the block's owner may call it.
     [[nodiscard]] bool resize(const held_block& found, std::size_t bytes) noexcept;
 
     // --- called from within a slow call ---

@@ -1,7 +1,5 @@
-// Allocated blocks that callers must not free: constructed objects, which destroy() frees.
-//
-// This set holds what the directory of objects, on media, has told this process. In a loaded slab the state of such a
-// block is block_state::pinned. For blocks in unloaded slabs and of whole pages, this set decides.
+// Blocks of constructed objects, which only destroy() frees. In a loaded slab their state is block_state::pinned;
+// elsewhere this set decides.
 #pragma once
 
 #include <atomic>
@@ -33,7 +31,7 @@ public:
             pages_.fetch_add(1, std::memory_order_release);
         }
     }
-    /// Empty where the block was not pinned.
+    /// Empty: it was not pinned.
     [[nodiscard]] pin_place remove(std::uint64_t offset) noexcept {
         const base::scoped_lock lock(mutex_);
         pin_place place = offsets_.extract(offset);

@@ -24,7 +24,7 @@ constinit thread_local cache_slots this_thread_slots{};
 
 namespace {
 
-/// Guards the list of caches of every group and the `heap` of every cache. Comes before all locks of a pool.
+/// Guards every group's list of caches and every cache's `heap`.
 constinit base::mutex registry_mutex;
 constinit std::uint64_t last_instance HF_GUARDED_BY(registry_mutex) = 0;
 constinit std::uint32_t places_taken HF_GUARDED_BY(registry_mutex) = 0;  ///< a bit each
@@ -84,7 +84,7 @@ struct thread_state {
             ::nanosleep(&a_little, nullptr);
         }
     }
-    /// False where a heap of this thread is being committed, which cannot take back what the caches hold.
+    /// False during a commit of the thread's heap, which cannot take back what the caches hold.
     [[nodiscard]] bool try_to_end() noexcept {
         const base::scoped_lock lock(registry_mutex);  // a heap that closes changes the caches, too
         for (const auto& cache : caches) {
@@ -103,7 +103,7 @@ struct thread_state {
     }
 };
 
-/// Null while the thread ends. Must not be called on the path that finds the cache in a slot.
+/// Null while the thread ends.
 thread_state* this_thread() noexcept {
     if (this_thread_slots.ended) {
         return nullptr;
@@ -112,7 +112,7 @@ thread_state* this_thread() noexcept {
     return &state;
 }
 
-/// For each byte, the positions of its set bits; the rest of the entry means nothing.
+/// For each byte, the positions of its set bits; the rest means nothing.
 alignas(base::cache_line_size) constexpr auto positions_of_bits = [] {
     std::array<std::array<std::uint8_t, 8>, 256> table{};
     for (unsigned byte = 0; byte < table.size(); ++byte) {
@@ -133,7 +133,7 @@ constexpr auto counts_of_bits = [] {
     return table;
 }();
 
-/// Writes eight numbers, first those of the set bits: no branch depends on the bits.
+/// The positions of the set bits come first. No branch depends on the bits.
 void put_positions(std::uint16_t* to, std::uint8_t bits, std::uint32_t first) noexcept {
 #if defined(__SSE2__)
     const __m128i positions = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(positions_of_bits[bits].data()));
@@ -176,8 +176,7 @@ std::uint32_t cached_blocks::fill(std::uint32_t before) noexcept {
 }
 
 #if defined(HF_CAN_COMPRESS)
-/// One instruction finds the free ones of 16 states, another puts their indexes side by side. Wider vectors are no
-/// faster now and then, because processors need time to power them up.
+/// One instruction finds the free ones of 16 states, another packs their indexes. Wider vectors take time to power up.
 __attribute__((target("avx512bw,avx512vl,avx512vbmi2,popcnt"))) std::uint32_t cached_blocks::fill_by_compressing(
     std::uint32_t before) noexcept {
     constexpr std::uint32_t step = 16;
@@ -196,7 +195,7 @@ __attribute__((target("avx512bw,avx512vl,avx512vbmi2,popcnt"))) std::uint32_t ca
         found += static_cast<std::uint32_t>(_mm_popcnt_u32(free));
         at = stop;
     }
-    std::atomic_thread_fence(std::memory_order_acquire);  // for the compiler: this processor keeps loads in order
+    std::atomic_thread_fence(std::memory_order_acquire);  // for the compiler
     cursor = static_cast<std::uint16_t>(at);
     next = 0;
     end = filled = found;
@@ -388,7 +387,7 @@ void thread_cache_registry::detach_all(cache_group& heap) noexcept {
 }
 
 void thread_cache_registry::abandon_all(cache_group& heap) noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
-    // This is the only thread of a child of fork. A thread of the parent may have held the lock.
+    // A child of fork has one thread. One of the parent may have held the lock.
     new (&registry_mutex) base::mutex;
     for (thread_cache* cache = heap.first; cache != nullptr; cache = std::exchange(cache->next_of_heap, nullptr)) {
         cache->heap = nullptr;

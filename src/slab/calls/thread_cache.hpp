@@ -1,11 +1,10 @@
-// Caches of threads: for each heap and class, a thread has parts of one slab that it alone allocates from, and a list
-// of free blocks in them. These are free on media, in DRAM and after a crash, and only this thread may hand them out. A
-// free changes the block's state, whichever thread's slab it lies in, and needs no cache.
+// For each heap and class, a thread has parts of one slab that it alone allocates from, and a list of free blocks in
+// them, which are free on media, in DRAM and after a crash.
 //
-// A thread finds its cache in a few thread-local slots by the heap's instance number, which is never used twice: a slot
-// that outlives its heap matches nothing. The shortest path (fast_path.hpp) does not compare: the first heaps that are
-// open have a place in each thread, which leads to empty lists unless the thread has a cache for the heap. A heap that
-// closes resets these places; a thread that ends returns its blocks. Both hold the lock of the registry.
+// A thread finds its cache by the heap's instance number, which is never used twice: a slot that outlives its heap
+// matches nothing. The fast path does not compare: the first open heaps have a place in each thread, which leads to
+// empty lists unless the thread has a cache. A heap that closes resets these places, and a thread that ends returns its
+// blocks, both under the lock of the registry.
 #pragma once
 
 #include <array>
@@ -25,7 +24,6 @@
 
 namespace holdfast::slab {
 
-/// The most bytes that one thread keeps from all others.
 [[nodiscard]] constexpr std::uint64_t largest_cache(bool whole_slabs) noexcept {
     std::uint64_t bytes = 0;
     for (const size_class& size : size_classes) {
@@ -36,33 +34,31 @@ namespace holdfast::slab {
 static_assert(largest_cache(false) <= base::mebibyte);
 static_assert(largest_cache(true) <= 3 * base::mebibyte);
 
-/// Free blocks that a thread hands out next. It finds blocks that are freed later when it looks again.
-///
-/// They are indexes, not bits: where few blocks are free in each word, a processor mispredicts the branch at the end of
-/// each word.
+/// Free blocks that a thread hands out next, as indexes: with bits, the branch at the end of each word is mispredicted
+/// where few are free. Blocks freed later are found by the next look.
 struct alignas(base::cache_line_size) cached_blocks {
     static constexpr std::uint32_t capacity = 231;
     static constexpr std::uint16_t none = 0xffff;
 
     // An allocation needs the first five fields.
-    std::uint32_t next = 0;  ///< the next index in `order`
-    std::uint32_t end = 0;   ///< behind the last index in `order`
+    std::uint32_t next = 0;
+    std::uint32_t end = 0;  ///< into `order`, behind the last
     std::byte* first = nullptr;
     std::uint8_t* states = nullptr;
     std::uint32_t block_size = 0;  ///< bytes
     std::uint32_t slab = 0;        ///< granule + 1; 0: none
-    std::uint32_t filled = 0;      ///< entries of `order`; more than `end` only in a hardened heap
+    std::uint32_t filled = 0;      ///< of `order`; more than `end` only in a hardened heap
     std::uint16_t cursor = 0;
     std::uint8_t part = 0;
     std::uint8_t parts = 1;
-    bool upper = false;  ///< the upper bank
-    /// `none` stands behind the filled entries, so that a reader need not read `end`.
+    bool upper = false;
+    /// Behind the filled entries stands `none`: a reader need not read `end`.
     alignas(16) std::array<std::uint16_t, capacity + 1> order{none};
 
     [[nodiscard]] bool is_empty() const noexcept { return next == end || order[next] == none; }
-    /// `none` where the list is empty.
+    /// `none`: the list is empty.
     [[nodiscard]] std::uint16_t try_pop() noexcept {
-        // Atomic, because a commit reads and writes these while it finds out whether the part is idle.
+        // Atomic: a commit changes these while it finds out whether the part is idle.
         const std::uint32_t at = std::atomic_ref(next).load(std::memory_order_relaxed);
         if (at == std::atomic_ref(end).load(std::memory_order_relaxed)) {
             return none;
@@ -76,7 +72,7 @@ struct alignas(base::cache_line_size) cached_blocks {
     [[nodiscard]] std::byte* block(std::uint32_t index) const noexcept {
         std::byte* const found = first + std::size_t{index} * block_size;
         if (found == nullptr) {
-            __builtin_unreachable();  // makes a caller's comparison with null superfluous
+            __builtin_unreachable();  // spares callers the comparison with null
         }
         return found;
     }
@@ -89,7 +85,7 @@ struct alignas(base::cache_line_size) cached_blocks {
     [[nodiscard]] std::byte* try_hand_out() noexcept {
         const std::uint32_t at = std::atomic_ref(next).load(std::memory_order_relaxed);
         const std::uint16_t index = std::atomic_ref(order[at]).load(std::memory_order_relaxed);
-        if (static_cast<std::int16_t>(index) < 0) [[unlikely]] {  // takes a shorter instruction than `none`
+        if (static_cast<std::int16_t>(index) < 0) [[unlikely]] {  // a shorter instruction than `none` takes
             return nullptr;
         }
         std::atomic_ref(next).store(at + 1, std::memory_order_relaxed);
@@ -98,9 +94,9 @@ struct alignas(base::cache_line_size) cached_blocks {
     void go_to_start(unsigned class_index) noexcept {
         cursor = static_cast<std::uint16_t>(first_of_part(size_classes[class_index], part));
     }
-    /// Lists the free blocks from the cursor to before that block, as long as there is room. Returns their number.
+    /// Lists free blocks from the cursor to `before`, and returns how many.
     [[nodiscard]] std::uint32_t fill(std::uint32_t before) noexcept;
-    /// The first runs only on processors for which compresses() is true.
+    /// Only on processors for which compresses() is true.
     [[nodiscard]] std::uint32_t fill_by_compressing(std::uint32_t before) noexcept;
     [[nodiscard]] std::uint32_t fill_by_bytes(std::uint32_t before) noexcept;
     [[nodiscard]] static bool compresses() noexcept;
@@ -112,7 +108,7 @@ struct alignas(base::cache_line_size) cached_blocks {
         std::atomic_ref(order[0]).store(none, std::memory_order_relaxed);
     }
     using indexes = std::array<std::uint16_t, capacity + 1>;
-    /// The owner, another thread, then hands out nothing; restore() undoes it.
+    /// Another thread's list hands out nothing until restore().
     void withhold(indexes& before) noexcept;
     void restore(const indexes& before) noexcept;
     [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part, parts}; }
@@ -122,7 +118,7 @@ static_assert(sizeof(cached_blocks) == 8 * base::cache_line_size);
 class commit_gate;
 struct cache_group;
 
-/// One list for each class, and one that stays empty, for allocations of 0 bytes.
+/// For each class, and, always empty, for 0 bytes.
 using cached_lists = std::array<cached_blocks, class_count + 1>;
 extern const cached_lists no_lists;
 
@@ -132,8 +128,8 @@ struct thread_cache {
     cached_lists classes{};
     std::atomic<std::uint64_t> inside{0};  ///< 1: in a slow call (commit_gate.hpp)
     unsigned arena = 0;
-    unsigned machine_node = 0;       ///< where the thread got its arena
-    unsigned refills = 0;            ///< of all classes
+    unsigned machine_node = 0;
+    unsigned refills = 0;
     lane::lane* own_lane = nullptr;  ///< null: the shared lane
     cache_group* heap = nullptr;     ///< null: detached
     thread_cache* next_of_heap = nullptr;
@@ -144,20 +140,19 @@ struct thread_cache {
     void give_back_all(slab_pool& to) noexcept;
     /// Gives back the parts from which no block is out.
     void give_back_idle(slab_pool& to) noexcept;
-    /// The thread may run on, though not in a slow call: the gate is closed. Its lists are emptied first; then the
-    /// block states say whether it has got a block meanwhile. A block that it has taken from the list and not yet
-    /// marked, a few instructions, is lost.
+    /// The gate is closed, but the thread may run on. Its lists are emptied first; then the block states say whether it
+    /// has got a block meanwhile. A block that it took and did not mark yet, a few instructions, may go to another
+    /// thread, too (decision 26).
     void take_back_idle(slab_pool& to, const commit_gate& gate) noexcept;
 };
 
-/// Constant-initialised and trivially destroyed, so that to read it is one load relative to the thread pointer, in a
-/// shared library too.
+/// Constant-initialised and trivially destroyed: a read is one load relative to the thread pointer.
 struct cache_slot {
     std::uint64_t instance = 0;
     thread_cache* cache = nullptr;
 };
 inline constexpr std::size_t cache_slot_count = 8;
-/// So many open heaps have a place. One without a cache, and the extra place behind the last, holds no_lists.
+/// Open heaps with a place. Others, and threads without a cache, find no_lists.
 inline constexpr unsigned own_place_count = 8;
 struct cache_slots {
     std::array<cache_slot, cache_slot_count> slots{};
@@ -171,7 +166,7 @@ struct cache_slots {
 };
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local cache_slots this_thread_slots;
 
-/// An address at a constant distance from the thread's slots; where the compiler can name it, the thread pointer.
+/// An address at a constant distance from the thread's slots.
 [[nodiscard]] inline std::uintptr_t thread_anchor() noexcept {
 #if __has_builtin(__builtin_thread_pointer)
     return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
@@ -182,9 +177,9 @@ struct cache_slots {
 
 struct cache_group {
     static constexpr std::uint64_t closed = ~std::uint64_t{0};
-    std::uint64_t instance = closed;   ///< unique in the process
-    std::uintptr_t slot_at = 0;        ///< bytes from thread_anchor() to the slot of this heap
-    unsigned place = own_place_count;  ///< own_place_count: none
+    std::uint64_t instance = closed;
+    std::uintptr_t slot_at = 0;        ///< from thread_anchor() to this heap's slot
+    unsigned place = own_place_count;  ///< or none
     slab_pool* pool = nullptr;
     commit_gate* gate = nullptr;
     const persist::topology* machine = nullptr;
@@ -200,31 +195,30 @@ struct cache_group {
     [[nodiscard]] std::uintptr_t place_at() const noexcept {
         return reinterpret_cast<std::uintptr_t>(&this_thread_slots.own[place]) - thread_anchor();
     }
-    /// The slot is the heap's only where it names the instance.
+    /// The heap's only where it names the instance.
     [[nodiscard]] cache_slot& slot() const noexcept {
         return *reinterpret_cast<cache_slot*>(thread_anchor() + slot_at);
     }
 };
 
-/// Process-wide; all functions are thread-safe.
+/// Process-wide and thread-safe.
 class thread_cache_registry {
 public:
-    /// Gives a heap that opens an instance number, and a place where one is free.
     static void open(cache_group& heap) noexcept;
-    /// Makes the cache where there is none; null while the thread ends, and where DRAM is short.
+    /// Null while the thread ends, and where DRAM is short.
     [[nodiscard]] static thread_cache* attach(cache_group& heap) noexcept;
     [[nodiscard]] static thread_cache* find_or_attach(cache_group& heap) noexcept {
         const cache_slot& slot = heap.slot();
         return slot.instance == heap.instance ? slot.cache : attach(heap);
     }
     [[nodiscard]] static bool is_any_inside(const cache_group& heap, const thread_cache* mine) noexcept;
-    /// Moves this thread's cache, which holds no block, to an arena of the node that the thread is on.
+    /// The cache holds no block.
     static void move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept;
     /// The heap's gate must be closed.
     static void give_back_idle(cache_group& heap) noexcept;
-    /// Threads find no cache for the heap any more, and what the caches hold is forgotten.
+    /// What the caches hold is forgotten.
     static void detach_all(cache_group& heap) noexcept;
-    /// In a child of fork, for a heap that it shares with its parent; touches nothing of the heap.
+    /// In a child of fork: touches nothing of the heap.
     static void abandon_all(cache_group& heap) noexcept;
 };
 

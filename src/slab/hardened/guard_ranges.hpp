@@ -1,6 +1,5 @@
-// Guard ranges of a hardened heap (decision 18): a granule behind a slab that this process cannot write to, so that a
-// store beyond the slab's last block is a SIGSEGV. On media it is a reserved extent, which is free when the heap is
-// opened. Each costs a process two mappings, so their number is limited, for all heaps together.
+// Guard ranges of a hardened heap (decision 18): a granule behind a slab where a store is a SIGSEGV. On media it is a
+// reserved extent, free at the next open. Their number in all heaps is limited, because each costs two mappings.
 #pragma once
 
 #include <atomic>
@@ -15,7 +14,7 @@
 
 namespace holdfast::slab {
 
-/// Thread-safe after start(), except for set_limit() and renew(). No guard is made before start().
+/// Thread-safe after start(), except for set_limit() and renew().
 class guard_ranges {
 public:
     guard_ranges() = default;
@@ -23,8 +22,8 @@ public:
     guard_ranges& operator=(const guard_ranges&) = delete;
     ~guard_ranges();
 
-    /// `left`: the access that a program keeps to guard ranges. `granules`: of the reservation. `access` must outlive
-    /// this object. Fails with out_of_memory.
+    /// `left`: the remaining access. `granules`: of the reservation. `access` must outlive this object. Fails with
+    /// out_of_memory.
     [[nodiscard]] base::result<void> start(segment::page_access& access, segment::page_access::rights left,
                                            std::uint64_t granules);
     /// For tests.
@@ -37,16 +36,16 @@ public:
     [[nodiscard]] std::uint64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
     [[nodiscard]] bool contains(base::granule range) const noexcept;
 
-    /// The caller's extent is reserved. False: it stays as it is. Where the process is out of mappings, the present
-    /// number becomes the limit.
+    /// The caller's extent is reserved; false: it stays as it is. Without further mappings, the present number becomes
+    /// the limit.
     [[nodiscard]] bool add(base::granule range) noexcept;
-    /// True: the granule was a guard range, and is now a reserved extent of the caller, readable and writable.
+    /// True: the caller's reserved extent again, readable and writable.
     [[nodiscard]] bool remove(base::granule range) noexcept;
     [[nodiscard]] std::optional<base::granule> remove_any() noexcept;
-    /// Pages [from, end) were mapped anew: makes their guard ranges inaccessible again. One for which this fails is no
-    /// guard range any more, and is given to `lost`.
+    /// Pages [from, end) were mapped anew: takes their guard ranges' rights again. Where that fails, `lost` gets the
+    /// range, which is no guard range any more.
     void renew(base::pages from, base::pages end, base::function_ref<void(base::granule)> lost) noexcept;
-    /// Goes in order of address. One that comes or goes meanwhile may be missed or seen.
+    /// In order of address. One that comes or goes meanwhile may be missed.
     void for_each(base::function_ref<void(base::granule)> each) const;
 
 private:

@@ -89,7 +89,7 @@ protected:
         }
         return slabs;
     }
-    /// Expects each guard range to be behind one of these slabs and to be none of them, and the access object to agree.
+    /// Expects each guard range to be behind one of these slabs and to be none of them.
     void expect_behind(test_heap& heap, const std::set<std::uint64_t>& slabs) const {
         std::set<std::uint64_t> guards;
         heap.blocks().slabs().source().guards().for_each([&](granule range) {

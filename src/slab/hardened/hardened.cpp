@@ -16,7 +16,7 @@ using base::heap_offset;
 
 hardened_thread::hardened_thread() noexcept {
     if (::getrandom(&state_, sizeof state_, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof state_)) {
-        // The system gives no random numbers (early after boot, or forbidden). The address is no constant.
+        // None early after boot, or where forbidden. The address is no constant.
         state_ = reinterpret_cast<std::uintptr_t>(this) * 0x9e3779b97f4a7c15;
     }
 }
@@ -64,7 +64,7 @@ void hardened_thread::list(std::vector<std::uint64_t>& offsets) const {
 
 namespace {
 
-/// Null where there is no cache or DRAM is short: then blocks come in order, and none goes into quarantine.
+/// Null: blocks come in order, and none goes into quarantine.
 hardened_thread* part_of(thread_cache* cache) noexcept {
     if (cache == nullptr) {
         return nullptr;

@@ -1,8 +1,6 @@
-// What a thread keeps for a hardened heap (decision 18): blocks that it has freed and that may not be handed out yet
-// (the quarantine), and the random numbers by which it chooses among free blocks.
-//
-// A block in quarantine is `held`: a second free is an error, and the next commit or checkpoint makes it free on media.
-// So after a crash or a close nothing needs to be given back.
+// What a thread keeps for a hardened heap (decision 18): a quarantine of freed blocks, and random numbers. A block in
+// quarantine is `held`: a second free is an error, and on media it is free from the next commit or checkpoint on, so a
+// crash or a close leaves nothing to give back.
 #pragma once
 
 #include <array>
@@ -26,7 +24,7 @@ public:
     static constexpr std::size_t most_blocks = 1024;
     static constexpr std::uint64_t most_bytes = 256 * base::kibibyte;
 
-    /// Seeded by the system: the numbers cannot be derived from addresses or from another thread's.
+    /// Seeded by the system.
     hardened_thread() noexcept;
 
     /// The block is `held`. The oldest blocks become free until both limits hold.
@@ -34,7 +32,7 @@ public:
     void give_back(slab_pool& pool) noexcept;
     void list(std::vector<std::uint64_t>& offsets) const;
 
-    /// `limit`: > 0, below 2^32.
+    /// `limit` > 0.
     [[nodiscard]] std::uint32_t random_below(std::uint32_t limit) noexcept;
 
 private:
@@ -52,8 +50,7 @@ private:
     std::uint64_t state_ = 0;
 };
 
-/// Puts a random one of the blocks left in the list next, as the only one before `end`, so that the next allocation
-/// comes here again. The list must not be empty.
+/// Puts a random one of the blocks left, at least one, before `end`, alone: the next allocation comes here again.
 void choose_at_random(thread_cache& cache, unsigned class_index) noexcept;
 /// The block is `held`. Without a cache it becomes free.
 void keep_back(slab_pool& pool, thread_cache* cache, const held_block& held) noexcept;

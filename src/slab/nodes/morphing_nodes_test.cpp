@@ -32,7 +32,7 @@ protected:
     [[nodiscard]] base::granule granule_of(const void* block) const {
         return base::granule_of(heap_.space().view().offset(block));
     }
-    /// The slab is of node 1; the 3 blocks that are returned are live, and node 0 has freed the others.
+    /// The slab is of node 1; node 0 has freed all but the 3 blocks that are returned.
     [[nodiscard]] std::vector<std::byte*> sparse_slab() {
         std::vector<std::byte*> blocks(base::granule_size / 112);
         std::vector<std::byte*> kept;

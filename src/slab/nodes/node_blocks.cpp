@@ -4,7 +4,7 @@ namespace holdfast::slab {
 
 using base::granule;
 
-/// The block's state is null where none begins at the offset.
+/// The state is null where no block begins there.
 block_at node_blocks::of(std::uint64_t offset, slab_kind kind) noexcept {
     const thread_cache* const cache = core_.find_cache();
     return {base::granule_of(base::heap_offset{offset}), kind, core_.pool.table().block_state_at(offset, kind),

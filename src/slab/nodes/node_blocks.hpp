@@ -1,4 +1,4 @@
-// Finds and frees small blocks in heaps with several nodes, by their states and shadows (remote_frees.hpp).
+// Finds and frees small blocks in heaps with several nodes.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ public:
     /// The slab is loaded and in that state.
     [[nodiscard]] bool free(void* block, base::granule slab, std::uint8_t state) noexcept;
     [[nodiscard]] bool find(const void* block, base::granule slab, std::uint8_t state, held_block& found) noexcept;
-    /// Steps to free a found block that is_by_node(): claim(), clear(), then release() or hold(). Of all threads that
-    /// claim, one succeeds. No lock is taken.
+    /// To free a block that is_by_node(): claim(), clear(), then release() or hold(). Of all threads that claim, one
+    /// succeeds. No lock is taken.
     [[nodiscard]] bool claim(const held_block& found) noexcept;
     void unclaim(const held_block& found) noexcept;
     void clear(const held_block& found) noexcept;
     void release(const held_block& held) noexcept;
-    /// Instead of release(): the block stays `held`, like one that was never allocated.
+    /// The block stays `held`, like one that was never allocated.
     void hold(held_block& found) noexcept;
 
 private:

@@ -15,7 +15,7 @@
 
 namespace holdfast::slab {
 
-/// Runs f on a new thread that is on this node all the time.
+/// On a new thread that stays on this node.
 template <class Function>
 void on_node(unsigned node, Function f) {
     std::thread([&] {

@@ -16,8 +16,8 @@ namespace {
 
 constinit thread_local bool merging = false;
 
-/// Still live: a thread at home checks whether another node frees the block. Other threads wait only for the end of
-/// this check: two that waited for each other's frees would wait for ever.
+/// Still live: a thread at home checks whether another node frees the block. Others wait only for the end of this
+/// check: two frees that waited for each other would never end.
 constexpr std::uint8_t claiming_at_home = block_state::live | block_state::freeing;
 
 std::uint8_t load(const std::uint8_t* byte) noexcept {
@@ -30,7 +30,7 @@ bool replace(std::uint8_t* byte, std::uint8_t& expected, std::uint8_t value) noe
     return std::atomic_ref<std::uint8_t>(*byte).compare_exchange_strong(expected, value, std::memory_order_seq_cst);
 }
 
-/// Comes where another thread frees the block at this moment, which no correct program does.
+/// Another thread frees the same block now, as in no correct program.
 void wait_for_another() noexcept {
     base::relax_processor();
     if (!base::give_others_a_turn()) {
@@ -112,8 +112,7 @@ bool remote_frees::map(unsigned nodes) {
     return true;
 }
 
-/// Callers read the state after it, in the order of sequentially consistent operations: a merge changes the state
-/// before it takes the shadow away.
+/// Callers read the state after it, sequentially consistent: a merge changes the state first, then the shadow.
 bool remote_frees::has_shadow(const block_at& block, unsigned home) const noexcept {
     for (unsigned node = 0; node < nodes_; ++node) {
         if (node != home && load(shadow_of(node, block.kind, block.state)) != shadow::none) {
@@ -127,7 +126,7 @@ bool remote_frees::is_live(const block_at& block) const noexcept {
     return !has_shadow(block, home_of(block.slab)) && load(block.state) == block_state::live;
 }
 
-/// Whether the block, whose shadow this thread claims, is live and no other node frees it.
+/// Whether the block, with this thread's claim, is live and freed by no other node.
 bool remote_frees::is_alone(const block_at& block, unsigned home) const noexcept {
     for (unsigned node = 0; node < nodes_; ++node) {
         if (node == home || node == block.node) {
@@ -150,7 +149,6 @@ bool remote_frees::is_alone(const block_at& block, unsigned home) const noexcept
     return state == block_state::live;
 }
 
-/// Makes the shadow `claiming` and puts the slab into the node's list. False: nothing is changed.
 bool remote_frees::claim_shadow(const block_at& block, unsigned home) noexcept {
     std::uint8_t* const own = shadow_of(block.node, block.kind, block.state);
     std::uint8_t found = shadow::none;
@@ -165,8 +163,7 @@ bool remote_frees::claim_shadow(const block_at& block, unsigned home) noexcept {
         store(own, shadow::none);
         return false;
     }
-    // A merge that takes the slab out of the list before the shadow is `freed` finds it unfinished and puts the slab
-    // back.
+    // A merge that takes the slab from the list before the shadow is `freed` puts it back.
     note(block.node, home, block.slab);
     return true;
 }
@@ -238,19 +235,19 @@ void remote_frees::hold(const block_at& block) noexcept {
     if (is_remote(block)) {
         std::uint8_t state = block_state::live;
         while (!replace(block.state, state, block_state::held) && state == claiming_at_home) {
-            wait_for_another();  // that thread gives way
+            wait_for_another();  // it gives way
             state = block_state::live;
         }
         store(shadow_of(block.node, block.kind, block.state), shadow::none);
     }
 }
 
-/// Puts the slab into the node's list of that home. A merge takes the whole list, so it needs no version counters.
+/// A merge takes the whole list, so it needs no version counters.
 void remote_frees::note(unsigned node, unsigned home, granule slab) noexcept {
     const std::atomic_ref<std::uint32_t> next(sides_[node].next[slab.value]);
     std::uint32_t found = none;
-    // Sequentially consistent, after the claim: either a thread of this node sees that a merge took the slab out, or
-    // that merge sees the claim.
+    // Sequentially consistent, after the claim: a thread of this node sees that a merge took the slab out, or the merge
+    // sees the claim.
     if (next.load(std::memory_order_seq_cst) != none ||
         !next.compare_exchange_strong(found, entering, std::memory_order_seq_cst)) {
         return;
@@ -342,7 +339,7 @@ void remote_frees::merge_slab(unsigned node, granule slab, home_side& home) noex
     }
 }
 
-/// Where the slab is morphed meanwhile, blocks of this kind become older blocks, which are freed in the same way.
+/// Blocks of a slab that is morphed meanwhile become older blocks, which are freed alike.
 remote_frees::merged_blocks remote_frees::merge_kind(unsigned node, granule slab, slab_kind kind) noexcept {
     std::uint8_t* const states = table_->block_states(slab, kind);
     std::uint8_t* const shadows = shadow_of(node, kind, states);

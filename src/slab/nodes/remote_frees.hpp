@@ -1,18 +1,14 @@
-// Frees of small blocks by threads on another node of the machine than the block's (PMAlloc 6.2).
+// Frees of small blocks by threads on another node of the machine than the block's (PMAlloc 6.2, decision 17).
 //
-// Such a free writes only memory of the node that frees: a *shadow* of the block's state, a byte in a table that each
-// node has for the blocks of all others. The first free in a slab also links the slab into the node's list of slabs
-// with shadows. Until a merge the state says that the block is live, so a query reads state and shadows. A *merge*,
-// under the lock of the block's node (its home), takes the lists of all nodes, makes blocks with a shadow free by their
-// states, and counts them in the descriptors of their slabs.
+// Such a free writes only memory of its own node: a *shadow* of the block's state, a byte in a table of that node, and,
+// for the first in a slab, a link in the node's list. Until a merge the state says that the block is live, so a query
+// reads state and shadows. A *merge*, under the lock of the block's node (its home), takes the lists of all nodes and
+// makes blocks with a shadow free by their states.
 //
-// Of several threads of other nodes that free a block at once, one succeeds. A thread claims a shadow on its own node's
-// line by a locked instruction, then reads the shadows of all other nodes, and the state. All these operations are
-// sequentially consistent, so of two threads that claim at once at least one sees the other. Where both do, the lower
-// node stays and waits until the other has withdrawn. In durability `atomic` a thread at home claims the state in the
-// same way, and gives way to every shadow.
-//
-// Where segments belong to one node, nothing here is called but active(), which is false.
+// Of several threads of other nodes that free a block at once, one succeeds. A thread claims its node's shadow by a
+// locked instruction, then reads all other shadows, and the state, sequentially consistent: of two that claim at once
+// at least one sees the other. Where both do, the lower node waits until the other has withdrawn. In durability
+// `atomic` a thread at home claims the state in the same way, and gives way to every shadow.
 #pragma once
 
 #include <array>
@@ -38,16 +34,15 @@ namespace shadow {
 inline constexpr std::uint8_t none = 0;
 inline constexpr std::uint8_t claiming = 1;  ///< still live: a thread checks whether it alone frees the block
 inline constexpr std::uint8_t freeing = 2;   ///< still live: the record of the free is on its way
-inline constexpr std::uint8_t held = 4;      ///< not live, and no merge may free it yet: durability `atomic`
+inline constexpr std::uint8_t held = 4;      ///< not live, and no merge frees it yet: durability `atomic`
 inline constexpr std::uint8_t freed = 8;     ///< not live; the next merge makes it free
 }  // namespace shadow
 
-/// A small block of a loaded slab.
 struct block_at {
     base::granule slab{};
     slab_kind kind;
     std::uint8_t* state = nullptr;
-    unsigned node = 0;  ///< of the acting thread; no_node: it has no cache and writes block states on any node
+    unsigned node = 0;  ///< of the acting thread; no_node: it writes states on any node
 };
 
 /// Thread-safe, except for start() and check().
@@ -56,7 +51,7 @@ public:
     static constexpr unsigned no_node = ~0U;
     /// merge_if_due() merges when so many slabs (4 MiB) have shadows.
     static constexpr std::uint32_t epoch = 64;
-    /// No thread at home has merged when so many slabs of a node have shadows: threads of the node do so.
+    /// When so many of a node have, its own threads merge: none at home did.
     static constexpr std::uint32_t late_epoch = 16 * epoch;
 
     remote_frees() = default;
@@ -64,8 +59,8 @@ public:
     remote_frees& operator=(const remote_frees&) = delete;
     ~remote_frees() = default;
 
-    /// Becomes active where there are several nodes, unless the system refuses the addresses: then frees write the
-    /// block states on any node. `table` was reset, and `upkeep` is of its pool. May throw std::bad_alloc.
+    /// Active with several nodes, unless the system refuses the addresses: then frees write states on any node. `table`
+    /// was reset, and `upkeep` is of its pool. May throw std::bad_alloc.
     void start(slab_upkeep& upkeep, slab_table& table, unsigned nodes, std::uint64_t granules_a_segment);
     [[nodiscard]] bool active() const noexcept { return nodes_ > 1; }
     [[nodiscard]] unsigned nodes() const noexcept { return nodes_; }
@@ -74,34 +69,32 @@ public:
     }
     [[nodiscard]] unsigned node_of_arena(unsigned arena) const noexcept { return by_turns(arena); }
 
-    // --- only while active
-    // -----------------------------------------------------------------------------------------------
+    // Only while active:
 
     [[nodiscard]] bool is_live(const block_at& block) const noexcept;
-    /// Refused, and nothing is changed, where the block is not live. Where several threads at home free one block at
-    /// once, or one at home and one elsewhere, more than one of them may succeed.
+    /// Refused, and nothing is changed, where the block is not live. Of threads that free one block at once, at least
+    /// one of them at home, more than one may succeed.
     enum class outcome : std::uint8_t { refused, at_home, elsewhere };
     [[nodiscard]] outcome free(const block_at& block) noexcept;
-    /// Frees in steps, between which the caller makes the free durable. Of all threads that claim a block exactly one
-    /// succeeds. No lock is taken.
+    /// Steps of a free that the caller makes durable. Of all threads that claim a block exactly one succeeds. No lock
+    /// is taken.
     [[nodiscard]] bool claim(const block_at& block) noexcept;
     void unclaim(const block_at& block) noexcept;
     /// The block is no longer live, and not handed out.
     void clear(const block_at& block) noexcept;
     void release(const block_at& block) noexcept;
-    /// The cleared block becomes `held` by its state, wherever it lies.
+    /// The cleared block's state becomes `held`, wherever it lies.
     void hold(const block_at& block) noexcept;
-    /// Whether a merge, and not the caller, counts a free of this block.
+    /// A merge, not the caller, counts frees of this block.
     [[nodiscard]] bool is_remote(const block_at& block) const noexcept {
         return block.node != no_node && home_of(block.slab) != block.node;
     }
 
-    /// Frees, by their states, the blocks of this home that other nodes have freed. Takes locks of bins.
+    /// Takes locks of bins.
     void merge(unsigned home) noexcept;
     void merge_all() noexcept;
-    /// Merges where an epoch is over and no other thread merges.
     void merge_if_due(unsigned home) noexcept;
-    /// As bits, the blocks of a word that other nodes have freed. Must be read before the block states.
+    /// The blocks of a word that other nodes have freed. Must be read before the block states.
     [[nodiscard]] std::uint64_t freed_bits(base::granule slab, slab_kind kind, std::size_t word) const noexcept;
 
     struct counters {
@@ -111,7 +104,6 @@ public:
     };
     [[nodiscard]] counters merged() const noexcept;
     [[nodiscard]] static bool is_merging() noexcept;
-    /// Calls `each` with the first and the end address of a node's shadows.
     template <class Each>
     void for_each_range(unsigned node, Each each) const {
         const node_side& side = sides_[node];

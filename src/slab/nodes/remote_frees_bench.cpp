@@ -1,5 +1,5 @@
-// The cost of the bookkeeping of remote frees on a machine with one node: a burst of blocks is freed at home, or after
-// a move to the other of two made-up nodes. The result is the time of a pair, with moves and merges.
+// Remote frees on a machine with one node: a burst is freed at home, or after a move to the other of two made-up nodes.
+// The result is the time of a pair, with moves and merges.
 #include <cstdint>
 #include <vector>
 

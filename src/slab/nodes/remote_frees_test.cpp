@@ -1,5 +1,4 @@
-// Small blocks that are freed on other nodes than their own: every query sees them free at once, and a merge makes them
-// reusable.
+// Small blocks that are freed on other nodes: every query sees them free at once, and a merge makes them reusable.
 #include <algorithm>
 #include <atomic>
 #include <barrier>

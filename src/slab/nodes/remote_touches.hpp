@@ -1,8 +1,6 @@
-// For tests: counts the pages of other nodes' memory that a call writes to, and why.
-//
-// Before a thread has its turn, all memory of other nodes is made read-only. The first store to a page is a fault,
-// which is counted by the kind of memory and by what the thread says that it does. The memory of nodes must not share
-// pages, so segments have 256 MiB, whose states fill one page.
+// For tests: counts the pages of other nodes' memory that a call writes to, and why. Before a turn, all of it is made
+// read-only; the first store to a page is a fault. Nodes must not share pages, so segments have 256 MiB, whose states
+// fill one page.
 #pragma once
 
 #include <signal.h>
@@ -31,7 +29,7 @@ inline constexpr std::uint64_t touches_segment = 256 * base::mebibyte;
 
 enum class touch_cause : unsigned { other, allocation, free, merge };
 
-/// There is only one at a time in a process.
+/// One at a time in a process.
 class remote_touches {
 public:
     /// The segments of `space`, of touches_segment bytes, belong to so many nodes by turns.
@@ -53,7 +51,7 @@ public:
         ::sigaction(SIGSEGV, &before_, nullptr);
     }
 
-    /// Runs f on another thread and counts each page of other nodes than `node` that it writes to.
+    /// Runs f on another thread.
     void turn(unsigned node, const std::function<void(const std::function<void()>&)>& run_there,
               const std::function<void()>& f) {
         collect(node);
@@ -64,7 +62,7 @@ public:
     }
     static void because(touch_cause cause) noexcept { cause_ = cause; }
 
-    /// Pages that were written to, by what they hold; each once for each turn.
+    /// Pages that were written to in each turn, by what they hold.
     [[nodiscard]] std::map<std::string, std::uint64_t> touched(touch_cause cause) const {
         std::map<std::string, std::uint64_t> found;
         for (std::size_t i = 0; i < kinds.size(); ++i) {
@@ -142,7 +140,7 @@ private:
                 return;
             }
         }
-        ::signal(SIGSEGV, SIG_DFL);  // no page of this instrument: the store is tried again
+        ::signal(SIGSEGV, SIG_DFL);  // the store is tried again
     }
 
     static inline remote_touches* active_ = nullptr;                     // NOLINT(readability-identifier-naming)
@@ -156,7 +154,7 @@ private:
     std::array<std::array<std::uint64_t, kinds.size()>, 4> counts_{};
 };
 
-/// A thread on a made-up node that runs tasks until it is destroyed.
+/// Runs tasks on a made-up node until it is destroyed.
 class node_thread {
 public:
     explicit node_thread(unsigned node)

@@ -1,5 +1,5 @@
-// The four benchmarks of PMAlloc (threadtest, prod-con, shbench, larson) by threads of several nodes: while the node
-// has space, no allocation and no free writes to memory of another node, except in a merge.
+// The four benchmarks of PMAlloc by threads of several nodes: while the node has space, no allocation and no free
+// writes to memory of another node, except in a merge.
 #include "slab/nodes/remote_touches.hpp"
 
 #include <cstdio>
@@ -27,8 +27,7 @@ protected:
         for (unsigned i = 0; i < threads; ++i) {
             threads_.push_back(std::make_unique<node_thread>(node_of(i)));
         }
-        // The heap grows into a segment of each node. A free extent across a border has its page entry on one node, so
-        // the test keeps the border in use.
+        // A free extent across a border has its page entry on one node, so the test keeps the border in use.
         for (unsigned i = 0; i < GetParam(); ++i) {
             turn(i, [&] { at_borders_.push_back(allocate(64)); });
         }
@@ -155,7 +154,7 @@ TEST_P(remote_touches_test, Shbench) {
     }
 }
 
-/// Random blocks of an array are replaced; then a thread on another node goes on with the array.
+/// Blocks of an array are replaced; then a thread on another node goes on with the array.
 TEST_P(remote_touches_test, Larson) {
     std::vector<std::vector<void*>> arrays(threads, std::vector<void*>(1000, nullptr));
     std::mt19937_64 random(7);

@@ -1,8 +1,7 @@
-// A byte in DRAM for each block of a loaded slab. The holder of a slab finds free blocks by looking at 64 states at
-// once, so a free need not tell it. A commit or a checkpoint writes the live bitmaps on media from the block states.
+// A byte in DRAM for each block of a loaded slab. Its holder finds free blocks by looking at 64 states at once, so a
+// free need not tell it. Commits and checkpoints write the live bitmaps from the states.
 //
-// In the shadow bitmap of PMAlloc (6.2), frees by other threads are merged. Here only frees by threads on other nodes
-// of the machine need a merge (remote_frees.hpp).
+// In PMAlloc's shadow bitmap (6.2), frees by other threads are merged; here only those on other nodes.
 #pragma once
 
 #include <atomic>
@@ -27,16 +26,15 @@ namespace block_state {
 inline constexpr std::uint8_t free = 0;        ///< the holder of the slab may hand it out
 inline constexpr std::uint8_t live = 1;        ///< the user holds it
 inline constexpr std::uint8_t freeing = 2;     ///< still live: the record of its free is on its way
-inline constexpr std::uint8_t held = 4;        ///< not live, and nobody may hand it out: on its way, or reserved
+inline constexpr std::uint8_t held = 4;        ///< not live, and not handed out: on its way, or reserved
 inline constexpr std::uint8_t overlapped = 8;  ///< overlaps an older block that may be live
-/// Only its owner may free it (pinned_blocks.hpp). A search for `live` refuses it, and it has the bit by which live
-/// blocks are counted.
+/// Only its owner may free it (pinned_blocks.hpp): a search for `live` refuses it.
 inline constexpr std::uint8_t pinned = live | 16;
 }  // namespace block_state
 
 inline constexpr std::size_t states_a_word = 64;
 
-/// Loads with acquire and compares. On x86 this is one instruction, of which compilers make two.
+/// Loads with acquire and compares, in one instruction on x86.
 template <class Word>
 [[nodiscard]] inline bool holds(const Word& word, Word value) noexcept {
 #if defined(__x86_64__) && !defined(HF_STATES_ONE_BY_ONE)
@@ -71,7 +69,7 @@ namespace detail {
 #endif
 }
 
-/// Gathers, by multiplication, the lowest bits of the 64 bytes that `of` makes of the states.
+/// Gathers the lowest bits of 64 bytes by multiplication.
 template <class Of>
 [[nodiscard]] inline std::uint64_t gather_states(const std::uint8_t* states, Of of) noexcept {
     std::uint64_t bits = 0;
@@ -84,7 +82,7 @@ template <class Of>
 
 }  // namespace detail
 
-/// The states begin at a multiple of 64, here and below.
+/// States begin at a multiple of 64.
 [[nodiscard]] inline std::uint64_t live_bits_of(const std::uint8_t* states) noexcept {
     return detail::gather_states(states, [](std::uint64_t eight) { return eight | eight >> 1U; });
 }
@@ -95,7 +93,7 @@ namespace detail {
     std::uint64_t bits = 0;
     const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
     for (unsigned i = 0; i < 4; ++i) {
-        // This architecture does not reorder loads with loads; the fence below is for the compiler.
+        // Loads are in order; the fence below is for the compiler.
         const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(states) + i);
         bits |= std::uint64_t{static_cast<std::uint16_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(some, all)))} << (16 * i);
     }
@@ -122,7 +120,7 @@ namespace detail {
 #endif
 }
 
-/// Without an option for the instruction, compilers call a library function for std::popcount, and for this pattern.
+/// Without an option for the instruction, compilers call a function for std::popcount.
 [[nodiscard]] constexpr unsigned count_bits(std::uint64_t bits) noexcept {
     bits -= bits >> 1U & 0x5555555555555555;
 #if defined(__GNUC__)

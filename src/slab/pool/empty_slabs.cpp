@@ -63,7 +63,7 @@ void empty_slabs::fade() noexcept {
     }
 }
 
-/// Works on a few bins and slabs at a time, so that no free takes long.
+/// A little at a time, so that no free takes long.
 void empty_slabs::fade_some(std::uint64_t now) noexcept {
     constexpr unsigned most_bins = 16;
     constexpr unsigned most_slabs = 16;

@@ -1,12 +1,8 @@
-// Slabs without a block out: their bins keep them as long as they are needed now and then.
-//
-// A program that frees what it has and allocates as much again gets the same slabs: their block states and blocks are
-// in the cache of the core that used them last, and no extent, header or bitmap changes. Before the heap grows, the
-// extents ask for them (give_up()). A slab that a bin kept for a whole period without need becomes a free extent.
+// Slabs without a block out: their bins keep them while they are needed now and then (decision 21).
 //
 // - Blocks are allocated from an empty slab only where its bin has no other slab.
 // - slab_bin::idle is at most slab_bin::empties (SLAB-8).
-// - A bin with a type keeps at most one empty slab, because its slabs are not aged.
+// - A bin with a type keeps one at most, because its slabs are not aged.
 #pragma once
 
 #include <atomic>
@@ -30,15 +26,14 @@ public:
 
     /// False: each bin keeps one.
     void keep(bool kept) noexcept { keeps_ = kept; }
-    /// The slab is in no list and has no block and no part out.
+    /// The slab is in no list.
     void settle(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
-    /// Leaves one empty slab in each bin, and those that nobody has looked at.
+    /// Leaves one in each bin, and those that nobody has looked at.
     void flush() noexcept;
     void release_all() noexcept;
-    /// Skips bins whose lock is taken, and those with a type. The caller may hold the lock of a bin.
+    /// Before the heap grows. Skips bins with a type, and taken locks: the caller may hold one.
     void give_up() noexcept;
-    /// Once a period, the first thread that comes ages the empty slabs of all bins, because threads of some bins may be
-    /// gone. No lock of a bin may be held.
+    /// Once a period, ages the empty slabs of all bins: threads of some may be gone. No lock of a bin may be held.
     void fade() noexcept;
 
 private:
@@ -50,7 +45,7 @@ private:
     const slab_lists& lists_;
     slab_source& source_;
     bool keeps_ = false;
-    std::atomic<std::uint64_t> period_end_{0};  ///< in nanoseconds
+    std::atomic<std::uint64_t> period_end_{0};  ///< nanoseconds
     base::mutex fading_;
     unsigned scan_cursor_ HF_GUARDED_BY(fading_) = 0;
 };

@@ -1,4 +1,4 @@
-// Slabs that became empty: they stay as long as they are needed, and other allocations can have their space.
+// Empty slabs stay as long as they are needed, and other allocations can have their space.
 #include <latch>
 #include <set>
 #include <thread>

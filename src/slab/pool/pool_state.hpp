@@ -1,4 +1,4 @@
-// What the parts of a slab pool know together.
+// What the parts of a slab pool share.
 #pragma once
 
 #include <atomic>
@@ -15,18 +15,17 @@ namespace holdfast::slab {
 
 class commit_gate;
 
-/// A class is idle when none of its blocks was asked for while so many slabs of other classes were wanted.
+/// A class is idle when so many slabs of others were wanted since one of its blocks was.
 inline constexpr std::uint64_t idle_after = 32;
 
-/// What threads ask for. Thread-safe.
+/// Thread-safe.
 class slab_demand {
 public:
     void reset() noexcept { set_space_short(false); }
     void note_wanted() noexcept { wanted_.fetch_add(1, std::memory_order_relaxed); }
     /// The time by which classes become idle.
     [[nodiscard]] std::uint64_t now() const noexcept { return wanted_.load(std::memory_order_relaxed); }
-    /// Space ran out, and no slab was made since. Then single free blocks are worth a look: the alternative is another
-    /// attempt to get space.
+    /// Space ran out, and no slab was made since.
     [[nodiscard]] bool is_space_short() const noexcept { return space_is_short_.load(std::memory_order_relaxed); }
     void set_space_short(bool is_short) noexcept { space_is_short_.store(is_short, std::memory_order_relaxed); }
 
@@ -39,7 +38,7 @@ struct alignas(base::cache_line_size) scan_cursor {
     std::atomic<std::uint64_t> at{0};
 };
 
-/// Constant after open(), except for what says otherwise.
+/// Constant after open(), except for what is thread-safe.
 struct pool_state {
     pool_state(segment::space_view of_heap, extent::extent_allocator& extents_of_heap, commit_gate& of_commits) noexcept
         : space(of_heap), extents(extents_of_heap), gate(of_commits) {}
@@ -54,7 +53,7 @@ struct pool_state {
     pinned_blocks pins;  ///< thread-safe
     slab_demand demand;  ///< thread-safe
 
-    /// In durability `commit`, stores to the heap are seen by nobody else until the commit.
+    /// In durability `commit`, nobody else sees a store before the commit.
     [[nodiscard]] bool is_private() const noexcept { return log == nullptr && tracks_changes && !traced; }
     [[nodiscard]] base::granule end() const noexcept { return {extents.frontier().value / base::pages_per_granule}; }
     [[nodiscard]] std::uint32_t node_of(base::granule slab) const noexcept {

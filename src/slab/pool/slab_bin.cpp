@@ -66,7 +66,7 @@ void slab_lists::unlink_sparse(slab_bin& owner, granule slab) const noexcept {
     take_out(owner.sparse, slab);
 }
 
-/// Stores the owner last: a thread that finds it finds everything that was done before.
+/// Stores the owner last: who finds it finds what was done before.
 void slab_lists::adopt(slab_bin& owner, granule slab) const noexcept {
     slab_descriptor& descriptor = table_.descriptor(slab);
     descriptor.frees_until_check.store(0, std::memory_order_relaxed);

@@ -1,8 +1,5 @@
-// A bin: the slabs of one class in one arena, or of one class and type, under one lock.
-//
-// - A slab is in one list of its owner at most: to allocate from (`head`), without a block out (`empty`), or sparse.
-// - slab_descriptor::listed() says that it is in one of the first two, slab_descriptor::is_empty in which,
-//   slab_descriptor::is_sparse() that it is sparse (SLAB-8).
+// The slabs of one class in one arena, or of one class and type, under one lock. A slab is in at most one list of its
+// owner: to allocate from (`head`), `empty`, or sparse. Its descriptor says in which (SLAB-8).
 #pragma once
 
 #include <algorithm>
@@ -26,7 +23,7 @@ struct slab_part {
     }
 };
 
-/// How many of a slab's `blocks` must be free to make it worth a look, after none was.
+/// How many of `blocks` must be free to make a slab worth a look, after none was.
 [[nodiscard]] constexpr std::uint32_t worth_a_look(std::uint32_t blocks) noexcept {
     return std::max({blocks / 16, std::min(blocks / 8, std::uint32_t{16}), std::uint32_t{1}});
 }
@@ -42,12 +39,12 @@ struct alignas(base::cache_line_size) slab_bin {
     unsigned arena = 0;
     std::uint32_t type = 0;
     std::uint32_t head HF_GUARDED_BY(mutex) = 0;   ///< granule + 1
-    std::uint32_t empty HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; the youngest slab
+    std::uint32_t empty HF_GUARDED_BY(mutex) = 0;  ///< granule + 1; the youngest
     std::uint32_t oldest_empty HF_GUARDED_BY(mutex) = 0;
     std::uint32_t empties HF_GUARDED_BY(mutex) = 0;
-    std::uint32_t idle HF_GUARDED_BY(mutex) = 0;    ///< the least value of `empties` in this period
+    std::uint32_t idle HF_GUARDED_BY(mutex) = 0;    ///< the least `empties` in this period
     std::uint32_t sparse HF_GUARDED_BY(mutex) = 0;  ///< granule + 1
-    /// slab_demand::now() when it last gave a part or a block.
+    /// When it last gave a part or a block.
     std::uint64_t last_use HF_GUARDED_BY(mutex) = 0;
 };
 
@@ -55,18 +52,17 @@ class slab_lists {
 public:
     explicit slab_lists(const slab_table& table) noexcept : table_(table) {}
 
-    /// The slab is new, or is being morphed under the lock of its old owner.
+    /// The slab is new, or being morphed under its old owner's lock.
     void adopt(slab_bin& owner, base::granule slab) const noexcept;
-    /// Puts a slab that is in no list into the list to allocate from, or of empty slabs.
+    /// The slab is in no list.
     void link(slab_bin& owner, base::granule slab, bool empty) const noexcept HF_REQUIRES(owner.mutex);
     void unlink(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
-    /// The slab is in no list and has no part out; its header says that it may have holes.
+    /// The slab is in no list and has no part out.
     void link_sparse(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     void unlink_sparse(slab_bin& owner, base::granule slab) const noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] static bool has_listed(const slab_bin& of) noexcept HF_REQUIRES(of.mutex) {
         return (of.head | of.empty) != 0;
     }
-    /// An empty slab only where there is no other.
     [[nodiscard]] static base::granule first_listed(const slab_bin& of) noexcept HF_REQUIRES(of.mutex) {
         return linked(of.head != 0 ? of.head : of.empty);
     }

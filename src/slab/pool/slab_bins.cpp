@@ -34,7 +34,7 @@ unsigned slab_bins::arena_of_thread(unsigned node, unsigned machine_nodes, unsig
     if (nodes_ == 1) {
         return turn % arenas_;
     }
-    // Where the heap has more nodes than the machine, each node of the machine serves several of the heap's.
+    // Where the heap has more nodes than the machine, each of these serves several.
     unsigned of = node % nodes_;
     unsigned round = turn;
     if (machine_nodes < nodes_) {
@@ -58,7 +58,7 @@ typed_bin& slab_bins::typed(unsigned class_index, std::uint32_t type) {
         try {
             place = std::make_unique<typed_bin>();
         } catch (...) {
-            typed_bins_.erase(key_of(class_index, type));  // so that no entry is ever null
+            typed_bins_.erase(key_of(class_index, type));  // no entry is ever null
             throw;
         }
         place->class_index = class_index;

@@ -1,7 +1,5 @@
-// All bins of a heap: one for each class and arena, and one for each class and type number.
-//
-// - Arena i belongs to node i modulo the number of nodes, and each node has as many arenas as every other.
-// - A bin with a type is made when the type is first seen, and lives until reset(): a slab's owner is never gone.
+// One bin for each class and arena, and one for each class and type number, which lives until reset(): a slab's owner
+// is never gone. Arena i belongs to node i modulo the number of nodes.
 #pragma once
 
 #include <atomic>
@@ -19,7 +17,7 @@ inline constexpr unsigned maximum_arenas = 64;
 
 struct typed_bin : slab_bin {
     std::vector<std::uint32_t> waiting HF_GUARDED_BY(mutex);  ///< granules found at open; loaded ones may remain
-    /// So many at the front of `waiting` were tried in this pass and had no space on disk for their bitmaps.
+    /// So many at the front were tried in this pass without space for their bitmaps.
     std::size_t refused HF_GUARDED_BY(mutex) = 0;
     typed_bin* next = nullptr;
 };
@@ -27,11 +25,11 @@ struct typed_bin : slab_bin {
 /// Thread-safe, except for reset(). No other lock is taken while its own is held.
 class slab_bins {
 public:
-    /// Makes an arena for each core, and as many for each node. May throw std::bad_alloc.
+    /// Makes an arena for each core. May throw std::bad_alloc.
     void reset(unsigned nodes);
 
     [[nodiscard]] unsigned arenas() const noexcept { return arenas_; }
-    /// The arena of the `turn`-th thread, which runs on this node of a machine with so many nodes.
+    /// Of the `turn`-th thread, on this node of so many.
     [[nodiscard]] unsigned arena_of_thread(unsigned node, unsigned machine_nodes, unsigned turn) const noexcept;
     [[nodiscard]] slab_bin& of(unsigned arena, unsigned class_index) const noexcept {
         return bins_[arena * class_count + class_index];
@@ -39,7 +37,7 @@ public:
     [[nodiscard]] unsigned count() const noexcept { return arenas_ * class_count; }
     [[nodiscard]] slab_bin& operator[](unsigned number) const noexcept { return bins_[number]; }
 
-    /// Null where no such slab was ever there.
+    /// Null where there was never such a slab.
     [[nodiscard]] typed_bin* find_typed(unsigned class_index, std::uint32_t type) noexcept HF_EXCLUDES(typed_mutex_);
     /// May throw std::bad_alloc.
     [[nodiscard]] typed_bin& typed(unsigned class_index, std::uint32_t type) HF_EXCLUDES(typed_mutex_);
@@ -59,7 +57,7 @@ private:
     std::unique_ptr<slab_bin[]> bins_;
     base::mutex typed_mutex_;
     std::unordered_map<std::uint64_t, std::unique_ptr<typed_bin>> typed_bins_ HF_GUARDED_BY(typed_mutex_);
-    std::atomic<typed_bin*> first_typed_{nullptr};  ///< a list that only grows: walked without the lock
+    std::atomic<typed_bin*> first_typed_{nullptr};  ///< only grows, so it is walked without the lock
 };
 
 }  // namespace holdfast::slab

@@ -35,7 +35,6 @@ std::optional<base::failure> header_fault(const segment::slab_header_on_media& h
     return what;
 }
 
-/// Checks an allocator once, while its threads stand still.
 class slab_checker {
 public:
     slab_checker(const block_core& of, std::vector<std::string>& problems, std::span<const std::uint64_t> held)
@@ -68,8 +67,7 @@ private:
         problems_.push_back(fmt::format("{}: granule {}: {}", number, where.value, text));
     }
 
-    // SLAB-9: each part of a slab that is out is in exactly one cache. The blocks in a cache's list are free by their
-    // states and lie in its parts.
+    // SLAB-9: each part of a slab that is out is in exactly one cache, whose list has free blocks of that part alone.
     void collect_caches() {
         for (const thread_cache* cache = of_.caches.first; cache != nullptr; cache = cache->next_of_heap) {
             for (unsigned class_index = 0; class_index < class_count; ++class_index) {
@@ -105,7 +103,7 @@ private:
     }
 
     // SLAB-8: a loaded slab is in one of its owner's lists, once, iff its descriptor says so. Empty slabs have no block
-    // and no part out, and their number is the one that the owner says.
+    // and no part out, and are as many as the owner says.
     void collect_lists() {
         pool_.bins().for_each([this](slab_bin& bin) { collect_lists_of(bin); });
     }
@@ -124,7 +122,6 @@ private:
         static_cast<void>(collect_list(bin, bin.sparse, list_kind::sparse));
     }
 
-    /// Returns the length of the list, and the last slab.
     std::pair<std::uint32_t, std::uint32_t> collect_list(slab_bin& bin, std::uint32_t first, list_kind of)
         HF_REQUIRES(bin.mutex) {
         std::uint32_t previous = 0;
@@ -145,7 +142,7 @@ private:
                         fmt::format("not as the list of class {}, type {} says", bin.class_index, bin.type));
             }
             if (++listed_[slab.value] > 1) {
-                break;  // a ring, or two lists that share a slab
+                break;  // a ring, or a slab in two lists
             }
             previous = std::exchange(link, descriptor.next);
         }
@@ -158,7 +155,7 @@ private:
             const granule first = base::granule_of(base::pages{found.start.value + base::pages_per_granule - 1});
             const granule end =
                 base::granule_of(base::pages{found.start.value + found.length.value + base::pages_per_granule - 1});
-            for (granule here = first; here < end; ++here.value) {  // granules that begin in this extent
+            for (granule here = first; here < end; ++here.value) {
                 if (found.kind == extent_kind::slab) {
                     check_slab(here);
                 } else {
@@ -213,7 +210,7 @@ private:
         const std::uint8_t state = table_.state(slab);
         const bool loaded = slab_state::is_loaded(state);
         const std::uint8_t morph = morph_state_of(of_.space.slab_header(slab));
-        // The header still names older blocks that are all gone by now.
+        // Its older blocks are all gone by now.
         const bool as_before =
             table_.morph_state(slab) == morph || (loaded && !morph_state::has_old(table_.morph_state(slab)) &&
                                                   ((table_.morph_state(slab) ^ morph) & morph_state::upper) == 0);
@@ -248,8 +245,8 @@ private:
                     fmt::format("parts {:#x} are out, in caches {:#x}", descriptor.parts_out, in_caches));
         }
         parts_.erase(slab.value);
-        // SLAB-10: `frees_until_check` of a slab in no list is from 1 to the number of its blocks, so that frees lead
-        // to a look.
+        // SLAB-10: a slab in no list and without a part out has `frees_until_check` from 1 to its number of blocks, so
+        // that frees lead to a look.
         const std::int32_t frees_until_check = descriptor.frees_until_check.load(std::memory_order_relaxed);
         if (!descriptor.listed() && descriptor.parts_out == 0 &&
             (frees_until_check < 1 || frees_until_check > static_cast<std::int32_t>(count))) {
@@ -258,7 +255,7 @@ private:
     }
 
     // SLAB-17: a sparse slab has no type and no part out, and its header says that it may have holes. In durability
-    // `commit`, a loaded slab whose header says so is sparse. A page that a commit has made a hole has no live block.
+    // `commit`, a loaded slab whose header says so is sparse. A page that is a hole has no live block.
     void check_sparse(granule slab, const slab_descriptor& descriptor) {
         const bool may_have_holes = segment::decode_slab_flags(of_.space.slab_header(slab).flags).may_have_holes;
         if (!descriptor.is_sparse()) {
@@ -306,8 +303,8 @@ private:
         }
     }
 
-    // SLAB-6: a state is `free`, `live`, `held` for a block that is known to be held, `pinned` for a block in the set
-    // of pinned ones, or `overlapped` in a morphed slab. States beyond the blocks of the slab are `free`.
+    // SLAB-6: a state is `free`, `live`, `held` for a block known to be held, `pinned` for one in the set of pinned
+    // ones, or `overlapped` in a morphed slab. States beyond the blocks of the slab are `free`.
     void check_block_state(granule slab, const size_class& size, std::size_t index, std::uint8_t state,
                            bool may_be_overlapped) {
         const std::uint64_t offset = base::offset_of(slab).value + index * size.block_size;
@@ -381,7 +378,7 @@ result<void> block_inspector::check_bitmaps(granule first, std::uint64_t count) 
         if (!has_clean_bitmap(table, slab)) {
             return damaged(slab, "a bit that stands for no block", "SLAB-4: zero");
         }
-        // Threads may allocate from a dirty slab beside the commit, where the program lets them.
+        // Threads may allocate from a dirty slab beside the commit.
         for (std::size_t word = 0; !slab_state::is_dirty(state) && word < bitmap_words; ++word) {
             const std::uint64_t on_media = table.live_word(slab, word).load(std::memory_order_relaxed);
             const std::uint64_t live = table.live_bits(slab, word);
@@ -389,7 +386,7 @@ result<void> block_inspector::check_bitmaps(granule first, std::uint64_t count) 
                 continue;
             }
             table.set_dirty(slab);            // the next commit writes it anew
-            if ((on_media & live) != live) {  // else a thread freed a block beside the commit
+            if ((on_media & live) != live) {  // else it was freed beside the commit
                 return damaged(slab, fmt::format("word {}: {:#x}", word, on_media), fmt::format("SLAB-5: {:#x}", live));
             }
         }

@@ -1,7 +1,6 @@
-// The invariants of slabs: each one function, shared by open, load, check() and the tests.
-//
-// SLAB-1 to SLAB-4, SLAB-11, SLAB-12 and SLAB-15 speak of media alone. The others (SLAB-14: remote_frees.hpp) speak of
-// volatile tables, too, while all threads stand still.
+// The invariants of slabs: each one function, for open, load, check() and the tests. SLAB-1 to SLAB-4, SLAB-11, SLAB-12
+// and SLAB-15 speak of media alone; the others (SLAB-14: remote_frees.hpp) of volatile tables, too, while all threads
+// stand still.
 #pragma once
 
 #include <algorithm>
@@ -27,14 +26,14 @@ namespace holdfast::slab {
     return header.block_size != 0 && header.block_count == base::granule_size / header.block_size;
 }
 
-/// Whether a sound header says that the slab has older blocks, or its bits in the upper half of its bitmap.
+/// Whether it has older blocks, or its bits in the upper half of its bitmap.
 [[nodiscard]] constexpr bool is_morphed(const segment::slab_header_on_media& header) noexcept {
     return (header.flags & ~segment::slab_flag_may_have_holes) != 0;
 }
 
 // SLAB-3: reserved fields of a slab's header are zero. So are its flags, unless the slab was morphed or may have holes;
-// such a slab has no type. In a morphed slab, half a bitmap is enough for its present and for its older blocks. Where
-// the two classes are equal, a crash interrupted a morph between its stores of the flags and of the class.
+// such a slab has no type. In a morphed slab, half a bitmap is enough for its present and for its older blocks. The two
+// classes are equal where a crash came between a morph's stores of the flags and of the class.
 [[nodiscard]] constexpr bool has_possible_flags(const segment::slab_header_on_media& header) noexcept {
     const segment::slab_flags flags = segment::decode_slab_flags(header.flags);
     const bool known = segment::encode(flags) == header.flags && (header.flags == 0 || header.type == 0);
@@ -92,7 +91,7 @@ namespace holdfast::slab {
 // SLAB-12: no live block of a morphed slab overlaps an older live block.
 [[nodiscard]] bool has_disjoint_blocks(const slab_table& table, base::granule of) noexcept;
 
-// SLAB-13: in a loaded morphed slab, a block that overlaps an older block that is not free is not free either.
+// SLAB-13: in a loaded morphed slab, a block that overlaps an older block is free only if that is.
 [[nodiscard]] bool overlapped_are_taken(const slab_table& table, base::granule of) noexcept;
 
 // SLAB-15: in a heap that separates cache lines, present and older blocks of slabs are whole lines.
@@ -101,7 +100,7 @@ namespace holdfast::slab {
            segment::decode_slab_flags(header.flags).old_block_size % base::cache_line_size == 0;
 }
 
-/// Nothing where the header is sound.
+/// Nothing where it is sound.
 [[nodiscard]] std::optional<base::failure> header_fault(const segment::slab_header_on_media& header, base::granule of);
 
 }  // namespace holdfast::slab

@@ -1,4 +1,3 @@
-// What DRAM holds of each loaded slab besides its state.
 #pragma once
 
 #include <atomic>
@@ -10,33 +9,30 @@ namespace holdfast::slab {
 
 struct slab_bin;
 
-/// The lock of the owner guards all fields except `frees_until_check`; the owner itself never moves. A thread that has
-/// freed the last block may find the descriptor in use for another slab.
+/// What DRAM holds of a loaded slab beside its state. The owner's lock guards all but `frees_until_check`; the owner
+/// itself never moves. A thread that has freed the last block may find another slab's descriptor.
 struct alignas(base::cache_line_size) slab_descriptor {
-    /// Frees until the slab may be empty or worth listing again. Decrements may be lost when two threads free at once:
-    /// it decides when to look, never what is found.
+    /// Decides when to look, never what is found: two frees at once may lose a decrement.
     std::atomic<std::int32_t> frees_until_check;
     std::uint32_t next;      ///< in a list of the owner: granule + 1, 0 at the end
     std::uint32_t previous;  ///< 0 at the head
     std::atomic<slab_bin*> owner;
-    std::atomic<bool> in_list;  ///< to allocate from, or of empty slabs
+    std::atomic<bool> in_list;  ///< to allocate from, or empty
     bool is_empty;
-    std::atomic<bool> sparse;  ///< in the list of sparse slabs
-    std::uint8_t parts_out;    ///< bit k: a thread allocates from part k
-    std::uint8_t first_word;   ///< of block states: where the next search for a single block begins
-    /// In a morphed slab, at the last look: older blocks that were not free, and new blocks that overlap them.
+    std::atomic<bool> sparse;  ///< in that list
+    std::uint8_t parts_out;    ///< bit k: a thread has part k
+    std::uint8_t first_word;   ///< where the next search for a single block begins
+    /// At the last look: older blocks that were not free, and new ones that overlap them.
     std::uint16_t old_taken;
     std::uint16_t old_overlapped;
     static constexpr std::uint16_t not_looked_at = 0xffff;
-    /// In a sparse slab, a bit for each page: `empty_pages` had no live block at the last look; commits have made
-    /// `hole_pages` holes.
+    /// In a sparse slab, a bit for each page: without a live block at the last look, or a hole.
     std::uint16_t empty_pages;
     std::uint16_t hole_pages;
 
     [[nodiscard]] bool listed() const noexcept { return in_list.load(std::memory_order_relaxed); }
     void set_listed(bool listed) noexcept { in_list.store(listed, std::memory_order_relaxed); }
-    /// True where the slab should be looked at now. On x86 the load and the store are one instruction without a lock
-    /// prefix; of two at once one may still be lost.
+    /// True: look at the slab now. On x86, one instruction without a lock prefix.
     [[nodiscard]] bool count_in() noexcept {
 #if defined(__x86_64__)
         bool due = false;
@@ -57,17 +53,16 @@ struct alignas(base::cache_line_size) slab_descriptor {
 };
 static_assert(sizeof(slab_descriptor) == base::cache_line_size);
 
-/// Finds the blocks of a slab that are freed by their states alone. Every free reads it and hardly anything writes it,
-/// so it is not in the line of the descriptor, which every free writes.
+/// Finds blocks that are freed by their states alone. Every free reads it, so it is not in the descriptor's line, which
+/// every free writes.
 struct alignas(base::cache_line_size) fast_slab {
     /// The lower half is the reciprocal of the blocks' class, or 0 where no block is freed by its state alone. The
-    /// upper half counts changes: a reader that finds the same version before and after it reads `states` knows that
-    /// the two fit together.
+    /// upper half counts changes: `states` fits if the version is equal before and after.
     std::uint64_t version;
-    std::uint8_t* states;  ///< of the slab's first block
+    std::uint8_t* states;  ///< of the first block
 };
 
-/// Side by side, so that one address leads a free to both.
+/// One address leads a free to both.
 struct slab_entry {
     fast_slab fast;
     slab_descriptor descriptor;

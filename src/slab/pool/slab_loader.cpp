@@ -31,7 +31,7 @@ void slab_loader::record(granule found) {
         return;
     }
     of_.table.set_state(found, slab_state::unloaded(class_index));
-    ++unloaded_slabs_of(of_.node_of(found), class_index).count;  // no lock: only the thread that opens is here
+    ++unloaded_slabs_of(of_.node_of(found), class_index).count;  // no other thread is here yet
 }
 
 bool slab_loader::load_next(slab_bin& owner) noexcept {
@@ -88,8 +88,8 @@ base::result<void> slab_loader::load(granule unloaded, unsigned arena) noexcept 
     return {};
 }
 
-/// Fails, and nothing is changed, where the bitmap gets no space on disk, for example in a copy of a heap, which has
-/// holes where nothing was written. That is no damage; there may be space later.
+/// Fails, and nothing is changed, where the bitmap gets no space on disk, as in a copy with holes: no damage, and there
+/// may be space later.
 base::result<void> slab_loader::load_into(slab_bin& owner, granule slab) noexcept {
     HF_TRY(source_.back_bitmap(slab, segment::bitmap_verifier::slab_is::loaded));
     if (!source_.admits(slab) || !has_clean_bitmap(of_.table, slab) || !has_disjoint_blocks(of_.table, slab)) {
@@ -118,7 +118,7 @@ void slab_loader::load_all() noexcept {
 bool slab_loader::load_next_typed(typed_bin& owner) noexcept {
     while (owner.waiting.size() > owner.refused) {
         const granule slab{owner.waiting.back()};
-        // A slab that a free has loaded meanwhile, or a new slab in its granule, is never unloaded again.
+        // Loaded by a free, or replaced by a new slab: it is never unloaded again.
         if (of_.table.state(slab) != slab_state::unloaded(owner.class_index)) {
             owner.waiting.pop_back();
             continue;
@@ -137,7 +137,7 @@ bool slab_loader::load_next_typed(typed_bin& owner) noexcept {
 base::result<void> slab_loader::load_typed(granule unloaded, unsigned class_index) noexcept {
     typed_bin* const owner = bins_.find_typed(class_index, of_.table.type(unloaded));
     if (owner == nullptr) {
-        return {};  // another thread loaded and emptied it, and made another slab there
+        return {};  // another thread loaded it, and made another slab
     }
     const base::scoped_lock lock(owner->mutex);
     if (of_.table.state(unloaded) == slab_state::unloaded(class_index)) {

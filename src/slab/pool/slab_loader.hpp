@@ -1,12 +1,9 @@
-// Slabs that were found at open and are not loaded yet.
+// Slabs that were found at open and are known by their state bytes alone, until a bin that needs blocks, or a free,
+// loads their bitmaps into block states.
 //
-// After open(), such a slab is known by its state byte alone. A bin that needs blocks, or a free of one of its blocks,
-// loads its live bitmap into block states.
-//
-// - An unloaded slab without a type is counted in the search of its class and node; one with a type is in the list of
-//   its bin.
-// - Where the bitmap can get no space on disk, a free of the slab's blocks fails, an allocation goes to the next slab,
-//   and later calls try again.
+// - One without a type is counted in the search of its class and node; one with a type is in its bin's list.
+// - Where the bitmap gets no space on disk, a free of its blocks fails, an allocation goes to the next slab, and later
+//   calls try again.
 // - A slab whose bitmap is not what was committed, or breaks SLAB-4 or SLAB-12, is quarantined.
 #pragma once
 
@@ -36,24 +33,22 @@ public:
 
     /// May throw std::bad_alloc.
     void reset();
-    /// Quarantines the slab where its header breaks an invariant. May throw std::bad_alloc.
+    /// Quarantines a slab whose header breaks an invariant. May throw std::bad_alloc.
     void record(base::granule found) HF_NO_THREAD_SAFETY_ANALYSIS;
 
-    /// Loads or quarantines a slab for the arena; does nothing where it is not unloaded. Fails as
-    /// bitmap_verifier::back() does: then a later call may load it.
+    /// Loads or quarantines a slab that is unloaded. Fails as bitmap_verifier::back() does: a later call may load it.
     [[nodiscard]] base::result<void> load(base::granule unloaded, unsigned arena) noexcept;
-    /// False where no slab of the class (and type) is left unloaded, or where all that are left were tried in this pass
-    /// and their bitmaps got no space on disk; the next call then begins the next pass.
+    /// False where none is left, or all were tried in this pass without space on disk; the next call begins the next
+    /// pass.
     [[nodiscard]] bool load_next(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
-    /// A call that loads all unloaded slabs needs one arena of each node: others would only retry slabs that could not
-    /// be loaded.
+    /// Loads for one arena of each node: others would only try again.
     [[nodiscard]] bool load_next_of_all(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex) {
         return owner.arena < of_.extents.nodes() && load_next(owner);
     }
     void load_all() noexcept;
 
 private:
-    /// The unloaded slabs of one class without a type, on one node. The search reads state bytes from the cursor on.
+    /// The search reads state bytes from the cursor on.
     struct unloaded_slabs {
         static constexpr std::uint64_t none = ~std::uint64_t{0};
         base::mutex mutex;
@@ -76,7 +71,7 @@ private:
     overlapped_blocks& overlapped_;
     slab_upkeep& upkeep_;
     std::unique_ptr<unloaded_slabs[]> unloaded_slabs_;
-    std::uint64_t recorded_end_ = 0;  ///< granules; no unloaded slab at or beyond it
+    std::uint64_t recorded_end_ = 0;  ///< granules; none at or beyond it
 };
 
 }  // namespace holdfast::slab

@@ -11,7 +11,8 @@ namespace holdfast::slab {
 
 [[nodiscard]] lane::block_word slab_word(slab_kind kind) noexcept;
 
-/// What must be durable before a slab may change, in durabilities `atomic` and `collect`. Implemented by heap/.
+/// Makes durable what must precede a change of a slab, in durabilities `atomic` and `collect`. Implemented by heap/.
+/// After a failed sync no later call of the heap succeeds, so only the first function answers.
 class slab_log {
 public:
     slab_log() = default;
@@ -19,17 +20,15 @@ public:
     slab_log& operator=(const slab_log&) = delete;
     virtual ~slab_log() = default;
 
-    /// Writes a durable record, then the header and the page entry of the slab. False where a sync has failed: the
-    /// record is not durable, and nothing was stored.
+    /// Writes a durable record, then header and page entry. False: a sync has failed, and nothing was stored.
     [[nodiscard]] virtual bool slab_created(base::granule slab, const size_class& size,
                                             std::uint32_t type) noexcept = 0;
-    /// Writes a durable record; then the page entry says that the extent is reserved. No answer, here and below: after
-    /// a failed sync no later call of the heap succeeds.
+    /// Writes a durable record, then the page entry of a reserved extent.
     virtual void slab_released(base::granule slab, const size_class& size, std::uint32_t type) noexcept = 0;
     /// Writes a durable record, then the header.
     virtual void slab_morphed(base::granule slab, slab_kind from, slab_kind to) noexcept = 0;
-    /// Some of the older blocks of a morphed slab are gone. In durability `collect`, where a trace reads their bits on
-    /// media, makes these durable before others take the place of the blocks.
+    /// Older blocks of a morphed slab are gone. In durability `collect`, makes their bits durable before others take
+    /// their place.
     virtual void old_blocks_written(base::granule slab) noexcept = 0;
 };
 

@@ -9,8 +9,7 @@
 namespace holdfast::slab {
 
 /// What a thread takes to allocate from it alone: a half or a quarter of the slab, or all of it where a quarter would
-/// be few blocks. Sizes about 512 bytes are one part, because four classes share the demand of each doubling; of larger
-/// sizes programs have fewer blocks.
+/// be few blocks. Sizes about 512 bytes are one part, because four classes share the demand of each doubling.
 ///
 /// Part k holds the blocks [k * count / parts, (k + 1) * count / parts).
 inline constexpr unsigned most_parts = 4;

@@ -17,7 +17,7 @@ using segment::extent_kind;
 namespace {
 
 constexpr pages size{base::pages_per_granule};
-/// Goes back at once for a bitmap on a full disk: those of the next slabs have room, too (1 MiB).
+/// Given back at once on a full disk: the next bitmaps have room, too.
 constexpr pages given_for_bitmap{base::mebibyte / base::page_size};
 
 }  // namespace
@@ -42,7 +42,7 @@ base::result<granule> slab_source::make(unsigned class_index, std::uint32_t type
         }
     } else if (sound) {
         write_header(slab, size, type);
-        of_.table.clear_bitmap(slab);  // is zero already, unless media breaks SLAB-4
+        of_.table.clear_bitmap(slab);  // zero already, unless media breaks SLAB-4
     }
     of_.extents.slab_made(page);
     if (!sound) {
@@ -90,7 +90,7 @@ void slab_source::release(granule slab, unsigned class_index, std::uint32_t type
     } catch (const std::bad_alloc&) {  // no memory for a failure's text
     }
     if (!freed) {
-        of_.table.set_state(slab, slab_state::quarantined);  // its page entry was overwritten; check() names it
+        of_.table.set_state(slab, slab_state::quarantined);  // its page entry was overwritten
     }
 }
 
@@ -128,8 +128,8 @@ void slab_source::write_header(granule slab, const size_class& size, std::uint32
     }
 }
 
-/// Takes a reserved extent, with a guard range behind it where there is room. Guard ranges never make this fail: where
-/// nothing else is left, one of them becomes the slab.
+/// Takes a reserved extent, with a guard range behind it where there is room. Where nothing else is left, a guard range
+/// becomes the slab.
 base::result<pages> slab_source::take_granule(std::uint32_t node) {
     if (guards_.has_room()) {
         if (const auto guarded = take_guarded(node)) {
@@ -145,7 +145,7 @@ base::result<pages> slab_source::take_granule(std::uint32_t node) {
     return alone;
 }
 
-/// Two granules side by side, on the node where the slab should be; the second becomes a guard range.
+/// Of two granules side by side, the second becomes a guard range.
 std::optional<pages> slab_source::take_guarded(std::uint32_t node) {
     std::array<pages, 2> taken{};
     if (!of_.extents.allocate_adjacent(size, size, taken, node)) {
@@ -166,7 +166,7 @@ std::optional<pages> slab_source::take_guarded(std::uint32_t node) {
     return std::nullopt;
 }
 
-/// False where its page entry was overwritten; check() names it.
+/// False where its page entry was overwritten.
 bool slab_source::free_reserved(granule position) noexcept {
     try {
         return of_.extents.free(base::first_page(position), extent_kind::reserved).ok();

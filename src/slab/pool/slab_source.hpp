@@ -1,7 +1,7 @@
 // Where slabs come from and go to: granules, headers and bitmaps on media, and guard ranges.
 //
 // - A granule is a reserved extent until its slab is complete, so after a crash it is free.
-// - No slab is made or loaded before its bitmap has space on disk (back_bitmap) and is what was committed (admit).
+// - No slab is made or loaded before its bitmap has space on disk and is what was committed.
 #pragma once
 
 #include <cstdint>
@@ -26,26 +26,26 @@ public:
     /// The slab's state in DRAM is still `none`, or `quarantined` where it fails with corrupt; otherwise it fails as
     /// extent_allocator::allocate() does. May throw std::bad_alloc.
     [[nodiscard]] base::result<base::granule> make(unsigned class_index, std::uint32_t type, std::uint32_t node);
-    /// The slab is in no list and has no block out. `backed`: all of it has space on disk.
+    /// The slab is in no list and has no block out. `backed`: it has space on disk.
     void release(base::granule slab, unsigned class_index, std::uint32_t type, bool backed) noexcept;
     [[nodiscard]] bool back(base::granule slab) noexcept;
 
     /// Fails as bitmap_verifier::back() does.
     [[nodiscard]] base::result<void> back_bitmap(base::granule slab,
                                                  segment::bitmap_verifier::slab_is use) const noexcept;
-    /// `corrupt` where the slab's live bitmap differs from what was committed. Cheap after the first call.
+    /// `corrupt` where the bitmap is not what was committed. Cheap after the first call.
     [[nodiscard]] base::result<void> admit(base::granule slab) const {
         return verifier_ == nullptr ? base::result<void>() : verifier_->admit(slab);
     }
     [[nodiscard]] bool admits(base::granule slab) const noexcept;
     [[nodiscard]] bool has_bitmap(base::granule of) const { return verifier_ == nullptr || verifier_->has_bitmap(of); }
 
-    /// Where there is room, new slabs have a guard range behind them from now on. Comes after the reset of the table.
-    /// Fails as guard_ranges::start() does.
+    /// New slabs get a guard range where there is room. Comes after the reset of the table. Fails as
+    /// guard_ranges::start() does.
     [[nodiscard]] base::result<void> start_guards(segment::page_access& access, segment::page_access::rights left) {
         return guards_.start(access, left, of_.table.granules());
     }
-    /// No other thread may be in a call of the allocator, here and in renew_guards().
+    /// No other thread may be in a call, as in renew_guards().
     void free_guards() noexcept;
     void renew_guards(base::pages from, base::pages end) noexcept;
     [[nodiscard]] guard_ranges& guards() noexcept { return guards_; }

@@ -1,4 +1,4 @@
-// A byte for each granule: whether it is a slab, and of which class or kind; and a byte for what it was before a morph.
+// A byte for each granule, and a byte for what its slab was before a morph.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@ namespace holdfast::slab {
 namespace slab_state {
 inline constexpr std::uint8_t none = 0;
 inline constexpr std::uint8_t quarantined = 1;      ///< breaks an invariant: never allocated from
-inline constexpr std::uint8_t first_unloaded = 2;   ///< + class: found at open; its bitmap was not read yet
-inline constexpr std::uint8_t first_clean = 0x40;   ///< + class, lower bank: loaded, and its bitmap is right
-inline constexpr std::uint8_t first_loaded = 0x80;  ///< + kind: loaded; blocks are freed by their states alone
+inline constexpr std::uint8_t first_unloaded = 2;   ///< + class: its bitmap was not read yet
+inline constexpr std::uint8_t first_clean = 0x40;   ///< + class, lower bank: its bitmap is right
+inline constexpr std::uint8_t first_loaded = 0x80;  ///< + kind: blocks are freed by their states alone
 static_assert(first_unloaded + class_count <= first_clean);
 
 [[nodiscard]] constexpr std::uint8_t loaded(slab_kind kind) noexcept {
@@ -33,7 +33,7 @@ static_assert(first_unloaded + class_count <= first_clean);
 [[nodiscard]] constexpr bool is_unloaded(std::uint8_t state) noexcept {
     return state >= first_unloaded && state < first_clean;
 }
-/// no_class where there is no slab, or it is quarantined.
+/// no_class: no slab, or quarantined.
 [[nodiscard]] constexpr unsigned class_of(std::uint8_t state) noexcept {
     return state < first_unloaded ? no_class
            : state < first_clean  ? state - first_unloaded
@@ -45,9 +45,9 @@ static_assert(first_unloaded + class_count <= first_clean);
 }  // namespace slab_state
 
 namespace morph_state {
-inline constexpr std::uint8_t old_bits = 0x3f;  ///< class of older blocks that may still be live, + 1; 0: none
-inline constexpr std::uint8_t upper = 0x40;     ///< the blocks that are allocated now are in the upper bank
-inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap on media may have bits
+inline constexpr std::uint8_t old_bits = 0x3f;  ///< class of older blocks that may be live, + 1; 0: none
+inline constexpr std::uint8_t upper = 0x40;     ///< allocated blocks are in the upper bank
+inline constexpr std::uint8_t morphed = 0x80;   ///< both halves on media may have bits
 
 [[nodiscard]] constexpr bool has_old(std::uint8_t morph) noexcept { return (morph & old_bits) != 0; }
 [[nodiscard]] constexpr slab_bank bank(std::uint8_t morph) noexcept { return bank_of((morph & upper) != 0); }
@@ -61,12 +61,12 @@ inline constexpr std::uint8_t morphed = 0x80;   ///< both halves of the bitmap o
 }
 }  // namespace morph_state
 
-/// Whether slabs of the class may be morphed, and other slabs into slabs of this class.
+/// Whether slabs of the class may be morphed, and other slabs into it.
 [[nodiscard]] constexpr bool can_morph(unsigned class_index) noexcept {
     return size_classes[class_index].block_size >= segment::least_morphed_block;
 }
 
-/// The present kind, then that of older blocks where there may be some.
+/// The present kind, then that of older blocks, if any.
 struct slab_kinds {
     std::array<slab_kind, 2> kinds{};
     unsigned count = 0;

@@ -9,7 +9,7 @@ using base::granule;
 
 namespace {
 
-/// The most unloaded slabs that one request loads before it makes a new slab: bounds its time where all are full.
+/// Bounds a request's time where all unloaded slabs are full.
 constexpr int loads_a_take = 32;
 
 bool has_free(const slab_table& table, slab_part of, unsigned class_index) noexcept {
@@ -104,7 +104,7 @@ std::optional<Taken> slab_supply::take_sparse(slab_bin& from) noexcept {
     return std::nullopt;
 }
 
-/// A few slabs are loaded for it; where space is short, slabs of any arena will do.
+/// Where space is short, slabs of any arena will do.
 template <class Taken>
 std::optional<Taken> slab_supply::take_known(slab_bin& own) noexcept {
     {
@@ -158,7 +158,7 @@ std::optional<Taken> slab_supply::take_anywhere(unsigned class_index) noexcept {
     return taken;
 }
 
-/// Space has run out: earlier attempts may have skipped slabs with few free blocks.
+/// Earlier attempts may have skipped slabs with few free blocks.
 void slab_supply::look_everywhere() noexcept {
     of_.demand.set_space_short(true);
     from_.upkeep.look_at_every_slab();

@@ -1,8 +1,7 @@
-// What threads get from slabs: parts, from which a thread allocates alone, and single blocks.
+// Parts of slabs, from which a thread allocates alone, and single blocks.
 //
-// Both come from these places, in this order: the listed slabs of the bin, its unloaded slabs, where space is short the
-// bins of other arenas, what other nodes have freed, sparse slabs, for parts a slab that is morphed, and a new slab.
-// When space has run out, both take what any bin has.
+// Both come from, in this order: listed slabs of the bin, its unloaded slabs, bins of other arenas where space is
+// short, what other nodes have freed, sparse slabs, a morphed slab (parts only), a new slab.
 //
 // - A part is out at one thread at most (SLAB-9), and has a free block when it is given.
 // - A block that is given is `held`.
@@ -26,7 +25,7 @@
 
 namespace holdfast::slab {
 
-/// Up to so many threads for each arena, each takes whole slabs.
+/// Up to so many threads for each arena take whole slabs.
 inline constexpr unsigned threads_an_arena = 8;
 
 /// Thread-safe, except for reset(). Blocks are named by their offset in bytes.
@@ -50,20 +49,19 @@ public:
 
     void reset() noexcept { threads_.store(0, std::memory_order_relaxed); }
 
-    /// Where gives_whole_slabs(), the free parts beside the part are given, too. Fails as extent_allocator::allocate()
-    /// does. May throw std::bad_alloc.
+    /// Where gives_whole_slabs(), the free parts beside it are given, too. Fails as extent_allocator::allocate() does.
+    /// May throw std::bad_alloc.
     [[nodiscard]] base::result<slab_part> check_out(unsigned arena, unsigned class_index);
-    /// Comes when space has run out. Nothing where no slab of the class has a free block.
+    /// When space has run out. Nothing: no slab has a free block.
     [[nodiscard]] std::optional<slab_part> check_out_anywhere(unsigned class_index) noexcept;
     void check_in(slab_part from) noexcept;
-    /// Serves threads without a cache, and blocks with a type. Fails as check_out() does.
+    /// For threads without a cache, and types. Fails as check_out() does.
     [[nodiscard]] base::result<std::uint64_t> take_one(unsigned arena, unsigned class_index, std::uint32_t type);
     [[nodiscard]] std::optional<std::uint64_t> take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept;
 
     void thread_came() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
     void thread_went() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
-    /// Where threads are few and there is space, a thread takes all free parts of a slab. It then comes for more less
-    /// often, and no two threads write block states and counters in one line.
+    /// With few threads and enough space: a thread comes less often, and no two write states in one line.
     [[nodiscard]] bool gives_whole_slabs() const noexcept {
         return threads_.load(std::memory_order_relaxed) <= threads_an_arena * from_.bins.arenas() &&
                !of_.demand.is_space_short();

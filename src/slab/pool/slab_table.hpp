@@ -1,6 +1,4 @@
-// The tables in DRAM about each slab: its state byte, type number, block states and descriptor.
-//
-// They are flat and sparse, indexed by granule: from an address to its slab is a shift and a load.
+// The tables in DRAM about slabs, flat and sparse, indexed by granule.
 #pragma once
 
 #include <algorithm>
@@ -55,13 +53,13 @@ public:
         return {};
     }
 
-    /// Classes with about as many blocks share a table, so block states take little more memory than there are blocks.
-    /// All are `free` when a slab is made and when it is released; states beyond its blocks always are.
+    /// Classes with about as many blocks share a table. States are `free` when a slab is made or released; those beyond
+    /// its blocks always are.
     [[nodiscard]] std::uint8_t* block_states(base::granule of, slab_kind kind) const noexcept {
         const state_kind& found = kinds_[kind.index()];
         return found.states + of.value * found.stride;
     }
-    /// The slab must be loaded. The bytes behind the last block have a state too, which is never `live`.
+    /// The slab is loaded. Bytes behind the last block have a state too, never `live`.
     struct found_block_state {
         std::uint8_t* state;
         bool is_start;
@@ -76,7 +74,7 @@ public:
         const found_block_state found = find_block_state(offset, kind);
         return found.is_start ? found.state : nullptr;
     }
-    /// Null unless a live block older than the slab's present class begins at the offset.
+    /// Null unless a live older block begins there.
     [[nodiscard]] std::uint8_t* old_block_state_at(std::uint64_t offset) const noexcept {
         const std::uint8_t morph = this->morph_state(base::granule_of(base::heap_offset{offset}));
         if (!morph_state::has_old(morph)) {
@@ -88,7 +86,7 @@ public:
                    : nullptr;
     }
 
-    /// The slab's bitmap must have no bit that stands for no block. Returns the number of live blocks.
+    /// SLAB-4 must hold. Returns the number of live blocks.
     std::uint32_t load_states(base::granule of, slab_kind kind) const noexcept {
         std::uint32_t live_blocks = 0;
         std::uint8_t* const first = block_states(of, kind);
@@ -125,8 +123,7 @@ public:
         }
     }
 
-    /// The thread that recorded a change of the line of bitmap words saw its slab loaded; a slab that is gone since
-    /// then has no live block.
+    /// The slab was loaded when the line changed; one that is gone since has no live block.
     void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept {
         const auto at = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(line) - live_);
         const base::granule of{(at / live_stride_ << segment_shift_) + at % live_stride_ / segment::bitmap_size};
@@ -135,7 +132,7 @@ public:
             bits[i] = live_bits(of, first + i);
         }
     }
-    /// The value that a word of a slab's bitmap on media must have.
+    /// What a word of the bitmap on media must be.
     [[nodiscard]] std::uint64_t live_bits(base::granule of, std::size_t word) const noexcept {
         for (;;) {
             const std::uint8_t now = state(of);
@@ -166,9 +163,9 @@ public:
     }
 
     [[nodiscard]] std::uint64_t granules() const noexcept { return granules_; }
-    /// Below it, the state alone says whether a block is live: all granules, or none where there are shadows.
+    /// Below it, the state alone says whether a block is live: all, or none with shadows.
     [[nodiscard]] std::uint64_t fast_granules() const noexcept { return fast_granules_; }
-    /// From now on a block may be free though its state says that it is live.
+    /// From now on a block may be free though its state is `live`.
     void set_shadows(const remote_frees* shadows) noexcept {
         shadows_ = shadows;
         refuse_fast_frees();
@@ -181,8 +178,8 @@ public:
     [[nodiscard]] std::uint8_t state(base::granule of) const noexcept {
         return std::atomic_ref<std::uint8_t>(states_[of.value]).load(std::memory_order_acquire);
     }
-    /// One thread at a time may call it for a granule; for a slab with live blocks, with the lock of its owner. A free
-    /// that comes between the two stores of the version takes the slow path, which waits for that lock.
+    /// Called by one thread at a time for a granule; for a slab with live blocks, under the lock of its owner. A free
+    /// between the two stores of the version takes the slow path, which waits for that lock.
     void set_state(base::granule of, std::uint8_t state) const noexcept {
         const std::atomic_ref<std::uint8_t> now(states_[of.value]);
         fast_slab& fast = entries_[of.value].fast;
@@ -199,14 +196,14 @@ public:
         }
     }
     [[nodiscard]] slab_kind kind_in(base::granule of) const noexcept { return slab_state::kind_of(state(of)); }
-    /// Ends the clean state of a loaded slab. Needs the lock of its owner.
+    /// Needs the lock of the owner.
     void set_dirty(base::granule of) const noexcept {
         const std::uint8_t now = state(of);
         if (!slab_state::is_dirty(now)) {
             set_state(of, slab_state::loaded(slab_state::kind_of(now)));
         }
     }
-    /// Does nothing where the slab is not loaded or the state is not `from`.
+    /// Where the slab is not loaded or the state is not `from`, nothing happens.
     void replace_block_state(std::uint64_t offset, std::uint8_t from, std::uint8_t to) const noexcept {
         const base::granule slab = base::granule_of(base::heap_offset{offset});
         if (slab.value >= granules_ || !slab_state::is_loaded(state(slab))) {
@@ -220,7 +217,7 @@ public:
         }
     }
     [[nodiscard]] slab_entry& entry(base::granule of) const noexcept { return entries_[of.value]; }
-    /// The slab must be dirty; in any other no block begins.
+    /// In a slab that is not dirty no block begins.
     [[nodiscard]] static found_block_state find_block_state_fast(fast_slab& fast, std::uint64_t offset) noexcept {
         const std::uint64_t version = std::atomic_ref(fast.version).load(std::memory_order_acquire);
         std::uint8_t* const first = std::atomic_ref(fast.states).load(std::memory_order_acquire);
@@ -231,28 +228,28 @@ public:
         }
         return {first + at.index(), is_start};
     }
-    /// Constant until the slab is morphed; 0 where it was never morphed.
+    /// Constant until the slab is morphed; 0 before.
     [[nodiscard]] std::uint8_t morph_state(base::granule of) const noexcept {
         return std::atomic_ref<std::uint8_t>(morph_states_[of.value]).load(std::memory_order_acquire);
     }
-    /// Must come before set_state().
+    /// Comes before set_state().
     void set_morph_state(base::granule of, std::uint8_t morph) const noexcept {
         if (this->morph_state(of) != morph) {
             std::atomic_ref<std::uint8_t>(morph_states_[of.value]).store(morph, std::memory_order_release);
         }
     }
-    /// 0: none. It does not change while a block is out.
+    /// 0: none. Constant while a block is out.
     [[nodiscard]] std::uint32_t type(base::granule of) const noexcept {
         return std::atomic_ref<std::uint32_t>(types_[of.value]).load(std::memory_order_relaxed);
     }
-    /// Must come before set_state().
+    /// Comes before set_state().
     void set_type(base::granule of, std::uint32_t type) const noexcept {
         if (this->type(of) != type) {
             std::atomic_ref<std::uint32_t>(types_[of.value]).store(type, std::memory_order_relaxed);
         }
     }
     [[nodiscard]] slab_descriptor& descriptor(base::granule of) const noexcept { return entries_[of.value].descriptor; }
-    /// A loaded slab's bitmap is right after a commit or a checkpoint.
+    /// Right for a loaded slab after a commit or a checkpoint.
     [[nodiscard]] std::uint64_t* live_address(base::granule of) const noexcept {
         return reinterpret_cast<std::uint64_t*>(live_ + (of.value >> segment_shift_) * live_stride_ +
                                                 (of.value & granule_mask_) * segment::bitmap_size);
@@ -261,7 +258,6 @@ public:
         return std::atomic_ref<std::uint64_t>(live_address(of)[word]);
     }
 
-    /// Calls `each` with the name, the first and the end address of each table about these slabs.
     template <class Each>
     void for_each_range(base::granule first, base::granule end, Each each) const {
         each("states", &states_[first.value], &states_[end.value - 1] + 1);
@@ -289,9 +285,9 @@ private:
     }
 
     static constexpr unsigned banks = 2;
-    static constexpr unsigned least_state_shift = 6;  ///< a word of bits
+    static constexpr unsigned least_state_shift = 6;
     static constexpr unsigned most_state_shift = 13;  ///< 8,192 blocks of 8 bytes
-    /// By class: the binary logarithm of the number of block states for which a slab has room.
+    /// By class: the binary logarithm of the room for states.
     static constexpr std::array<std::uint8_t, class_count> state_shifts = [] {
         std::array<std::uint8_t, class_count> shifts{};
         for (unsigned i = 0; i < class_count; ++i) {
@@ -306,7 +302,7 @@ private:
     struct state_kind {
         std::uint8_t* states;
         std::uint32_t reciprocal;
-        std::uint32_t stride;  ///< of states; a product is faster than a shift by a loaded number
+        std::uint32_t stride;  ///< of states; a product is faster than a shift
     };
 
     std::array<state_kind, slab_kind::count> kinds_{};
@@ -315,7 +311,7 @@ private:
     std::uint64_t granule_mask_ = 0;
     std::uint64_t granules_ = 0;
     std::uint64_t fast_granules_ = 0;
-    const remote_frees* shadows_ = nullptr;  ///< null where the heap has one node
+    const remote_frees* shadows_ = nullptr;  ///< null with one node
     unsigned segment_shift_ = 0;
     base::sparse_table<std::uint8_t> states_;
     base::sparse_table<std::uint32_t> types_;

@@ -31,7 +31,7 @@ void slab_upkeep::settle(slab_bin& owner, granule slab, std::uint32_t worth) noe
         lists_.link(owner, slab, false);
         until = static_cast<std::int32_t>(taken - older.overlapped + older.live);
     }
-    // Blocks that were freed meanwhile may or may not have been counted: better look too early than never.
+    // Frees meanwhile may not have been counted: better too early than never.
     const std::int32_t meanwhile = before - descriptor.frees_until_check.load(std::memory_order_relaxed);
     descriptor.frees_until_check.store(std::max(until - meanwhile, 1), std::memory_order_relaxed);
 }
@@ -78,8 +78,8 @@ void slab_upkeep::look_at(granule slab, std::uint32_t worth) noexcept {
     slab_bin& owner = *descriptor.owner.load(std::memory_order_acquire);
     {
         const base::scoped_lock lock(owner.mutex);
-        // Read the owner after the state: a slab that was made meanwhile has its owner before it is loaded. After the
-        // last block of a slab became free, another thread may have made another slab of it.
+        // The owner is read after the state: a new slab has its owner before it is loaded. After its last free, a slab
+        // may have become another.
         if (slab_state::is_loaded(of_.table.state(slab)) &&
             descriptor.owner.load(std::memory_order_acquire) == &owner) {
             if (descriptor.is_sparse()) {

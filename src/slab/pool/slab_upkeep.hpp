@@ -1,8 +1,5 @@
-// How free blocks of slabs are noticed: a look at a slab settles in which list of its bin it belongs.
-//
-// - A slab that is in no list, and has no part out, has `frees_until_check` from 1 to the number of its blocks, so that
-//   frees lead to a look (SLAB-10).
-// - A look that comes too early does no harm. Counts may be lost, so look_at_some() looks without one.
+// How free blocks are noticed: a look at a slab settles in which list of its bin it belongs. A counter of frees leads
+// to it (SLAB-10), or, because counts may be lost, look_at_some(). A look that comes too early does no harm.
 #pragma once
 
 #include <cstdint>
@@ -34,20 +31,18 @@ public:
     /// Puts a slab that is in no list among the empty ones, or lists it where at least `worth` of its blocks are free
     /// and in no part that is out.
     void settle(slab_bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
-    /// Releases a sparse slab without a block: listed empty slabs may be allocated from, and this one may have holes.
+    /// Releases a sparse slab without a block: it may have holes.
     void settle_sparse(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     void note_use(slab_bin& from, base::granule slab) const noexcept HF_REQUIRES(from.mutex);
-    /// The free blocks of a word that lie in no part that is out, as bits.
+    /// The free ones of a word, in no part that is out.
     [[nodiscard]] std::uint64_t bits_at_hand(base::granule slab, unsigned class_index, std::size_t word) const noexcept;
-    /// How many free blocks make a slab that had none worth another look.
     [[nodiscard]] std::uint32_t worth(const slab_bin& owner) const noexcept {
         return of_.demand.is_space_short() ? 1 : worth_a_look(size_classes[owner.class_index].block_count);
     }
 
     /// Does nothing where the slab is not loaded. `worth` 0: the usual number for its class.
     void look_at(base::granule slab, std::uint32_t worth) noexcept;
-    /// Comes before a new slab is made. Of frees that came at once, some were not counted, and no counter leads to a
-    /// look at such a slab. So all slabs of the arena's node are looked at, a few at a time.
+    /// Before a new slab is made, finds frees that were not counted, in a few slabs of the arena's node.
     void look_at_some(unsigned arena) noexcept;
     void look_at_every_slab() noexcept;
     void note_frees(base::granule slab, std::uint32_t blocks) noexcept {
@@ -61,7 +56,7 @@ public:
     }
     /// A block of a clean slab is about to become free.
     void note_change(base::granule slab) noexcept;
-    /// All threads must stand still. Does nothing where the log's owner writes the bitmaps.
+    /// Threads must stand still. Does nothing where the log's owner writes the bitmaps.
     void write_bitmaps() noexcept;
 
 private:

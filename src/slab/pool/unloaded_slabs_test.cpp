@@ -1,5 +1,5 @@
-// Slabs that are not loaded since the open, on a full disk: their bitmaps may have no space, as in a copy of a heap.
-// They are usable when there is space again.
+// Slabs that are not loaded since the open, on a full disk: their bitmaps may have no space. They are usable when there
+// is space again.
 #include <cerrno>
 #include <set>
 #include <vector>
@@ -16,7 +16,7 @@ using base::failure_code;
 using base::granule;
 using testing::IsEmpty;
 
-/// Bitmaps, all or some of them, have no space as long as the disk is full.
+/// Bitmaps, all or some, have no space while the disk is full.
 class full_disk final : public segment::bitmap_verifier {
 public:
     base::result<void> admit(granule /*position*/) override { return {}; }
@@ -56,7 +56,7 @@ protected:
         return GetParam() == 0 ? heap_.blocks().allocate(bytes, 16)
                                : heap_.blocks().allocate_typed(bytes, 16, GetParam());
     }
-    /// Makes full slabs and frees `freed` blocks in each; then opens the heap again, on a full disk.
+    /// Makes full slabs, frees `freed` blocks in each, and opens the heap again on a full disk.
     void make_slabs(std::size_t freed) {
         const std::size_t a_slab = size_classes[class_for(bytes, 16)].block_count;
         std::vector<void*> all(slabs * a_slab);

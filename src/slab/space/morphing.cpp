@@ -10,15 +10,14 @@ using base::granule;
 
 namespace {
 
-/// How many of the new blocks may overlap live ones, in percent. An idle class allows more: its last blocks become free
-/// over time, and would otherwise hold the slab. Users of a busy one would have to make another slab instead.
+/// Percent of the new blocks. An idle class's last blocks would hold the slab.
 constexpr unsigned overlapped_of_idle = 90;
 constexpr unsigned overlapped_of_busy = 30;
 
 }  // namespace
 
 void slab_morpher::morph_some(slab_bin& wanted) noexcept {
-    constexpr std::uint64_t looks = 16;  // a cache line each: bounds the cost where all slabs are full
+    constexpr std::uint64_t looks = 16;  // bounds the cost where all slabs are full
     of_.demand.note_wanted();
     const std::uint32_t node = wanted.arena % of_.extents.nodes();
     const std::uint64_t all = of_.granules_of_node(node);
@@ -51,7 +50,7 @@ bool slab_morpher::morph_into(slab_bin& wanted, granule slab, std::optional<unsi
         return false;
     }
     slab_descriptor& descriptor = of_.table.descriptor(slab);
-    // Of a slab that is listed or sparse, the counter is about the number of its live blocks.
+    // Where a slab is listed or sparse, the counter is about the number of its live blocks.
     const std::int32_t left = descriptor.frees_until_check.load(std::memory_order_relaxed);
     if ((!descriptor.listed() && !descriptor.is_sparse()) || left <= 0 ||
         static_cast<std::uint32_t>(left) * 100 >
@@ -77,7 +76,7 @@ bool slab_morpher::morph_into(slab_bin& wanted, granule slab, std::optional<unsi
         }
         if (!descriptor.is_sparse()) {
             lists_.unlink(owner, slab);
-        } else if (!sparse_.repopulate(owner, slab)) {  // a new block must not lie in a hole; nothing was changed yet
+        } else if (!sparse_.repopulate(owner, slab)) {  // a new block must not lie in a hole
             return false;
         }
         if (of_.traced) {
@@ -90,7 +89,7 @@ bool slab_morpher::morph_into(slab_bin& wanted, granule slab, std::optional<unsi
     return true;
 }
 
-/// The slab must be in no list, and its overlapped blocks marked.
+/// The slab is in no list, and its overlapped blocks are marked.
 void slab_morpher::become(slab_bin& wanted, granule slab, slab_kind from, slab_kind to) noexcept {
     if (of_.log != nullptr) {
         of_.log->slab_morphed(slab, from, to);
@@ -102,7 +101,7 @@ void slab_morpher::become(slab_bin& wanted, granule slab, slab_kind from, slab_k
     }
     of_.table.set_morph_state(slab, morph_state::make(to.bank(), from.class_index()));
     of_.table.set_state(slab, slab_state::loaded(to));
-    lists_.adopt(wanted, slab);  // from here on the new owner may use it without the old owner's lock
+    lists_.adopt(wanted, slab);  // the new owner may use it now
 }
 
 }  // namespace holdfast::slab

@@ -1,13 +1,12 @@
-// Slab morphing (PMAlloc 5.2): a slab with few live blocks becomes a slab of another class, so that memory that one
-// size no longer needs serves another size.
+// Slab morphing (PMAlloc 5.2, decision 20): a slab with few live blocks becomes a slab of another class.
 //
-// A slab's bitmap on media has two halves, and its block states two banks. Older blocks keep their bits and states: a
-// thread that frees one does so in the usual way, even if it looked at the slab before the morph. The blocks of the new
-// class have the other half and bank. So a morph is one change of the header. PMAlloc takes the least recently used
-// slab; here slabs are tried in order of address.
+// A slab's bitmap on media has two halves, and its block states two banks. Older blocks keep their bits and states, so
+// a thread that looked at the slab before the morph frees one in the usual way. Blocks of the new class have the other
+// half and bank. So a morph is one change of the header. Slabs are tried in order of address; PMAlloc takes the least
+// recently used.
 //
 // - A slab that is morphed has no type, no part out and no older blocks, and it stays on its node.
-// - A sparse slab is repopulated before it is morphed: no new block may lie in a hole.
+// - A sparse slab is repopulated first: no new block may lie in a hole.
 #pragma once
 
 #include <memory>
@@ -35,8 +34,8 @@ public:
     /// May throw std::bad_alloc.
     void reset() { scan_cursors_ = std::make_unique<scan_cursor[]>(of_.extents.nodes()); }
     void morph_some(slab_bin& wanted) noexcept;
-    /// False, and nothing is changed, where a part of the slab is out or it does not fit. At most `overlapped_at_most`
-    /// percent of the new blocks may overlap live ones.
+    /// False, and nothing is changed, where a part is out or the slab does not fit. `overlapped_at_most`: percent of
+    /// new blocks that may overlap live ones.
     bool morph(base::granule slab, unsigned arena, unsigned class_index, unsigned overlapped_at_most) noexcept;
 
 private:

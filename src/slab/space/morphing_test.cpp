@@ -32,7 +32,7 @@ protected:
     [[nodiscard]] bool morph(base::granule slab, std::size_t bytes, unsigned overlapped_at_most = 100) {
         return heap_.blocks().morph(slab, class_for(bytes, 1), overlapped_at_most);
     }
-    /// No thread has a part of the slab, and only the blocks at the indices are live.
+    /// Only the blocks at the indices are live, and no thread has a part.
     [[nodiscard]] std::vector<std::byte*> sparse_slab(std::size_t bytes, const std::set<std::uint32_t>& indices) {
         const std::vector<std::byte*> all = heap_.whole_slab(bytes);
         std::vector<std::byte*> kept;
@@ -297,8 +297,7 @@ TEST_F(morphing_test, agrees_with_a_model) {
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 
-/// Slabs move to bins of other arenas while threads that freed their blocks look at them. Which threads meet is chance;
-/// a failure is a data race or a broken list.
+/// Slabs move to bins of other arenas while threads that freed their blocks look at them. Which threads meet is chance.
 TEST_F(morphing_test, by_threads_that_look_at_each_others_slabs) {
     constexpr unsigned threads = 4;
     constexpr std::size_t sizes[] = {112, 208, 448, 1024, 2048};

@@ -11,7 +11,7 @@ using base::granule;
 
 namespace {
 
-/// The blocks of `others` that share a byte with the block of `size` at that index.
+/// Those that share a byte with the block at that index.
 block_range overlapping(const size_class& size, std::uint32_t index, const size_class& others) noexcept {
     const std::uint64_t begin = std::uint64_t{index} * size.block_size;
     const std::uint32_t last = block_index(others, begin + size.block_size - 1);
@@ -125,16 +125,16 @@ overlapped_blocks::older_blocks overlapped_blocks::free_overlapped(granule slab)
     const slab_kind old = morph_state::old_kind(morph);
     const slab_kind present = of_.table.kind_in(slab);
     slab_descriptor& descriptor = of_.table.descriptor(slab);
-    // Older blocks are never taken again, so an equal number means that nothing changed. Where few of many are gone,
-    // what they overlapped waits: to find it takes a look at all block states.
+    // Older blocks are never taken again, so an equal number means no change. Where few of many are gone, what they
+    // overlapped waits: to find it takes a look at all block states.
     const std::uint32_t left_of_old = of_.table.count_not_free(slab, old);
-    const std::uint32_t gone_since = descriptor.old_taken - left_of_old;  // large where there was no look so far
+    const std::uint32_t gone_since = descriptor.old_taken - left_of_old;  // large without a look so far
     const std::uint32_t worth_it =
         of_.demand.is_space_short() ? 1 : std::max<std::uint32_t>(descriptor.old_taken / 8, 1);
     if (left_of_old != 0 && gone_since < worth_it) {
         return {left_of_old, descriptor.old_overlapped};
     }
-    const bits_of_half taken = taken_bits(of_.table, slab, old);  // read once: older blocks may be freed meanwhile
+    const bits_of_half taken = taken_bits(of_.table, slab, old);  // older blocks may be freed meanwhile
     const bits_of_half still = behind(taken, old, present);
     std::uint8_t* const states = of_.table.block_states(slab, present);
     bits_of_half overlapped(present);

@@ -13,7 +13,7 @@ using base::granule;
 
 namespace {
 
-/// To make a slab sparse costs a part of a system call and a changed page of metadata.
+/// A sparse slab costs a part of a system call and a changed page.
 constexpr unsigned least_empty_pages = 4;
 constexpr unsigned all_pages = (1U << base::pages_per_granule) - 1;
 
@@ -54,8 +54,7 @@ bool any_bit(const std::array<std::uint64_t, bitmap_words>& bits, std::uint32_t 
 
 }  // namespace
 
-/// As bits, pages that contain a part of a block that is not free. Overlapped blocks are left out: the older blocks
-/// that overlap them count.
+/// Pages with a part of a block that is not free. For overlapped blocks, the older ones count.
 std::uint16_t sparse_slabs::pages_with_blocks(granule slab, slab_kind kind, bool present) const noexcept {
     const size_class& size = kind.size();
     std::array<std::uint64_t, bitmap_words> taken{};
@@ -122,7 +121,7 @@ std::uint64_t sparse_slabs::idle_classes(std::uint64_t now) const noexcept {
     return idle;
 }
 
-/// Reads a state byte for each slab, and a cache line for slabs of these classes.
+/// Reads a state byte for each slab, and a cache line for these classes.
 void sparse_slabs::make_sparse_of(std::uint64_t idle) noexcept {
     const std::uint64_t end = of_.end().value;
     for (granule slab{0}; idle != 0 && slab.value < end; ++slab.value) {
@@ -177,7 +176,7 @@ sparse_pages sparse_slabs::make_sparse(bool all) {
         for (std::uint32_t link = bins_[i].sparse; link != 0;) {
             const granule slab = linked(link);
             slab_descriptor& descriptor = of_.table.descriptor(slab);
-            // A clean slab has not changed since the last commit, so its bits are still right.
+            // A clean slab's bits are still right.
             if (descriptor.empty_pages == 0 || slab_state::is_dirty(of_.table.state(slab))) {
                 descriptor.empty_pages = pages_without_blocks(slab);
             }

@@ -1,25 +1,16 @@
-// Sparse slabs: their pages without a live block have no space on disk.
-//
-// A slab with a few live blocks that no other class can use (morphing.hpp) holds 64 KiB on disk as long as one of them
-// lives. So in durability `commit`, a commit makes slabs of idle classes sparse: their header says that they may have
-// holes, and their empty pages are given to the commit like free extents.
-//
-// No live block is ever in a hole:
+// Sparse slabs (decision 20): their pages without a live block have no space on disk. In durability `commit`, a commit
+// makes slabs of idle classes sparse: their header says that they may have holes, and their empty pages are given to
+// the commit like free extents. No live block is ever in a hole:
 //
 // - A page becomes a hole only after a commit is durable in which the slab's header has its flag and the page has no
-//   live block. Where the commit fails, the file is as it was.
-// - No block of a sparse slab is handed out: not in this process, and, because of its header, not in a later one of any
-//   durability.
-// - To allocate from it or to morph it, it is first repopulated: space on disk for the whole slab is reserved, and only
-//   then is it listed.
-// - When its last block is gone, its granule becomes a free extent that is not known to have space: the extent layer
-//   reserves space before it hands the granule out.
-// - A page that was a hole and has a block again is written like a page of a free extent that is in use again (JRN-5):
-//   the last commit has the page free and without a sum, so its old content means nothing.
+//   live block.
+// - No block of a sparse slab is handed out, nor, because of its header, by a later process of any durability.
+// - Before it is listed or morphed, it is repopulated: space on disk for the whole slab is reserved.
+// - When its last block is gone, its granule becomes a free extent that is not known to have space.
+// - A page that was a hole and has a block again is written like a page of a free extent that is in use again (JRN-5).
 //
-// When the slab is repopulated, its header loses the flag by a store that the next commit writes. In durabilities
-// `atomic` and `collect` that would need a record or an order of stores, so the flag stays: after the next open the
-// slab is sparse once more, and to repopulate it costs a system call.
+// A repopulated slab loses the flag with the next commit. In durabilities `atomic` and `collect` that would need a
+// record or an order of stores, so it stays, and after the next open the slab is sparse once more.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +26,13 @@
 
 namespace holdfast::slab {
 
-/// For one request, so many slabs are tried or repopulated at most.
+/// At most so many slabs are tried or repopulated for one request.
 inline constexpr int tries_a_take = 32;
 
-/// Pages in which no block is live, in order of address.
+/// Pages without a live block, in order of address.
 struct sparse_pages {
     segment::free_runs free;
-    segment::free_runs holes;  ///< those that no commit has made holes so far
+    segment::free_runs holes;  ///< not made holes so far
 };
 
 /// repopulate() and repopulate_next() are thread-safe; the others come while all threads stand still.
@@ -54,18 +45,18 @@ public:
     sparse_slabs& operator=(const sparse_slabs&) = delete;
     ~sparse_slabs() = default;
 
-    /// Reserves space on disk for the whole slab, which is then no longer sparse. False where there is no space.
+    /// False where there is no space on disk.
     [[nodiscard]] bool repopulate(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     [[nodiscard]] bool repopulate_next(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
 
-    /// In durability `commit`, makes slabs of idle classes (`all`: of all classes) sparse that have whole pages without
-    /// a live block. Returns the pages that the commit need not write. Comes before write_bitmaps(). May throw
+    /// In durability `commit`, makes slabs of idle classes (`all`: of all classes) with whole pages without a live
+    /// block sparse. Returns the pages that the commit need not write. Comes before write_bitmaps(). May throw
     /// std::bad_alloc, which loses nothing.
     [[nodiscard]] sparse_pages make_sparse(bool all);
-    /// Comes after that commit is durable and these pages are holes.
+    /// Comes when that commit is durable.
     void note_holes(const segment::free_runs& holes) noexcept;
 
-    /// The pages of a loaded slab in which all blocks are free, as bits.
+    /// Those in which all blocks are free.
     [[nodiscard]] std::uint16_t pages_without_blocks(base::granule slab) const noexcept;
 
 private:

@@ -1,4 +1,4 @@
-// No live block is ever in a hole, no block in a hole is handed out, and sparse slabs are found again.
+// No live block is ever in a hole, and sparse slabs are found again.
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -271,7 +271,7 @@ TEST_F(sparse_slabs_test, other_durabilities_keep_the_flag) {
         EXPECT_THAT(heap_.problems(), IsEmpty());
         heap_.blocks().small().flush_this_thread();
     }
-    // A full slab with the flag in its header: it is repopulated and has no free block.
+    // A full slab with the flag in its header has no free block.
     std::vector<std::byte*> more;
     for (int i = 0; i < 585 - 4; ++i) {
         more.push_back(allocate(112));

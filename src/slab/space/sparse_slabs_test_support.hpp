@@ -51,7 +51,7 @@ protected:
     [[nodiscard]] bool may_have_holes(base::granule slab) const {
         return segment::decode_slab_flags(heap_.space().view().slab_header(slab).flags).may_have_holes;
     }
-    /// Does what a commit does, and what a power loss after it would show: holes lose their content.
+    /// Does what a commit does, and what a power loss shows: holes lose their content.
     sparse_pages commit(bool all = true) {
         sparse_pages going = heap_.blocks().slabs().make_sparse(all);
         heap_.blocks().slabs().write_bitmaps();
@@ -80,7 +80,7 @@ protected:
         }
         return pages;
     }
-    /// No thread has a part of the slab, and only the blocks at the indices are live.
+    /// Only the blocks at the indices are live, and no thread has a part.
     [[nodiscard]] std::vector<std::byte*> sparse_slab(std::size_t bytes, const std::set<std::uint32_t>& indices) {
         const std::vector<std::byte*> all = heap_.whole_slab(bytes);
         std::vector<std::byte*> kept;

@@ -4,17 +4,14 @@
 //     holdfast::hash_index<std::uint64_t, std::uint64_t> orders(heap, "orders");   // finds or makes it
 //     orders.insert(17, 4711);
 //
-//     holdfast::hash_index<std::string_view, std::string_view> names(heap, "names");
-//     names.upsert("stone", "a hard thing");
-//
 // It is extendible hashing (R. Fagin et al., 1979) with buckets of fingerprints in the heap, as in Dash (B. Lu et al.,
 // 2020); the directory, in DRAM, is made anew at each open. A bucket is a leaf of an ordered_index, by the hashes of
 // keys. Keys, values, durability, costs, threads and errors are as <holdfast/ordered_index.hpp> says; a key needs no
 // operator<.
 //
-// Each index has a random secret in its hash, so who chooses keys, and cannot read the heap, cannot let many of them
-// have one hash. Indexes that were made without one stay as they are. A further error: insert() and upsert() throw
-// error(limit) where more keys than a bucket holds (some hundred) have one hash of 64 bits.
+// Each index has a random secret in its hash: who chooses keys, and cannot read the heap, cannot let many have one
+// hash. insert() and upsert() also throw error(limit) where more keys than a bucket holds (some hundred) have one hash
+// of 64 bits.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +29,6 @@
 
 namespace holdfast {
 
-/// What `holdfast ls` shows.
 template <class Key, class Value>
 struct stored_hash_index : detail::index_head_on_media {};
 
@@ -41,21 +37,20 @@ class hash_index : public detail::index_calls<Key, Value, detail::order_of_hashe
     using base = detail::index_calls<Key, Value, detail::order_of_hashes<Key>>;
 
 public:
-    /// As that of ordered_index.
     hash_index(manager& heap, std::string_view name)
         : base(heap, name, base::template head_of<stored_hash_index<Key, Value>>(heap, name)) {}
     hash_index(const hash_index&) = delete;
     hash_index& operator=(const hash_index&) = delete;
     ~hash_index() = default;
 
-    /// Frees an index that is not open, with all that it holds. False where there is none of that name.
+    /// Frees an index that is not open, with its contents. False where there is none.
     static bool destroy(manager& heap, std::string_view name) {
         return base::template destroy_index<stored_hash_index<Key, Value>, hash_index>(heap, name);
     }
 
     /// Calls `each(key, value)` for all entries, in any order, until it returns false. Each bucket is read at one
-    /// moment; an entry that is there all the time is given once. `each` may change the index. Views are valid until
-    /// `each` returns. Returns how many entries it was given.
+    /// moment; an entry that is there all the time is given once. `each` may change the index. Views are valid until it
+    /// returns. Returns how many entries it was given.
     template <class Function>
     std::size_t for_each(Function&& each) const {
         detail::index_batch<Key, Value, base::layout::slots> batch;
@@ -85,13 +80,11 @@ public:
         return for_each([](const Key& /*key*/, const Value& /*value*/) { return false; }) == 0;
     }
 
-    /// No other thread uses the index in this.
-    ///
-    /// Takes entries with distinct keys, in any order, into an empty index: all of them or none. `first` to `last` give
-    /// pairs of key and value, by reference or by value. Buckets are filled to nine tenths on average. Needs memory for
-    /// a hash and an iterator of each entry; for a copy of each where the iterator goes over them only once or makes
-    /// them itself. Throws error(invalid_argument) where the index is not empty or a key is there twice, error(limit)
-    /// as insert().
+    /// No other thread uses the index meanwhile. Takes entries with distinct keys, in any order, into an empty index:
+    /// all of them or none. `first` to `last` give pairs of key and value, by reference or by value. Buckets are filled
+    /// to nine tenths on average. Needs memory for a hash and an iterator of each entry, or for a copy of each where
+    /// the iterator goes over them once or makes them itself. Throws error(invalid_argument) where the index is not
+    /// empty or a key is there twice, error(limit) as insert().
     template <class Iterator, class Sentinel>
     void bulk_load(Iterator first, Sentinel last) {
         if (!empty()) {

@@ -8,23 +8,22 @@
 //     names.upsert("stone", "a hard thing");
 //
 // Keys are std::string_view (bytes of any length, compared as such) or types of at most 256 bytes that are trivially
-// copyable and have unique object representations and an operator<: integers, enumerations, structs without padding.
-// Values are std::string_view or trivially copyable types of at most 1,024 bytes without addresses. A call returns a
-// std::string for a std::string_view.
+// copyable and have unique object representations and an operator<. Values are std::string_view or trivially copyable
+// types of at most 1,024 bytes without addresses. A call returns a std::string for a std::string_view.
 //
 // An index is the FPTree (I. Oukid et al., 2016; PAllocator 5.3): leaves, unsorted and with fingerprints, in the heap;
 // inner nodes in DRAM, made anew at each open (docs/index.md).
 //
-// Durability `atomic`: after a crash a change is there wholly or not at all, and it is there when the call has
-// returned. It takes one record and one fence where key and value have at most 8 bytes each. Durability `commit`: the
+// Durability `atomic`: when a call has returned, its change survives a crash; a crash within leaves all of it or
+// nothing. It takes one record and one fence where key and value have at most 8 bytes each. Durability `commit`: the
 // next manager::commit() makes it durable. Durability `collect`: after a crash, each call in flight is there or not,
 // but the bytes of an inline value of more than 8 bytes that was replaced may be mixed. Other threads see a change only
 // when it is as durable as when its call returns.
 //
 // Thread safety: any number of threads may call everything but the functions that say otherwise. Calls that only read
 // take no lock where keys and values are inline, and else keep changes out of one leaf. commit(), close(), snapshot()
-// and collect() of the manager need that no thread is in a call. At most one ordered_index of a process leads to an
-// index. No call may run while its heap is closed; later ones throw error(invalid_argument).
+// and collect() of the manager need that no thread is in a call. A process has at most one ordered_index for an index.
+// No call may run while its heap is closed; later ones throw error(invalid_argument).
 //
 // Errors: error(corrupt) is thrown by the call that finds it; bad_alloc and error(no_space) leave the index as it was.
 #pragma once
@@ -43,7 +42,6 @@
 
 namespace holdfast {
 
-/// What `holdfast ls` shows.
 template <class Key, class Value>
 struct stored_index : detail::index_head_on_media {};
 
@@ -56,21 +54,21 @@ public:
     using typename base::owned_key;
     using typename base::owned_value;
 
-    /// Opens the index with that name, or makes it. Time: that of looking at each leaf, by up to two threads. Throws
-    /// error(type_mismatch) where the name bears something else; error(corrupt); error(locked) where this process has
-    /// the index open; error(not_found) where there is none in a heap that is open read-only; bad_alloc.
+    /// Opens or makes the index with that name. Looks at each leaf, by up to two threads. Throws error(type_mismatch)
+    /// where the name bears something else; error(corrupt); error(locked) where this process has it open;
+    /// error(not_found) where there is none in a heap that is open read-only; bad_alloc.
     ordered_index(manager& heap, std::string_view name)
         : base(heap, name, base::template head_of<stored_index<Key, Value>>(heap, name)) {}
     ordered_index(const ordered_index&) = delete;
     ordered_index& operator=(const ordered_index&) = delete;
     ~ordered_index() = default;
 
-    /// Frees an index that is not open, with all that it holds. False where there is none of that name.
+    /// Frees an index that is not open, with its contents. False where there is none.
     static bool destroy(manager& heap, std::string_view name) {
         return base::template destroy_index<stored_index<Key, Value>, ordered_index>(heap, name);
     }
 
-    /// The entry with the smallest key that is not smaller, and the one with the largest key that is not larger.
+    /// The entry of the smallest key that is not smaller, and of the largest that is not larger.
     [[nodiscard]] std::optional<entry> lower_bound(const Key& key) const { return one({owned_key(key)}, true); }
     [[nodiscard]] std::optional<entry> last_not_above(const Key& key) const { return one({owned_key(key)}, false); }
     [[nodiscard]] std::optional<entry> first() const { return one({}, true); }
@@ -78,8 +76,8 @@ public:
     [[nodiscard]] bool empty() const { return !first().has_value(); }
 
     /// Calls `each(key, value)` in ascending order, from the smallest key that is not smaller than `from` on, until it
-    /// returns false. Each leaf is read at one moment; changes by others behind that place are seen, and `each` may
-    /// change the index. Views are valid until `each` returns. Returns how many entries it was given.
+    /// returns false. Each leaf is read at one moment; changes by others behind that place are seen, and `each`
+    /// may change the index. Views are valid until it returns. Returns how many entries it was given.
     template <class Function>
     std::size_t scan(const Key& from, Function&& each) const {
         return run({owned_key(from)}, true, each);
@@ -88,7 +86,7 @@ public:
     std::size_t scan(Function&& each) const {
         return run({}, true, each);
     }
-    /// In descending order, from the largest key that is not larger than `from` on.
+    /// From the largest key that is not larger than `from` on.
     template <class Function>
     std::size_t scan_backward(const Key& from, Function&& each) const {
         return run({owned_key(from)}, false, each);
@@ -98,11 +96,9 @@ public:
         return run({}, false, each);
     }
 
-    /// No other thread uses the index in this.
-    ///
-    /// Takes entries in ascending order of distinct keys into an empty index: all of them or none. `first` to `last`
-    /// give pairs of key and value, by reference or by value. Leaves are filled to nine tenths. Throws
-    /// error(invalid_argument) where the index is not empty, or for keys that do not ascend.
+    /// No other thread uses the index meanwhile. Takes entries in ascending order of distinct keys into an empty index:
+    /// all of them or none. `first` to `last` give pairs of key and value, by reference or by value. Leaves are filled
+    /// to nine tenths. Throws error(invalid_argument) where the index is not empty or keys do not ascend.
     template <class Iterator, class Sentinel>
     void bulk_load(Iterator first, Sentinel last) {
         if (!empty()) {

@@ -1,4 +1,3 @@
-// Not for users.
 #pragma once
 
 #include <array>
@@ -11,7 +10,7 @@
 
 namespace holdfast::detail {
 
-/// Copied entries of one leaf: what a scan hands out.
+/// Copied entries of one leaf.
 template <class Key, class Value, std::size_t Slots>
 class index_batch {
 public:
@@ -61,10 +60,10 @@ private:
         kept<Key> key;
         kept<Value> value;
     };
-    static constexpr std::size_t most_bytes_inside = 8192;  // so that a scan needs no memory of its own
+    static constexpr std::size_t most_bytes_inside = 8192;  // a scan needs no memory of its own
     using entries =
         std::conditional_t<Slots * sizeof(entry) <= most_bytes_inside, std::array<entry, Slots>, std::vector<entry>>;
-    entries entries_;  // those of an array are of any content
+    entries entries_;  // an array's are of any content
     std::size_t count_ = 0;
     std::string texts_;
 };

@@ -1,4 +1,4 @@
-// The calls that ordered_index and hash_index have in common, and show.
+// The calls that ordered_index and hash_index share.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,14 @@
 
 namespace holdfast {
 
-/// The result of ordered_index::statistics() and hash_index::statistics().
 struct index_statistics {
     std::uint64_t leaves = 0;
-    std::uint64_t slots = 0;           ///< entries for which the leaves have room
-    std::uint64_t leaf_bytes = 0;      ///< of leaves in the heap, without keys and values of any length
-    std::uint64_t retired_leaves = 0;  ///< kept for later splits; freed by clear() and by the next open
+    std::uint64_t slots = 0;           ///< entries for which there is room
+    std::uint64_t leaf_bytes = 0;      ///< in the heap, without keys and values of any length
+    std::uint64_t retired_leaves = 0;  ///< freed by clear() and by the next open
     std::uint64_t inner_nodes = 0;
     std::uint64_t height = 0;      ///< levels of inner nodes
-    std::uint64_t dram_bytes = 0;  ///< of inner nodes, the directory, and what is kept of leaves
+    std::uint64_t dram_bytes = 0;  ///< inner nodes, the directory, and what is kept of leaves
 };
 
 namespace detail {
@@ -40,14 +39,13 @@ public:
     index_calls(const index_calls&) = delete;
     index_calls& operator=(const index_calls&) = delete;
 
-    /// Adds an entry. False, and nothing changes, where the key is there. Throws error(read_only), as do all calls that
-    /// change something.
+    /// False, and nothing changes, where the key is there. Throws error(read_only), as do all changes.
     bool insert(const Key& key, const Value& value) { return !this->put(key, value, put_mode::insert); }
-    /// Gives a key another value. False where the key is not there.
-    bool update(const Key& key, const Value& value) { return this->put(key, value, put_mode::update); }
-    /// Inserts or updates. True where the key is new.
-    bool upsert(const Key& key, const Value& value) { return !this->put(key, value, put_mode::upsert); }
     /// False where the key is not there.
+    bool update(const Key& key, const Value& value) { return this->put(key, value, put_mode::update); }
+    /// True where the key is new.
+    bool upsert(const Key& key, const Value& value) { return !this->put(key, value, put_mode::upsert); }
+    /// False where the key was not there.
     bool remove(const Key& key) { return base::remove(key); }
 
     [[nodiscard]] std::optional<owned_value> find(const Key& key) const { return base::find(key); }
@@ -55,7 +53,7 @@ public:
     /// Looks at every leaf, and reads those that were not used since the open.
     [[nodiscard]] std::size_t size() const { return base::size(); }
 
-    /// What the index has at one moment. Splits and merges wait meanwhile.
+    /// Numbers of one moment; splits and merges wait meanwhile.
     [[nodiscard]] index_statistics statistics() const {
         index_statistics all;
         const std::lock_guard structure(this->structure_mutex_);
@@ -74,10 +72,10 @@ public:
 
     // No other thread uses the index in these.
 
-    /// Removes all entries in one step, then frees their memory; a crash meanwhile, or too little memory, leaves that
-    /// to the next clear() or open. Where it throws, nothing has changed.
+    /// Removes all entries in one step, then frees their memory; a crash, or too little memory, leaves that to the next
+    /// clear() or open. Where it throws, nothing has changed.
     void clear() { base::clear(); }
-    /// A line for each broken invariant ("IDX-3: ..."). Reads all of the index.
+    /// A line for each broken invariant ("IDX-3: ...").
     [[nodiscard]] std::vector<std::string> check() { return base::check(); }
 
 protected:
@@ -100,7 +98,7 @@ protected:
         }
         return *found;
     }
-    /// Frees what the index holds, then its head.
+    /// Frees the contents, then the head.
     template <class Stored, class Index>
     static bool destroy_index(manager& heap, std::string_view name) {
         if (heap.find<Stored>(name).first == nullptr) {

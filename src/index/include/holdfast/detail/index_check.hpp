@@ -25,7 +25,6 @@ public:
     using typename base::leaf;
     using typename base::value_words;
 
-    /// A line for each broken invariant. No other thread uses the index.
     [[nodiscard]] std::vector<std::string> check() {
         this->refuse_closed();
         std::vector<std::string> problems;

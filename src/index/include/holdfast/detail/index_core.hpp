@@ -14,7 +14,7 @@
 //
 // Locks. A leaf's words on media change under the lock of its leaf_node, but `previous` under that of the leaf before.
 // Inner nodes change under structure_mutex_ and their own locks. A thread that has a leaf's lock may wait for
-// structure_mutex_, and then for retired_mutex_; one that has structure_mutex_ only tries for leaves' locks.
+// structure_mutex_, then for retired_mutex_; one that has structure_mutex_ only tries leaves' locks.
 #pragma once
 
 #include <algorithm>
@@ -71,13 +71,13 @@ public:
 protected:
     ~index_core() = default;
 
-    /// Where no text can be looked at that has left the tree.
+    /// Where no text is read that has left the tree.
     struct no_section {
         explicit no_section(grace_periods& /*of*/) noexcept {}
     };
     using section = std::conditional_t<text_bounds, grace_periods::section, no_section>;
 
-    // --- words of a leaf on media ---
+    // Words of a leaf on media:
 
     [[nodiscard]] static Key key_at(const std::uint64_t* words, std::size_t slot) noexcept {
         return key_of_words(words + layout::word_of(slot, 0), words, slot);
@@ -118,18 +118,18 @@ protected:
     [[nodiscard]] static const index_text_on_media* block_at(const std::uint64_t* place) noexcept {
         return reinterpret_cast<const index_text_on_media*>(target(place));
     }
-    /// The word was checked when the leaf was read, or written since.
+    /// The word was checked, or written by this process.
     [[nodiscard]] static std::string_view text_at(const std::uint64_t* place) noexcept {
         const index_text_on_media* const block = block_at(place);
         return {reinterpret_cast<const char*>(block) + index_text_header, block->length};
     }
 
-    // --- what is read is checked ---
+    // What is read is checked:
 
     [[noreturn]] void corrupt(std::string_view field, std::string_view found, std::string_view expected) const {
         throw_corrupt_index(heap_, name_, field, found, expected);
     }
-    /// The leaf that a word of another leaf or of the head leads to; null for null.
+    /// The leaf that a word leads to; null for null.
     [[nodiscard]] std::uint64_t* checked_leaf(const std::uint64_t* place) const {
         std::uint64_t* const found = target(place);
         if (found == nullptr) {
@@ -146,7 +146,7 @@ protected:
         }
         return found;
     }
-    /// Bytes of the allocated block that begins there; 0 where none does.
+    /// Bytes of its allocated block; 0 where none begins there.
     [[nodiscard]] std::uint64_t room_at(const void* block) const {
         try {
             return block == nullptr ? 0 : heap_.usable_size(block);
@@ -161,7 +161,7 @@ protected:
             corrupt("IDX-6, a pointer to a text", address_text(heap_, block), "a block that holds it");
         }
     }
-    /// Fills in what is kept of a leaf in DRAM, under its lock. Returns whether entries have moved away.
+    /// Under the leaf's lock. Returns whether entries have moved away.
     bool warm(leaf& of) const {
         bool has_dead = false;
         const std::uint64_t* const words = of.media();
@@ -185,7 +185,7 @@ protected:
                 corrupt("IDX-3, a key of a leaf", "one below its low key", "none");
             }
             if (next != nullptr && !(place < low_of(next))) {
-                has_dead = true;  // it has moved
+                has_dead = true;
                 continue;
             }
             if (print_of(header, entry) != fingerprint<Key>(key)) {
@@ -215,7 +215,6 @@ protected:
         }
         return (header & ~allowed) == 0;
     }
-    /// The memory of a closed heap is gone.
     void refuse_closed() const {
         if (!life_.goes_on()) [[unlikely]] {
             throw_closed_index(name_);
@@ -228,13 +227,13 @@ protected:
         }
     }
 
-    // --- live entries in order ---
+    // Live entries in order:
 
     struct slots_in_order {
         std::array<std::uint8_t, layout::slots> slot;
         std::size_t count = 0;
     };
-    /// The caller has the leaf's lock.
+    /// Under the leaf's lock.
     [[nodiscard]] slots_in_order sort_live(const leaf& of) const {
         struct entry {
             bound place;
@@ -264,7 +263,7 @@ protected:
     }
 
     manager& heap_;
-    heap_watch life_;  ///< of heap_, which may be gone where it does not go on
+    heap_watch life_;  ///< of heap_, which may be gone
     std::string name_;
     index_head_on_media& head_;
     Order order_;
@@ -277,7 +276,7 @@ protected:
     mutable std::mutex structure_mutex_;
     std::atomic<std::size_t> height_{0};  ///< of inner nodes
     mutable std::mutex retired_mutex_;
-    std::vector<std::uint64_t*> retired_;  ///< those of head.retired, which is the last one here
+    std::vector<std::uint64_t*> retired_;  ///< those of head.retired, which is the last one
 
 private:
     [[nodiscard]] static Key key_of_words(const std::uint64_t* place, const std::uint64_t* words,

@@ -1,15 +1,13 @@
 // An ordered_index on media (docs/index.md, "Layout on media"): the head, which is the named object, and the leaves.
-// All words have 8 bytes, little endian.
-//
-// A record of a group holds four words side by side. So a leaf consists of cells: entries on both sides of a word H
-// that says which of them are there. An entry and H are one record where key and value have one word each:
+// All words have 8 bytes, little endian. A leaf consists of cells: entries on both sides of a word H that says which of
+// them are there. A record holds four words side by side, so an entry and H are one record where key and value have one
+// word each:
 //
 //     key and value of one word:  [ k0 v0 k1 H v1 k2 v2 ]  three entries
 //     one word in all:            [ e0 e1 e2 H e3 e4 e5 ]  six entries
 //     more:                       [ entry 0 | H | entry 1 ]
 //
-// An entry is live if its bit in H is set and its key is smaller than the low key of the next leaf. So a split writes
-// no word of the cells that it leaves behind.
+// An entry is live if its bit in H is set and its key is smaller than the low key of the next leaf.
 #pragma once
 
 #include <array>
@@ -23,7 +21,6 @@ namespace holdfast::detail {
 inline constexpr std::uint64_t index_magic = 0x31'78'64'69'64'6c'6f'68U;  // "holdidx1"
 inline constexpr std::uint64_t index_leaf_magic = 0x6661'656cU;           // "leaf"
 
-/// How keys and values lie in a leaf.
 struct index_shape {
     std::uint64_t key_words = 1;
     std::uint64_t value_words = 1;
@@ -31,21 +28,21 @@ struct index_shape {
     bool value_is_block = false;
     std::uint64_t key_bytes = 0;    ///< of an inline key; 0 for blocks
     std::uint64_t value_bytes = 0;  ///< of an inline value; 0 for blocks
-    bool by_hash = false;           ///< hashes of the keys order and part the leaves
+    bool by_hash = false;           ///< hashes of the keys order the leaves
 };
 
-/// The named object. Pointers are `ptr` words. Only transactions change it.
+/// Pointers are `ptr` words. Only transactions change it.
 struct index_head_on_media {
     std::uint64_t magic = index_magic;
     std::uint64_t shape = 0;    ///< encode(index_shape); 0: no leaf was made yet
     std::uint64_t first = 0;    ///< the leaf with the smallest keys
     std::uint64_t last = 0;     ///< a hint, as are the `previous` words of leaves
     std::uint64_t retired = 0;  ///< leaves without live entries, linked by `next`
-    std::uint64_t cleared = 0;  ///< a chain of leaves that clear() or bulk_load() has left to be freed
-    /// 1: it was open in durability `collect`, with texts as keys. A kill may have cut a split off before the bits of
-    /// moved entries were cleared; the next open clears them.
+    std::uint64_t cleared = 0;  ///< a chain of leaves to be freed
+    /// 1: it was open in durability `collect`, with texts as keys. A kill may have cut a split off before it cleared
+    /// the bits of moved entries; the next open does.
     std::uint64_t may_have_dead_texts = 0;
-    std::uint64_t seed = 0;  ///< the secret of a hash index's hash, where `shape` says that it has one
+    std::uint64_t seed = 0;  ///< the secret of a hash index's hash, if `shape` says so
 };
 static_assert(sizeof(index_head_on_media) == 64);
 static_assert(offsetof(index_head_on_media, first) == 16);
@@ -59,15 +56,14 @@ static_assert(offsetof(index_head_on_media, seed) == 56);
            std::uint64_t{shape.value_is_block} << 33U | std::uint64_t{shape.by_hash} << 34U | std::uint64_t{1} << 63U;
 }
 
-/// The bytes of a key or a value.
 struct index_text_on_media {
     std::uint64_t length;
-    char bytes[1];  ///< as many as `length` says
+    char bytes[1];
 };
 inline constexpr std::size_t index_text_header = sizeof(std::uint64_t);
 static_assert(offsetof(index_text_on_media, bytes) == index_text_header);
 
-/// Beside the bits of encode(): the hash has a secret, and bits 36..59 tell a damaged one. Older hash indexes have
+/// Beside the bits of encode(): the hash has a secret, of which bits 36..59 tell a damaged one. Older hash indexes have
 /// none.
 inline constexpr std::uint64_t index_has_seed = std::uint64_t{1} << 35U;
 [[nodiscard]] constexpr std::uint64_t with_seed(std::uint64_t shape, std::uint64_t seed) noexcept {
@@ -79,10 +75,10 @@ inline constexpr std::uint64_t index_has_seed = std::uint64_t{1} << 35U;
 inline constexpr std::size_t leaf_kind = 0;      ///< index_leaf_magic | has_low << 32
 inline constexpr std::size_t leaf_next = 1;      ///< `ptr` word: the leaf with the next larger keys
 inline constexpr std::size_t leaf_previous = 2;  ///< `ptr` word
-inline constexpr std::size_t leaf_low = 3;       ///< the low key, or the low hash: none here is smaller
+inline constexpr std::size_t leaf_low = 3;       ///< the low key or low hash: none here is smaller
 inline constexpr std::uint64_t leaf_has_low = std::uint64_t{1} << 32U;
 
-// H: bit i says that entry i of the cell is there, byte 1 + i is the fingerprint of its key.
+// H: bit i says that entry i of the cell is there; byte 1 + i is its fingerprint.
 [[nodiscard]] constexpr std::uint64_t with_entry(std::uint64_t header, std::size_t entry, std::uint8_t print) noexcept {
     const std::size_t shift = 8 * (entry + 1);
     return (header & ~(std::uint64_t{0xff} << shift)) | std::uint64_t{print} << shift | std::uint64_t{1} << entry;
@@ -97,7 +93,6 @@ inline constexpr std::uint64_t leaf_has_low = std::uint64_t{1} << 32U;
     return static_cast<std::uint8_t>(header >> (8 * (entry + 1)));
 }
 
-/// Where the words of a leaf lie.
 template <std::size_t KeyWords, std::size_t ValueWords, std::size_t LowWords>
 struct leaf_layout {
     static constexpr std::size_t key_words = KeyWords;
@@ -110,7 +105,7 @@ struct leaf_layout {
     static constexpr std::size_t most_slots = 128;
     static constexpr std::size_t cells = [] {
         const std::size_t fitting = (usual_words - first_cell) / cell_words;
-        const std::size_t at_least = 8;  // entries of long keys or values
+        const std::size_t at_least = 8;
         const std::size_t wanted = fitting < at_least ? at_least : fitting;
         return wanted * per_cell > most_slots ? most_slots / per_cell : wanted;
     }();
@@ -119,14 +114,12 @@ struct leaf_layout {
     static constexpr std::size_t bytes = words * sizeof(std::uint64_t);
 
     [[nodiscard]] static constexpr std::size_t cell_of(std::size_t slot) noexcept { return slot / per_cell; }
-    /// Where an entry with this fingerprint lies if there was room, so that its line can be fetched before the leaf's
-    /// fingerprints are there.
+    /// Where an entry with this fingerprint lies if there was room: its line can be fetched with the fingerprints.
     [[nodiscard]] static constexpr std::size_t likely_cell(std::uint8_t print) noexcept { return print * cells / 256; }
     [[nodiscard]] static constexpr std::size_t entry_of(std::size_t slot) noexcept { return slot % per_cell; }
     [[nodiscard]] static constexpr std::size_t header_of(std::size_t cell) noexcept {
         return first_cell + cell * cell_words + header_within;
     }
-    /// The words of an entry are those of the key, then those of the value.
     [[nodiscard]] static constexpr std::size_t word_of(std::size_t slot, std::size_t i) noexcept {
         if constexpr (entry_words <= longest_in_table) {
             return places[slot][i];
@@ -142,7 +135,7 @@ private:
         const std::size_t within = entry_of(slot) * entry_words + i;
         return first_cell + cell_of(slot) * cell_words + within + (within >= header_within ? 1 : 0);
     }
-    // Of short entries: a scan computes a place for each word that it reads.
+    // A scan computes a place for each word that it reads.
     static constexpr std::size_t longest_in_table = 2;
     using table = std::array<std::array<std::uint16_t, entry_words>, entry_words <= longest_in_table ? slots : 0>;
     static constexpr table places = [] {

@@ -1,8 +1,8 @@
 // Changes of the inner nodes of an ordered_index, under structure_mutex_, while readers go on.
 //
 // A node is locked while it changes, together with its parent where separators move between the two, so that a reader
-// that came through the parent sees one of the two versions change. A node that leaves the tree gets a new version
-// before the pool gives it out again.
+// that came through the parent sees a version change. A node that leaves the tree has a new version before it is used
+// again.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ protected:
     /// From the root to the parent of a leaf.
     using path = std::vector<step>;
 
-    /// The separator that a key makes; released to a node, or freed.
+    /// Released to a node, or freed.
     class new_separator {
     public:
         explicit new_separator(const bound& low) {
@@ -71,7 +71,7 @@ protected:
         std::conditional_t<base::text_bounds, std::unique_ptr<const std::string>, bound> text_{};
     };
 
-    /// The caller has structure_mutex_, so no change disturbs it.
+    /// The caller has structure_mutex_.
     [[nodiscard]] path path_to(const bound& place) const {
         path steps;
         index_node* node = this->root_.load(std::memory_order_relaxed);
@@ -83,8 +83,7 @@ protected:
         return steps;
     }
 
-    /// Puts a new leaf behind the one that has been split. Does not fail: the nodes are reserved, and path_to() made
-    /// the path.
+    /// Cannot fail: nodes are reserved, and path_to() made the path.
     void insert_behind(path& steps, index_node* behind, separator between, node_reservation<inner>& spare) noexcept {
         std::array<inner*, most_levels> held;
         std::size_t holding = 0;
@@ -119,7 +118,6 @@ protected:
         }
     }
 
-    /// The caller gets the separator at `at` and the child behind it.
     [[nodiscard]] static separator remove_behind(inner& parent, std::size_t at) noexcept {
         parent.lock.lock();
         const separator gone = parent.separators[at].raw();
@@ -127,14 +125,14 @@ protected:
         parent.lock.unlock();
         return gone;
     }
-    /// Frees the text of a separator that is in no node, once no reader looks at it. grace_.reserve() came before.
+    /// Once no reader looks at it. grace_.reserve() came before.
     void retire(separator gone) noexcept {
         if constexpr (base::text_bounds) {
             this->grace_.retire(std::unique_ptr<const std::string>(gone));
         }
     }
 
-    /// Gives the last node of a path, where it has few children, some of a neighbour's, or unites the two. Then its
+    /// Where a path's last node has few children, it gets some of a neighbour's, or the two are united; then its
     /// parents.
     void refill(const path& steps) {
         constexpr std::size_t few = inner::most / 4;
@@ -158,10 +156,10 @@ protected:
         }
     }
 
-    static constexpr std::size_t most_levels = 24;  ///< with a quarter of the separators there are 16^24 leaves
+    static constexpr std::size_t most_levels = 24;  ///< with a quarter of the separators: 16^24 leaves
 
 private:
-    /// Moves the upper half to an empty node; returns the separator between the two.
+    /// Returns what parts the two.
     [[nodiscard]] static separator split_inner(inner& full, inner& upper) noexcept {
         constexpr std::size_t middle = inner::most / 2;
         constexpr std::size_t moved = inner::most - middle - 1;
@@ -184,7 +182,7 @@ private:
         this->root_.store(top, std::memory_order_release);
         this->height_.fetch_add(1, std::memory_order_relaxed);
     }
-    /// Makes one of two neighbours, or two with as many children.
+    /// Makes one of two neighbours, or lets both have as many children.
     void share(inner& parent, std::size_t left) {
         inner& a = static_cast<inner&>(*parent.child(left));
         inner& b = static_cast<inner&>(*parent.child(left + 1));
@@ -239,7 +237,7 @@ private:
     }
 
 protected:
-    /// No reader looks at the texts of these separators.
+    /// No reader looks at them.
     static void free_texts(index_node* node) noexcept {
         if constexpr (base::text_bounds) {
             if (node == nullptr || node->is_leaf) {

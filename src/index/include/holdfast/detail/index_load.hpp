@@ -1,9 +1,9 @@
-// bulk_load(): the leaves are made beside an index and become the index in one step.
+// bulk_load(): leaves are made beside an index and become it in one step.
 //
 // A source (index_sources.hpp) gives the entries in the order of their bounds, and says where leaves end:
-//   leaf_takes()       how many of the next entries the next leaf takes at most; 0: no entry is left
-//   next(entry)        the next entry, valid until the following call; false after the last one
-//   low_bound(key)     the low bound of a leaf that begins with this key
+//   leaf_takes()       how many entries the next leaf takes at most; 0: none is left
+//   next(entry)        the next one, valid until the following call; false after the last
+//   low_bound(key)     of a leaf that begins with this key
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ protected:
     void load(Source&& source) {
         this->refuse_read_only();
         this->free_left_overs();
-        std::uint64_t* last = nullptr;  // of the leaves made so far; head.cleared leads to the first
+        std::uint64_t* last = nullptr;  // of those made so far; head.cleared leads to the first
         try {
             while (add_leaves(last, source)) {
             }
@@ -63,7 +63,7 @@ protected:
     }
 
 private:
-    /// Adds some leaves in one transaction. False after the last entry.
+    /// In one transaction. False after the last entry.
     template <class Source>
     [[nodiscard]] bool add_leaves(std::uint64_t*& last, Source& source) {
         constexpr std::size_t at_a_time = base::has_blocks ? 1 : 16;
@@ -77,7 +77,7 @@ private:
         last = made;
         return more;
     }
-    /// `before`: what `last` was before the transaction. False after the last entry.
+    /// `before`: `last` before the transaction. False after the last entry.
     template <class Source>
     [[nodiscard]] bool add_leaf(transaction& tx, const std::uint64_t* before, std::uint64_t*& last, Source& source) {
         const std::size_t most = source.leaf_takes();

@@ -1,8 +1,8 @@
-// The lock of an ordered_index's node in DRAM: a version for readers that take no lock, a lock for a writer, and a
-// count of readers that keep writers out. Source: optimistic lock coupling (V. Leis, F. Scheibner, A. Kemper and T.
-// Neumann, "The ART of Practical Synchronization", 2016).
+// The lock of a node in DRAM: a version for readers that take no lock, a lock for a writer, and a count of readers that
+// keep writers out. Source: optimistic lock coupling (V. Leis, F. Scheibner, A. Kemper and T. Neumann, "The ART of
+// Practical Synchronization", 2016).
 //
-// What a version protects is read by atomic loads, and used only after is_still() has said that no writer came between.
+// What it protects is read by atomic loads, and used only after is_still() has said that no writer came between.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,11 @@
 
 namespace holdfast::detail {
 
-/// Sleeps while the word of a lock has this lower half, until wake_lock() or for no reason.
+/// Sleeps while the word has this lower half, until wake_lock() or for no reason.
 void sleep_on_lock(const std::atomic<std::uint64_t>& word, std::uint32_t lower_half) noexcept;
 void wake_lock(const std::atomic<std::uint64_t>& word) noexcept;
 
-/// Waits a little longer each time, for what takes no longer than the loss of a processor.
+/// For what takes no longer than the loss of a processor.
 class short_wait {
 public:
     void operator()() noexcept {
@@ -58,19 +58,19 @@ public:
         }
         return version_after_writer();
     }
-    /// Whether what was loaded since version() is of one state.
+    /// Whether all that was loaded since version() is of one state.
     [[nodiscard]] bool is_still(std::uint64_t version) const noexcept {
         std::atomic_thread_fence(std::memory_order_acquire);
         return (word_.load(std::memory_order_relaxed) & ~readers) == version;
     }
-    /// Locks for writing unless something has changed since; waits for readers.
+    /// Locks unless something has changed since; waits for readers.
     [[nodiscard]] bool lock_if(std::uint64_t version) noexcept {
         short_wait wait;
         for (;;) {
             std::uint64_t expected = version;
             if (word_.compare_exchange_weak(expected, version | locked, std::memory_order_acquire,
                                             std::memory_order_relaxed)) [[likely]] {
-                // What the writer stores must not be seen before the lock is.
+                // What the writer stores is not seen before the lock is.
                 std::atomic_thread_fence(std::memory_order_release);
                 return true;
             }
@@ -84,7 +84,6 @@ public:
         while (!lock_if(version())) {
         }
     }
-    /// False where a writer or a reader has the lock.
     [[nodiscard]] bool try_lock() noexcept {
         std::uint64_t word = word_.load(std::memory_order_relaxed);
         if ((word & (locked | readers)) != 0 ||
@@ -94,14 +93,13 @@ public:
         std::atomic_thread_fence(std::memory_order_release);
         return true;
     }
-    /// The node gets a new version.
     void unlock() noexcept {
         const std::uint64_t next = (word_.load(std::memory_order_relaxed) & ~(locked | sleepers)) + one_version;
         if ((word_.exchange(next, std::memory_order_release) & sleepers) != 0) [[unlikely]] {
             wake_lock(word_);
         }
     }
-    /// Keeps writers out, unless something has changed since.
+    /// Keeps writers out unless something has changed since.
     [[nodiscard]] bool share_if(std::uint64_t version) noexcept {
         std::uint64_t word = word_.load(std::memory_order_relaxed);
         do {
@@ -142,7 +140,6 @@ private:
     mutable std::atomic<std::uint64_t> word_{0};
 };
 
-/// Unlocks in its destructor, unless let go.
 class write_hold {
 public:
     explicit write_hold(version_lock& held) noexcept : held_(&held) {}

@@ -1,7 +1,6 @@
-// The nodes of an ordered_index in DRAM, rebuilt at each open: inner nodes, and what is kept of each leaf.
-//
-// Readers may look at a node while a writer changes it, and at one that has left the tree: so all that they read is
-// atomic, and memory of a node stays a node of its kind until the index is closed (node_pool).
+// The nodes of an ordered_index in DRAM, rebuilt at each open. Readers may look at a node while a writer changes it,
+// and at one that has left the tree: so all that they read is atomic, and memory of a node stays a node of its kind
+// until the index is closed (node_pool).
 #pragma once
 
 #include <algorithm>
@@ -32,7 +31,7 @@ struct index_node {
     explicit index_node(bool leaf) noexcept : is_leaf(leaf) {}
 };
 
-/// A key that parts two children, inline or as a text that lives until readers are gone.
+/// A key that parts two children, inline or as a text.
 template <class Key>
 struct separator_word {
     using held = Key;
@@ -68,8 +67,8 @@ template <class Key>
     return held;
 }
 
-/// A child, and the words of one that is a leaf, so that both can be fetched at a time. A reader that does not lock may
-/// find those of two different leaves: `words` is for fetching alone.
+/// A child and, to be fetched with it, the words of a leaf. A reader that does not lock may find those of two different
+/// leaves.
 struct child_link {
     std::atomic<index_node*> node{nullptr};
     std::atomic<const std::uint64_t*> words{nullptr};
@@ -94,12 +93,12 @@ struct inner_node : index_node {
     std::array<separator_word<Key>, most> separators{};
     std::array<child_link, most + 1> children{};
 
-    /// How many separators are smaller than the key, or not larger (`or_equal`): the index of the child that leads on.
+    /// How many are smaller than the key, or not larger (`or_equal`).
     template <class Wanted>
     [[nodiscard]] std::size_t find(const Wanted& key, bool or_equal) const noexcept {
         std::size_t first = 0;
         std::size_t left = count.load(std::memory_order_acquire);
-        left = left > most ? 0 : left;  // of no state that counts
+        left = left > most ? 0 : left;  // a torn state
         while (left > 0) {
             const std::size_t half = left / 2;
             const auto here = separators[first + half].get();
@@ -112,7 +111,6 @@ struct inner_node : index_node {
     [[nodiscard]] index_node* child(std::size_t i) const noexcept {
         return children[i].node.load(std::memory_order_acquire);
     }
-    /// For a writer: a separator and the child behind it.
     void insert(std::size_t at, held_separator<Key> separator, index_node* behind) noexcept {
         const std::size_t old = count.load(std::memory_order_relaxed);
         for (std::size_t i = old; i > at; --i) {
@@ -162,17 +160,16 @@ struct free_slots {
     }
 };
 
-/// A leaf: where it is in the heap, and what finding a key in it needs. `cold`: its entries were not read since the
-/// open.
+/// A leaf's place, and what finding a key in it needs. `cold`: not read since the open.
 template <class Layout, class Range>
 struct leaf_node : index_node, Range {
-    static constexpr std::size_t print_words = (Layout::slots + 15) / 16 * 2;  // an even number of them
+    static constexpr std::size_t print_words = (Layout::slots + 15) / 16 * 2;  // an even number
     static constexpr std::size_t bit_words = (Layout::slots + 63) / 64;
 
     leaf_node() noexcept : index_node(true) {}
 
     std::atomic<bool> cold{true};
-    std::atomic<bool> ordered{false};  ///< `order` is that of the live entries
+    std::atomic<bool> ordered{false};  ///< `order` is right
     std::array<std::atomic<std::uint64_t>, bit_words> live{};
     std::array<std::atomic<std::uint64_t>, print_words> prints{};
     std::array<std::atomic<std::uint64_t>, print_words> order{};  ///< slots, by their keys
@@ -207,7 +204,7 @@ struct leaf_node : index_node, Range {
     void set_order(std::size_t rank, std::size_t slot) noexcept {
         set_byte(order, rank, static_cast<std::uint8_t>(slot));
     }
-    /// Below Layout::slots even where it is of no state that counts.
+    /// Below Layout::slots even in a torn state.
     [[nodiscard]] std::size_t slot_of_rank(std::size_t rank) const noexcept {
         const std::size_t slot = byte(order, rank);
         return slot < Layout::slots ? slot : 0;
@@ -225,7 +222,7 @@ struct leaf_node : index_node, Range {
         }
         return found;
     }
-    /// The word H, with live entries alone.
+    /// H with live entries alone.
     [[nodiscard]] std::uint64_t header_of(std::size_t cell) const noexcept {
         std::uint64_t header = 0;
         for (std::size_t i = 0; i < Layout::per_cell; ++i) {
@@ -247,7 +244,7 @@ struct leaf_node : index_node, Range {
 
 private:
     using bytes = std::array<std::atomic<std::uint64_t>, print_words>;
-    /// Bit i: byte i of the sixteen is `wanted`.
+    /// Bit i: byte i is `wanted`.
     [[nodiscard]] static std::uint64_t equal_bytes(std::uint64_t low, std::uint64_t high,
                                                    std::uint8_t wanted) noexcept {
         const std::uint64_t repeated = wanted * 0x0101'0101'0101'0101U;
@@ -262,7 +259,7 @@ private:
         return zero_bytes(low ^ repeated) | zero_bytes(high ^ repeated) << 8U;
 #endif
     }
-    /// Bit i: byte i of the word is 0.
+    /// Bit i: byte i is 0.
     [[nodiscard]] static std::uint64_t zero_bytes(std::uint64_t word) noexcept {
         constexpr std::uint64_t low = 0x7f7f'7f7f'7f7f'7f7fU;
         const std::uint64_t top = ~(((word & low) + low) | word | low);  // bit 7 of exactly the bytes that are 0
@@ -283,7 +280,7 @@ private:
 template <class Node>
 class node_pool {
 public:
-    /// take() will not fail so many times. Throws std::bad_alloc.
+    /// For so many calls of take(). Throws std::bad_alloc.
     void reserve(std::size_t count) {
         const std::lock_guard lock(mutex_);
         if (free_.size() < reserved_ + count) {
@@ -299,7 +296,6 @@ public:
         }
         reserved_ += count;
     }
-    /// One of the reserved nodes.
     [[nodiscard]] Node* take() noexcept {
         const std::lock_guard lock(mutex_);
         --reserved_;
@@ -333,7 +329,7 @@ private:
     std::size_t reserved_ = 0;
 };
 
-/// Gives unused reservations of a pool back in its destructor.
+/// Gives unused reservations back.
 template <class Node>
 class node_reservation {
 public:

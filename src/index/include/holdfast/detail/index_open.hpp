@@ -1,5 +1,5 @@
-// Opening an ordered_index: two threads come from both ends of the chain of leaves and make the inner nodes; a leaf is
-// read when it is first used. Also clear().
+// Opening: two threads come from both ends of the chain and make the inner nodes; a leaf is read at its first use. Also
+// clear().
 #pragma once
 
 #include <algorithm>
@@ -79,7 +79,7 @@ public:
         free_or_leave();
     }
 
-    /// Frees all but the head; the index is not used again.
+    /// Frees all but the head.
     void free_all() {
         clear();
         transaction tx(this->heap_);
@@ -93,7 +93,7 @@ public:
 protected:
     ~index_open() = default;
 
-    /// A chain that head.cleared leads to becomes the index.
+    /// A chain of head.cleared becomes the index.
     void link(std::uint64_t* begin, std::uint64_t* last) {
         if (this->in_order_) {  // a kill must not leave two ways to the chain
             const std::uint64_t nothing = 0;
@@ -105,7 +105,7 @@ protected:
         tx.commit();
     }
 
-    /// Comes after a change that holds or has failed. What cannot be freed now waits for the next call or open.
+    /// After a change. What cannot be freed now waits for the next call or open.
     void free_or_leave() {
         try {
             free_left_overs();
@@ -158,7 +158,7 @@ private:
             }
         }
     }
-    /// While all texts are still there.
+    /// Comes while all texts are still there.
     void clear_dead_texts() {
         std::uint64_t& mark = this->head_.may_have_dead_texts;
         if (mark != 0) {
@@ -191,17 +191,16 @@ private:
         tx.commit();
     }
 
-    // --- making leaves ---
+    // Making leaves:
 
-    /// The leaf has no entries and no low key.
     [[nodiscard]] static std::uint64_t* make_leaf_alone(transaction& tx) {
         auto* const made = static_cast<std::uint64_t*>(tx.allocate(layout::bytes));
         std::memset(made, 0, layout::bytes);
         made[leaf_kind] = index_leaf_magic;
         return made;
     }
-    /// The index becomes the chain; what it was is left to be freed. After a kill within, in durability `collect`,
-    /// `first` says what the index is, and tracing frees the rest.
+    /// The index becomes the chain; what it was is left to be freed. After a kill, in durability `collect`, `first`
+    /// says what the index is, and tracing frees the rest.
     void start_with(transaction& tx, std::uint64_t* first, std::uint64_t* last, std::uint64_t* old) {
         index_head_on_media& head = this->head_;
         tx.store(head.first, word_of_target(&head.first, first));
@@ -211,7 +210,7 @@ private:
     void make_first_leaf() {
         index_head_on_media& head = this->head_;
         if (this->heap_.read_only()) {
-            this->unmade_.assign(layout::words, 0);  // as the leaf that an open for writing will make
+            this->unmade_.assign(layout::words, 0);  // as the leaf of an open for writing
             this->unmade_[leaf_kind] = index_leaf_magic;
             return;
         }
@@ -230,12 +229,12 @@ private:
             tx.commit();
             return;
         }
-        tx.commit();  // what makes the rest count comes last: a kill may leave any prefix of the stores
+        tx.commit();  // comes last: a kill may leave any prefix of the stores
         const word_run run{&head.shape, {&word, 1}};
         this->heap_.store_words({&run, 1});
     }
 
-    /// Frees the first leaves of a list, with their own entries if wanted. False at its end.
+    /// With their own entries if wanted. False at the list's end.
     [[nodiscard]] bool free_some(std::uint64_t& list, bool with_entries) {
         std::uint64_t* const first = this->checked_leaf(&list);
         if (first == nullptr) {
@@ -247,7 +246,7 @@ private:
             if (!with_entries || !base::has_blocks) {
                 throw;
             }
-            free_entries_apart(first);  // the records of a large transaction need memory, those of a small one none
+            free_entries_apart(first);  // the records of a large transaction need memory
             free_leaves(list, first, with_entries);
         }
         return true;
@@ -271,7 +270,7 @@ private:
         }
         tx.store(list, word_of_target(&list, at));
         tx.commit();
-        if (!with_entries) {  // retired leaves: no split may use what is freed
+        if (!with_entries) {  // no split may use a retired leaf that is freed
             this->retired_.resize(this->retired_.size() - std::min(freed, this->retired_.size()));
         }
     }
@@ -300,7 +299,7 @@ private:
             this->check_text(words + layout::word_of(slot, 0));
         }
         if (next != nullptr && !(this->bound_at(words, slot) < base::low_of(next))) {
-            return;  // the next leaf's
+            return;
         }
         if constexpr (key_words::is_block) {
             tx.free(base::target(words + layout::word_of(slot, 0)));

@@ -1,6 +1,6 @@
 // What orders the leaves of an index: the keys of an ordered_index, or hashes of the keys of a hash_index.
 //
-//   bound          the type of what parts two leaves: a leaf has the keys whose bounds are not below its low bound
+//   bound          what parts two leaves: a leaf has the keys whose bounds are not below its low bound
 //   range          what a leaf_node knows of its bounds
 //   directory      the short way to a leaf
 #pragma once
@@ -37,7 +37,7 @@ struct order_of_keys {
     };
 };
 
-/// The hashes of a leaf's keys: `first` to `last`. Changes under the leaf's lock alone.
+/// A leaf's hashes, `first` to `last`. It changes under the leaf's lock.
 class hash_range {
 public:
     [[nodiscard]] bool contains(std::uint64_t hash) const noexcept {
@@ -57,11 +57,10 @@ private:
 };
 
 /// The directory of extendible hashing: the first bits of a hash lead to the leaf. It holds what look-ups have found,
-/// so an entry may be missing, or lead to a leaf that has given the hash away or is no leaf any more: the leaf's range
-/// decides. It doubles with the leaves. Smaller tables stay until the next use(), because readers may look at them;
-/// together they take no more memory than the last one.
+/// so an entry may be missing or out of date: the leaf's range decides. It doubles with the leaves. Readers may look at
+/// smaller tables, which stay until the next use() and together take no more memory than the last one.
 ///
-/// Thread safety: entry(), note() and bytes() by any number of threads; grow() by one at a time; use() by one alone.
+/// Thread safety: entry(), note() and bytes() by any number of threads; grow() by one at a time; use() alone.
 class hash_directory {
 public:
     struct table {
@@ -75,7 +74,7 @@ public:
     };
     using prepared = std::unique_ptr<table>;
 
-    /// Empty, for so many leaves. Throws std::bad_alloc.
+    /// For so many leaves. Throws std::bad_alloc.
     [[nodiscard]] prepared prepare(std::size_t leaves) {
         tables_.reserve(1);
         return std::make_unique<table>(bits_for(leaves));
@@ -84,10 +83,10 @@ public:
         now_.store(nullptr, std::memory_order_relaxed);
         tables_.clear();
         bytes_.store(sizeof(child_link) << made->bits, std::memory_order_relaxed);
-        tables_.push_back(std::move(made));  // there is room
+        tables_.push_back(std::move(made));  // room is reserved
         now_.store(tables_.back().get(), std::memory_order_release);
     }
-    /// Without memory the directory stays as it is.
+    /// Without memory it stays as it is.
     void grow(std::size_t leaves) noexcept {
         const table& old = *now_.load(std::memory_order_relaxed);
         const unsigned bits = bits_for(leaves);
@@ -103,7 +102,7 @@ public:
         const table& in = *now_.load(std::memory_order_acquire);
         return in.links[hash >> (64 - in.bits)];
     }
-    /// Only if the leaf has all hashes of that entry of the directory.
+    /// If the leaf has all hashes of that entry.
     void note(std::uint64_t hash, index_node* leaf, std::uint64_t first, std::uint64_t last) noexcept {
         const table& in = *now_.load(std::memory_order_acquire);
         const unsigned shift = 64 - in.bits;
@@ -117,7 +116,7 @@ public:
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
 private:
-    /// Four to eight entries a leaf: after a split, a leaf may have half of the hashes that others have.
+    /// Four to eight entries a leaf.
     [[nodiscard]] static unsigned bits_for(std::size_t leaves) noexcept {
         return static_cast<unsigned>(std::bit_width(leaves)) + 2;
     }
@@ -143,13 +142,12 @@ class order_of_hashes {
 public:
     using bound = std::uint64_t;
     static constexpr bool by_hash = true;
-    /// Who does not know the seed cannot choose keys of one hash. 0: no secret, as in older indexes. Comes before the
-    /// first key.
+    /// Comes before the first key. 0: no secret, as in older indexes.
     void set_seed(std::uint64_t seed) noexcept {
         first_ = hash_first ^ hash_mix(seed, hash_second);
         second_ = hash_second ^ hash_mix(seed, hash_first);
     }
-    /// It is on media, so it never changes. Its bits are not those of the fingerprint.
+    /// On media, so it never changes. Its bits are not those of the fingerprint.
     [[nodiscard]] std::uint64_t bound_of(const Key& key) const noexcept {
         if constexpr (is_index_text<Key>) {
             return hash_mix(hash_bytes(key.data(), key.size(), first_, second_) ^ first_, second_);

@@ -30,11 +30,11 @@ protected:
 
     /// One leaf at a time, from a key on.
     struct scan_place {
-        std::optional<owned_key> key;  ///< none: the smallest, or the largest
-        bool inclusive = true;         ///< the key itself belongs to what follows
+        std::optional<owned_key> key;  ///< none: the smallest or largest
+        bool inclusive = true;         ///< the key itself follows
         bool at_end = false;           ///< no leaf follows
     };
-    /// Copies at most `most` entries of a leaf that follow the place in ascending order, and moves the place on.
+    /// Copies at most `most` entries of a leaf, and moves the place on.
     void fetch_forward(scan_place& place, std::size_t most, batch_of_leaf& batch) const {
         fetch(place, true, most, batch);
     }
@@ -69,7 +69,7 @@ private:
             }
         }
     }
-    /// `most`: entries of the leaf that are wanted.
+    /// `most`: the entries that are wanted.
     [[nodiscard]] found_leaf find_place(const scan_place& place, bool forward, leaf_bounds& bounds,
                                         std::size_t most) const {
         const auto fetch_all = [most](const std::uint64_t* words) {
@@ -97,7 +97,7 @@ private:
         }
         return false;
     }
-    /// Returns whether it stopped because there were `most`.
+    /// Whether it stopped because there were `most`.
     [[nodiscard]] static bool copy(const leaf& of, const scan_place& place, bool forward, std::size_t most,
                                    batch_of_leaf& batch) {
         const std::uint64_t* const words = of.media();
@@ -130,7 +130,7 @@ private:
         }
         return first;
     }
-    /// `part`: entries behind which others of the leaf follow; null: none do.
+    /// `part`: entries that do not end the leaf, or null.
     static void move_on(scan_place& place, bool forward, const leaf_bounds& bounds, const batch_of_leaf* part) {
         if (part != nullptr) {
             place.key = owned_key(part->key(part->size() - 1));

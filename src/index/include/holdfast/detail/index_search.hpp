@@ -1,5 +1,5 @@
-// Look-ups in an ordered_index. Readers lock nothing where keys and values are inline; where a block may be freed, they
-// keep writers out of one leaf.
+// Look-ups. Readers lock nothing where keys and values are inline; where a block may be freed, they keep writers out of
+// one leaf.
 #pragma once
 
 #include <array>
@@ -28,7 +28,6 @@ public:
     using typename base::owned_value;
     using typename base::separator;
 
-    /// Nothing where the key is not there.
     [[nodiscard]] std::optional<owned_value> find(const Key& key) const {
         this->refuse_closed();
         const typename base::section inside(this->grace_);
@@ -61,8 +60,8 @@ public:
     }
 
     /// Reads all leaves in their order, each at one moment: `read(leaf, from)`, again where the leaf has changed
-    /// meanwhile, then `take()`, until that returns false. `from`: null, or where a merge has put entries into the leaf
-    /// that were read before: those below the bound.
+    /// meanwhile, then `take()`, until that returns false. `from`: null, or the bound below which a merge put entries
+    /// that were read before.
     template <class Read, class Take>
     void visit_leaves(Read&& read, Take&& take) const {
         leaf_place place;
@@ -72,7 +71,6 @@ public:
             }
         }
     }
-    /// Looks at every leaf, and reads those that were not used since the open.
     [[nodiscard]] std::size_t size() const {
         std::size_t sum = 0;
         std::size_t some = 0;
@@ -87,7 +85,7 @@ public:
 protected:
     ~index_search() = default;
 
-    /// Whether a live entry is not below the bound; null: of any.
+    /// Whether a live entry is not below the bound, if any.
     [[nodiscard]] bool is_from(const leaf& of, std::size_t slot, const bound* from) const {
         return from == nullptr || !(this->bound_at(of.media(), slot) < *from);
     }
@@ -104,8 +102,7 @@ protected:
         std::optional<separator> high;
     };
 
-    /// For find_slot(): fetches the cell where an entry with that fingerprint is likely to lie, together with the
-    /// leaf's fingerprints.
+    /// Fetches the cell where that entry is likely to lie together with the leaf's fingerprints.
     [[nodiscard]] found_leaf descend_to(const Key& key, std::uint8_t print) const {
         const auto fetch = [header = layout::header_of(layout::likely_cell(print))](const std::uint64_t* words) {
             constexpr std::size_t beside = layout::cell_words <= 8 ? layout::cell_words / 2 : 0;
@@ -135,7 +132,7 @@ protected:
         return found;
     }
 
-    /// Whether the leaf was read since the open; else reads it, and the caller looks again.
+    /// Else reads the leaf, and the caller looks again.
     [[nodiscard]] bool is_warm(const found_leaf& at) const {
         if (!at.node->cold.load(std::memory_order_acquire)) [[likely]] {
             return true;
@@ -149,7 +146,7 @@ protected:
         return false;
     }
 
-    /// layout::slots where no live entry has that key.
+    /// layout::slots where there is none.
     [[nodiscard]] static std::size_t find_slot(const leaf& of, const Key& key, std::uint8_t print) noexcept {
         const std::uint64_t* const words = of.media();
         const auto candidates = of.live_with(print);
@@ -163,7 +160,7 @@ protected:
         }
         return layout::slots;
     }
-    /// `choose` gives the child of a node to go to, `fetch` fetches lines of the leaf on media.
+    /// `choose` gives the child, `fetch` fetches lines of the leaf on media.
     template <class Choose, class Fetch>
     [[nodiscard]] found_leaf walk_down(Choose&& choose, leaf_bounds* bounds, Fetch&& fetch) const {
         for (;;) {
@@ -226,7 +223,7 @@ private:
             bounds.high = at.separators[i].raw();
         }
     }
-    /// The place moves on where nothing has changed meanwhile.
+    /// The place moves on unless something has changed.
     template <class Read>
     [[nodiscard]] bool read_leaf(leaf_place& place, Read& read) const {
         this->refuse_closed();

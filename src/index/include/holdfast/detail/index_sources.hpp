@@ -18,7 +18,7 @@
 
 namespace holdfast::detail {
 
-/// Gives entries in ascending order of keys. Fills leaves to nine tenths.
+/// Ascending keys. Fills leaves to nine tenths.
 template <class Key, class Value, class Layout, class Iterator, class Sentinel>
 class ascending_source {
 public:
@@ -65,19 +65,19 @@ private:
     Iterator first_;
     Sentinel last_;
     bool is_read_ = false;  ///< the entry at first_
-    /// What the iterator gives by value, and what it gives the address of, is read until it moves on.
+    /// What the iterator gives by value or address is read until it moves on.
     std::optional<std::remove_reference_t<given>> kept_;
     std::optional<owned_key> largest_;
 };
 
 /// Takes entries in any order, from an iterator that may go over them twice and gives references, and gives them in the
-/// order of their hashes. Leaves end at hashes with few bits where they can, so that few entries of the directory are
-/// parted; they are filled to four fifths at least.
+/// order of their hashes. Leaves, at least four fifths full, end at hashes with few bits where they can, so that few
+/// entries of the directory are parted.
 template <class Key, class Value, class Layout, class Order, std::forward_iterator Iterator>
 class hashed_source {
 public:
-    /// Looks at all keys: throws error(invalid_argument) where one is there twice, error(limit) where more keys than a
-    /// leaf holds have one hash, std::bad_alloc.
+    /// Throws error(invalid_argument) where a key is there twice, error(limit) where more keys than a leaf holds have
+    /// one hash, std::bad_alloc.
     template <class Sentinel>
     hashed_source(const manager& heap, const std::string& name, const Order& order, Iterator first, Sentinel last) {
         for (; first != last; ++first) {
@@ -114,7 +114,7 @@ public:
 
 private:
     struct place {
-        std::uint64_t bound;  ///< the hash of the key
+        std::uint64_t bound;
         Iterator entry;
     };
 
@@ -122,7 +122,6 @@ private:
         const auto& [key, value] = *at.entry;
         return Key(key);
     }
-    /// The places have one hash.
     static void check_run(const manager& heap, const std::string& name, std::span<const place> run) {
         const std::span<const place> some = run.first(std::min(run.size(), Layout::slots + 1));
         for (std::size_t i = 1; i < some.size(); ++i) {
@@ -136,7 +135,7 @@ private:
             throw_index_limit(heap, name);
         }
     }
-    /// The number above `low`, and not above `high`, with the most zeros at its end.
+    /// Above `low`, and not above `high`, the number with the most zeros at its end.
     [[nodiscard]] static std::uint64_t roundest(std::uint64_t low, std::uint64_t high) noexcept {
         const auto differing = static_cast<unsigned>(std::bit_width(low ^ high)) - 1;
         return high >> differing << differing;
@@ -144,7 +143,7 @@ private:
 
     std::vector<place> all_;
     std::size_t at_ = 0;
-    std::uint64_t low_ = 0;  ///< of the leaf that is made
+    std::uint64_t low_ = 0;  ///< of the leaf in the making
     std::uint64_t next_low_ = 0;
 };
 

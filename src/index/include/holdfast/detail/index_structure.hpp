@@ -1,10 +1,9 @@
-// Splits and merges of the leaves of an ordered_index. Each is one group of records; in durability `collect`, stores of
-// which a kill may leave any prefix: so a bit of H is stored after the words of its entry.
+// Splits and merges of leaves. Each is one group of records; in durability `collect`, stores of which a kill may leave
+// any prefix: so a bit of H is stored after the words of its entry.
 //
-// A split writes the new leaf, then `next` of the old one: from then on the moved entries are not live in the old leaf,
-// because the new one's low key bounds it. A merge writes copies of the right leaf's entries into free slots of the
-// left one, where they are not live yet, then `next`. So words that are not written stay right in both. Of entries with
-// texts as keys, a split also clears the bits.
+// A split writes the new leaf, then `next` of the old one: from then on the new one's low key bounds the old leaf, and
+// the moved entries are not live there. A merge writes copies of the right leaf's entries into free slots of the left
+// one, where they are not live yet, then `next`. Of entries with texts as keys, a split also clears the bits.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +41,7 @@ protected:
     using order = typename base::slots_in_order;
     static constexpr std::size_t few_entries = layout::slots / 8;  ///< a leaf with fewer looks for a neighbour
 
-    /// Makes room in a full leaf; the caller has its lock, and looks the key up again. Throws error(limit) where all
-    /// keys of the leaf have one hash.
+    /// The caller has the leaf's lock, and looks the key up again. Throws error(limit) where its keys have one hash.
     void split(leaf& full, const Key& key) {
         const order sorted = this->sort_live(full);
         std::uint64_t* const words = full.media();
@@ -59,7 +57,7 @@ protected:
         std::uint64_t* const made = make_leaf(words, moved, places, between.low());
 
         leaf* const node = leaves.take();
-        node->lock.lock();  // a directory may lead to it from an earlier life
+        node->lock.lock();  // an earlier life may have left it in a directory
         const write_hold node_hold(node->lock);
         node->forget();
         for (std::size_t i = 0; i < moved.size(); ++i) {
@@ -86,7 +84,7 @@ protected:
         }
     }
 
-    /// After a removal: unites a leaf of few entries with a neighbour if both fit well.
+    /// After a removal, if both fit well.
     void merge(const bound& place) {
         const std::lock_guard structure(this->structure_mutex_);
         typename base::path steps = this->path_to(place);
@@ -114,14 +112,14 @@ protected:
         header = with_entry(header, layout::entry_of(slot), print);
     }
 
-    /// What becomes a leaf: a new block, or the last retired leaf (`reused`).
+    /// A new block, or the last retired leaf (`reused`).
     struct leaf_memory {
         std::uint64_t* words;
         bool reused;
     };
 
 private:
-    /// Where a full leaf is split: `stay` entries stay, and the new leaf begins with the result. `wanted` comes next.
+    /// `stay` entries stay, and the new leaf begins with the result. `wanted` comes next.
     [[nodiscard]] bound part(const leaf& full, const order& sorted, const bound& wanted, std::size_t& stay) const {
         const std::uint64_t* const words = full.media();
         const auto at = [&](std::size_t rank) { return this->bound_at(words, sorted.slot[rank]); };
@@ -138,8 +136,8 @@ private:
             }
         }
     }
-    /// The next bit of the hashes parts them, as in extendible hashing, so that entries of the directory are not
-    /// parted; where it would leave a leaf nearly empty, the hash in the middle does.
+    /// The next bit of the hashes parts them, so that entries of the directory are not parted; where it would leave a
+    /// leaf nearly empty, the hash in the middle does.
     template <class At>
     [[nodiscard]] std::uint64_t part_hashes(const leaf& full, std::size_t count, const At& at,
                                             std::size_t& stay) const {
@@ -176,7 +174,6 @@ private:
         set_entry(made, slot, print_of(base::header_at(from, old), layout::entry_of(old)));
     }
 
-    /// The places in a new leaf of another leaf's entries.
     [[nodiscard]] static order places_of(const leaf& from, std::span<const std::uint8_t> moved) noexcept {
         order places;
         free_slots<layout> left;
@@ -185,7 +182,7 @@ private:
         }
         return places;
     }
-    /// Lets `next` of the old leaf lead to the new one. Returns the new leaf's words.
+    /// Lets the old leaf's `next` lead to a new one. Returns its words.
     [[nodiscard]] std::uint64_t* make_leaf(std::uint64_t* old, std::span<const std::uint8_t> moved, const order& places,
                                            const bound& low) {
         std::unique_lock retired(this->retired_mutex_, std::defer_lock);
@@ -222,7 +219,7 @@ private:
         if (this->in_order_) {
             tx.commit();
             this->heap_.store_words(links);
-            if constexpr (base::text_keys) {  // word by word, which needs no memory: nothing may fail from here on
+            if constexpr (base::text_keys) {  // word by word, without memory: nothing may fail from here on
                 drop_moved(old, moved, [this](std::uint64_t& place, std::uint64_t value) {
                     const word_run run{&place, {&value, 1}};
                     this->heap_.store_words({&run, 1});
@@ -241,8 +238,7 @@ private:
         }
         return to;
     }
-    /// Entries with texts as keys do not stay behind: to see that they have moved, their texts would be read, which go
-    /// with the entry in the new leaf.
+    /// To see that an entry has moved, its text, which goes with the new leaf's entry, would be read.
     template <class Store>
     static void drop_moved(std::uint64_t* old, std::span<const std::uint8_t> moved, const Store& store) {
         std::array<std::uint64_t, layout::cells> headers;
@@ -259,8 +255,7 @@ private:
             }
         }
     }
-    /// Changes the list with the transaction, or before it where a kill may leave a part. The kill then leaves a block
-    /// that nothing leads to, which tracing frees.
+    /// Changes the list with the transaction, or before it where a kill may leave a part: a block for tracing to free.
     void take_retired(transaction& tx) {
         std::uint64_t& list = this->head_.retired;
         const std::uint64_t rest = word_of_target(&list, base::next_of(this->retired_.back()));
@@ -282,7 +277,6 @@ private:
     }
 
 protected:
-    /// A text gets a block of its own.
     static void put_low(transaction& tx, image& made, const std::uint64_t* to, const bound& low) {
         if constexpr (base::text_bounds) {
             made[leaf_low] = word_of_target(to + leaf_low, make_text(tx, low));
@@ -295,14 +289,14 @@ protected:
         auto* const block = static_cast<char*>(tx.allocate(index_text_header + text.size()));
         const std::uint64_t length = text.size();
         std::memcpy(block, &length, sizeof length);
-        if (!text.empty()) {  // then its data may be null
+        if (!text.empty()) {  // else data may be null
             std::memcpy(block + index_text_header, text.data(), text.size());
         }
         return block;
     }
 
 private:
-    /// Unites a parent's child with the next one, which leaves the tree. False where it cannot be now.
+    /// False where it cannot be now.
     [[nodiscard]] bool unite(inner& parent, std::size_t at) {
         leaf& left = static_cast<leaf&>(*parent.child(at));
         leaf& right = static_cast<leaf&>(*parent.child(at + 1));
@@ -346,7 +340,7 @@ private:
         if (this->in_order_) {
             std::vector<word_run> bits;
             add_runs(bits, to, made, words_of::headers);
-            this->heap_.store_words(bits);  // a kill must not leave a bit with a mixture of an old and a new entry
+            this->heap_.store_words(bits);  // a kill must not leave a bit with a mixed entry
         }
         free_slots<layout> places = left.free();
         for (std::size_t slot = 0; slot < layout::slots; ++slot) {
@@ -364,7 +358,7 @@ private:
     }
 
 protected:
-    /// Entries that moved away at a split would be live again with a larger bound.
+    /// Those that moved away would be live again with a larger bound.
     static void drop_dead(const leaf& of, image& made) noexcept {
         for (std::size_t slot = 0; slot < layout::slots; ++slot) {
             std::uint64_t& header = made[layout::header_of(layout::cell_of(slot))];
@@ -376,7 +370,6 @@ protected:
 
 private:
     enum class words_of : std::uint8_t { all, entries, headers };
-    /// Words of cells that differ from the leaf.
     static void add_runs(std::vector<word_run>& runs, std::uint64_t* to, const image& made, words_of wanted) {
         const auto differs = [&](std::size_t i) {
             const bool is_header = (i - layout::first_cell) % layout::cell_words == layout::header_within;
@@ -393,13 +386,13 @@ private:
             }
         }
     }
-    /// Stores the entries, then takes the right leaf out of the chain, then keeps it for the next split.
+    /// Stores the entries, takes the right leaf out of the chain, then keeps it for a split.
     void store_union(std::uint64_t* to, std::uint64_t* from, const image& made) {
         const std::lock_guard retired(this->retired_mutex_);
         this->retired_.reserve(this->retired_.size() + 1);
         std::vector<word_run> runs;
         runs.reserve(2 * layout::cells + 4);
-        if (this->in_order_) {  // the bit of an entry comes after its words
+        if (this->in_order_) {  // an entry's bit comes after its words
             add_runs(runs, to, made, words_of::entries);
             add_runs(runs, to, made, words_of::headers);
         } else {

@@ -1,4 +1,4 @@
-// Functions of the library that the templates of an index call.
+// What the templates of an index call in the library.
 #pragma once
 
 #include <array>
@@ -32,8 +32,8 @@ namespace holdfast::detail {
 [[nodiscard]] std::string hexadecimal(std::uint64_t number);
 [[nodiscard]] std::string address_text(const manager& heap, const void* address);
 
-/// The one index of this process for a head, which nobody destroys meanwhile. Throws error(locked) where there is one:
-/// two would not see each other's changes.
+/// The one index of this process for a head: two would not see each other's changes. Throws error(locked) where there
+/// is one.
 class index_claim {
 public:
     index_claim(const manager& heap, std::string_view name, const void* head);
@@ -46,8 +46,8 @@ private:
     heap_watch heap_;
 };
 
-/// Memory for many nodes: in huge pages where there is enough of it, because look-ups at random miss the processor's
-/// table of pages. Throws std::bad_alloc.
+/// In huge pages where there is enough, because random look-ups miss the processor's table of pages. Throws
+/// std::bad_alloc.
 class node_memory {
 public:
     explicit node_memory(std::size_t bytes);
@@ -60,8 +60,8 @@ private:
 /// Which of a few counters this thread uses.
 [[nodiscard]] std::size_t index_stripe() noexcept;
 
-/// Frees texts that have left the tree when all calls that had begun before have ended. Source: sleepable
-/// read-copy-update (P. McKenney, 2006).
+/// Frees texts that have left the tree when all calls that began before have ended. Source: sleepable read-copy-update
+/// (P. McKenney, 2006).
 ///
 /// Thread safety: sections by any number of threads; the rest by one at a time.
 class grace_periods {
@@ -81,7 +81,7 @@ public:
         std::atomic<std::uint64_t>& counter_;
     };
 
-    /// So that the next retire() does not fail. Throws std::bad_alloc.
+    /// For the next retire(). Throws std::bad_alloc.
     void reserve() { fresh_.reserve(fresh_.size() + 1); }
     void retire(std::unique_ptr<const std::string> text) noexcept;
 
@@ -95,7 +95,7 @@ private:
     std::array<stripe, stripes> readers_{};
     std::atomic<std::uint32_t> phase_{0};
     std::vector<std::unique_ptr<const std::string>> fresh_;
-    std::vector<std::unique_ptr<const std::string>> waiting_;  ///< retired before the phase changed `changes_` times
+    std::vector<std::unique_ptr<const std::string>> waiting_;  ///< before the phase changed `changes_` times
     unsigned changes_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The inner nodes of an index, and its leaves in DRAM, made from the chain of leaves on media.
+// The inner nodes of an index, and its leaves in DRAM, made from the chain on media.
 #pragma once
 
 #include <atomic>
@@ -30,19 +30,18 @@ protected:
 
     [[nodiscard]] std::uint64_t* first() const { return this->checked_leaf(&this->head_.first); }
 
-    /// In the order of their keys.
     [[nodiscard]] std::vector<leaf*> leaves_in_order() const {
         std::vector<leaf*> all;
         add_leaves_below(this->root_.load(), all);
         return all;
     }
 
-    // --- walking the chain ---
+    // Walking the chain:
 
     struct walk_state {
         std::vector<leaf*> nodes;
-        std::atomic<const std::uint64_t*> at{nullptr};  ///< a leaf that it has passed
-        bool is_broken = false;                         ///< of the walk from the end, which follows hints
+        std::atomic<const std::uint64_t*> at{nullptr};  ///< a leaf that was passed
+        bool is_broken = false;                         ///< of the walk from the end, by hints
         std::size_t reserved = 0;                       ///< nodes
         bool has_wrong_hint = false;                    ///< that the walk from the begin has seen
     };
@@ -61,7 +60,6 @@ protected:
         --own.reserved;
         return as_node(this->leaf_pool_.take(), words);
     }
-    /// Whether `a` lies before `b` in the order of keys.
     [[nodiscard]] static bool is_before(const std::uint64_t* a, const std::uint64_t* b) noexcept {
         if (!base::has_low(b)) {
             return false;
@@ -105,7 +103,7 @@ protected:
         hints_are_wrong_ = ahead.has_wrong_hint || back.is_broken;
         return std::move(ahead.nodes);
     }
-    /// Returns where it stopped: null at the end of the chain.
+    /// Returns where it stopped; null: at the end.
     [[nodiscard]] std::uint64_t* walk_ahead(walk_state& own, std::uint64_t* at, const walk_state* other,
                                             std::size_t most) {
         for (std::size_t i = 1; at != nullptr && i <= most; ++i) {
@@ -124,7 +122,7 @@ protected:
         }
         return at;
     }
-    /// Follows hints, which a crash may have left old; each is compared with `next`.
+    /// Hints, which a crash may have left old, are compared with `next`.
     void walk_back(walk_state& own, const walk_state& other) noexcept {
         try {
             std::uint64_t* at = this->checked_leaf(&this->head_.last);
@@ -146,7 +144,7 @@ protected:
             own.is_broken = true;
         }
     }
-    /// Durability `collect`: a kill between two stores leaves old hints.
+    /// Durability `collect`: a kill leaves old ones.
     void mend_hints(const std::vector<leaf*>& leaves) {
         if (!hints_are_wrong_) {
             return;
@@ -163,10 +161,10 @@ protected:
         }
         mend(this->head_.last, leaves.back()->media());
     }
-    /// Takes over what only the walk from the end has found.
+    /// What only the walk from the end has found.
     void join(walk_state& ahead, walk_state& back) {
         const std::uint64_t* const reached = ahead.nodes.back()->media();
-        std::size_t fresh = 0;  // of back.nodes, which come in descending order
+        std::size_t fresh = 0;  // of back.nodes, in descending order
         while (fresh < back.nodes.size() && is_before(reached, back.nodes[fresh]->media())) {
             ++fresh;
         }
@@ -180,7 +178,7 @@ protected:
         }
     }
 
-    // --- inner nodes ---
+    // Inner nodes:
 
     [[nodiscard]] separator separator_of(const leaf& behind) const {
         return typename base::new_separator(base::low_of(behind.media())).release();
@@ -190,7 +188,7 @@ protected:
         std::size_t height;
         typename Order::directory::prepared directory;
     };
-    /// Takes the leaves, even where it throws: then they are given back.
+    /// Takes the leaves; where it throws, they are given back.
     [[nodiscard]] tree make_tree(const std::vector<leaf*>& leaves) {
         std::vector<index_node*> children;
         std::vector<separator> between;
@@ -229,7 +227,6 @@ protected:
             throw;
         }
     }
-    /// The chain of leaves is no index yet.
     [[nodiscard]] tree tree_of(std::uint64_t* begin) {
         walk_state own;
         try {
@@ -249,8 +246,7 @@ protected:
         this->height_.store(made.height);
         this->root_.store(made.root, std::memory_order_release);
     }
-    /// Replaces nodes by their parents, and what parts nodes by what parts parents. Where it throws, nothing has
-    /// changed.
+    /// Replaces nodes, and what parts them, by their parents. Where it throws, nothing has changed.
     void build_level(std::vector<index_node*>& children, std::vector<separator>& between) {
         constexpr std::size_t wanted = inner::most * 3 / 4;
         const std::size_t parents = (children.size() + wanted - 1) / wanted;
@@ -288,9 +284,8 @@ protected:
             add_leaves_below(at.child(i), all);
         }
     }
-    /// No other thread uses the index.
     void forget_nodes() noexcept { give_back_all(this->root_.exchange(nullptr)); }
-    /// Frees the texts of separators, too.
+    /// Also the texts of separators.
     void give_back_all(index_node* root) noexcept {
         base::free_texts(root);
         give_back(root);
@@ -308,7 +303,7 @@ protected:
     }
 
     bool hints_are_wrong_ = false;
-    std::vector<std::uint64_t> unmade_;  ///< the first leaf of an empty index in a heap open read-only
+    std::vector<std::uint64_t> unmade_;  ///< of an empty index in a heap open read-only
 };
 
 }  // namespace holdfast::detail

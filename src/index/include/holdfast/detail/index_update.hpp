@@ -1,5 +1,4 @@
-// Changes of entries in an ordered_index. Where key and value have one word each, a change is one record and one fence
-// in durability `atomic`.
+// Changes of entries: one record and one fence in durability `atomic` if key and value have one word each.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +26,7 @@ public:
     using typename base::leaf;
     using typename base::value_words;
 
-    /// Returns whether the key was there before.
+    /// Whether the key was there.
     bool put(const Key& key, const Value& value, put_mode mode) {
         this->refuse_read_only();
         refuse_long(key);
@@ -59,7 +58,7 @@ public:
         }
     }
 
-    /// Returns whether the key was there.
+    /// Whether the key was there.
     bool remove(const Key& key) {
         this->refuse_read_only();
         bool is_sparse = false;
@@ -105,9 +104,9 @@ protected:
     }
 
 private:
-    static constexpr std::size_t between_merges = 4;  ///< removals from a leaf that has few entries
+    static constexpr std::size_t between_merges = 4;  ///< removals from a leaf of few entries
 
-    /// Words that a change stores, by their places in the leaf.
+    /// By their places in the leaf.
     class changed_words {
     public:
         explicit changed_words(std::uint64_t* of) noexcept : words_(of) {}
@@ -115,7 +114,7 @@ private:
             values_[count_] = value;
             places_[count_++] = at;
         }
-        /// Stores one run where that takes no more records than parts: the words between keep their values.
+        /// One run if that takes no more records: the words between keep their values.
         void store(manager& heap) {
             std::size_t first = places_[0];
             std::size_t last = first;
@@ -133,7 +132,7 @@ private:
             const word_run all{words_ + first, {run.data(), last - first + 1}};
             heap.store_words({&all, 1});
         }
-        /// Stores in the order of set(), for a kill that leaves any prefix of the stores.
+        /// In the order of set(): a kill leaves any prefix of the stores.
         void store_in_order(manager& heap) {
             std::array<word_run, most> runs;
             for (std::size_t i = 0; i < count_; ++i) {
@@ -155,7 +154,6 @@ private:
         std::size_t count_ = 0;
     };
 
-    /// A text gets a block.
     template <class T>
     static void encode(changed_words& to, std::uint64_t* words, std::size_t slot, std::size_t from, const T& value,
                        transaction* tx) {
@@ -234,7 +232,7 @@ private:
                 try {
                     free_fields(words, slot, nullptr);
                 } catch (...) {
-                    store_header(words, slot, before);  // which needs no memory
+                    store_header(words, slot, before);  // without memory
                     throw;
                 }
             } else {
@@ -245,7 +243,7 @@ private:
         }
         from.set_live(slot, false);
     }
-    /// `header`: the word H, where it changes together with the blocks.
+    /// `header`: H, where it changes with the blocks.
     void free_fields(std::uint64_t* words, std::size_t slot, const std::uint64_t* header) {
         transaction tx(this->heap_);
         changed_words changed(words);
@@ -257,7 +255,7 @@ private:
         changed.store_in(tx);
         tx.commit();
     }
-    /// The pointer goes with the block, so that tracing finds no way to free memory.
+    /// Nulls the pointer, too: tracing finds no way to free memory.
     static void free_field(transaction& tx, changed_words& changed, const std::uint64_t* words, std::size_t slot,
                            std::size_t i, bool is_block) {
         if (is_block) {

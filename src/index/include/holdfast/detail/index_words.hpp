@@ -1,4 +1,3 @@
-// Keys and values of an ordered_index as words, how keys compare, and fingerprints.
 #pragma once
 
 #include <array>
@@ -25,7 +24,7 @@ namespace holdfast::detail {
     const std::uint64_t distance = word & distance_mask;
     return distance == 0 ? 0 : reinterpret_cast<std::uintptr_t>(place) + distance - distance_bias;
 }
-/// The word of a `ptr` at `place`; words of an index bear no stamps.
+/// Words of an index bear no stamps.
 [[nodiscard]] inline std::uint64_t word_of_target(const std::uint64_t* place, const void* target) noexcept {
     return target == nullptr
                ? 0
@@ -34,13 +33,13 @@ namespace holdfast::detail {
 
 inline constexpr std::size_t longest_inline_key = 256;     ///< bytes
 inline constexpr std::size_t longest_inline_value = 1024;  ///< bytes
-/// Of a std::string_view; a longer one is refused.
+/// A longer std::string_view is refused.
 inline constexpr std::uint64_t longest_index_text = std::uint64_t{1} << 30U;
 
 template <class T>
 inline constexpr bool is_index_text = std::is_same_v<T, std::string_view>;
 
-/// A type whose bytes are its value, and tell equal keys from others.
+/// A type whose bytes are its value.
 template <class T>
 concept index_inline = std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> && !std::is_pointer_v<T> &&
                        !is_index_text<T> && !is_instance<T, ptr>;
@@ -61,7 +60,6 @@ struct index_words {
     static constexpr std::size_t words = (sizeof(T) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
     static constexpr std::size_t bytes = sizeof(T);
     using array = std::array<std::uint64_t, words>;
-    /// What a call returns.
     using owned = T;
 
     [[nodiscard]] static array encode(const T& value) noexcept {
@@ -102,7 +100,7 @@ template <class Key>
     }
 }
 
-/// One byte that tells most keys of a leaf apart. It is on media, so it never changes.
+/// One byte, on media, so it never changes.
 template <class Key>
 [[nodiscard]] std::uint8_t fingerprint(const Key& key) noexcept {
     if constexpr (is_index_text<Key>) {
@@ -115,7 +113,7 @@ template <class Key>
     }
 }
 
-/// The shortest text that is larger than `low` and at most `high`, where low < high: it parts two leaves.
+/// Larger than `low` and at most `high`, where low < high: it parts two leaves.
 [[nodiscard]] inline std::string_view shortest_between(std::string_view low, std::string_view high) noexcept {
     std::size_t same = 0;
     while (same < low.size() && low[same] == high[same]) {
