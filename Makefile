@@ -9,7 +9,7 @@ help: ## this list
 demo: ## the package graph: ingest, SIGKILL half way, reopen elsewhere, finish, answer, compare
 	@scripts/demo.sh
 
-demo-vectors: ## an index of 217,000 texts: built, SIGKILLed, opened by four processes at once, beside other ways to load
+demo-vectors: ## an index of 218,000 texts: built, SIGKILLed, opened by four processes at once, beside other ways to load
 	@scripts/demo-vectors.sh
 
 build: ## the libraries, holdfast, libholdfast-malloc.so, the examples and holdfast-bench, in build/release

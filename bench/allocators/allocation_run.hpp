@@ -65,7 +65,7 @@ enum class workload_kind : std::uint8_t {
 };
 /// Throws std::invalid_argument.
 [[nodiscard]] workload_kind workload_of(const std::string& name);
-/// All names, in the order of docs/benchmarks.md.
+/// All names, in the order of docs/benchmarks/holdfast-bench.md.
 [[nodiscard]] std::vector<std::string> workload_names();
 /// The title of a table: the workload, and the distribution of its keys where it is not uniform.
 [[nodiscard]] std::string title_of(const allocation_run& run);
