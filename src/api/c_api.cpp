@@ -1,4 +1,3 @@
-// The C interface: heaps, memory, roots, statistics, checks.
 #include "api/c_api.hpp"
 
 #include <algorithm>
@@ -41,7 +40,7 @@ static_assert(HF_HUGE_PAGES_ADVISE == static_cast<int>(open_options::page_choice
 static_assert(HF_ROOT_COUNT == manager::root_count);
 static_assert(sizeof(hf_ptr) == sizeof(ptr<void>) && alignof(hf_ptr) == alignof(ptr<void>));
 
-/// Of fixed size, so that a lack of memory can be reported, too.
+/// Of fixed size: a lack of memory can be reported, too.
 struct last_failure {
     hf_code code = HF_OK;
     std::array<char, 1024> sentence{};

@@ -18,13 +18,13 @@ struct hf_heap {
     explicit hf_heap(holdfast::manager&& opened) : manager(std::move(opened)) {}
 
     holdfast::manager manager;
-    std::atomic<std::size_t> users{0};  ///< open transactions and indexes: they lead here
+    std::atomic<std::size_t> users{0};  ///< open transactions and indexes, which lead here
 };
 
 namespace holdfast {
 
 namespace detail {
-/// The functions of the C interface name types by strings, not by templates.
+/// The C interface names types by strings, not by templates.
 struct manager_access {
     [[nodiscard]] static manager_core& core(const heap_handle& of) { return of.core(); }
 };
@@ -32,14 +32,14 @@ struct manager_access {
 
 namespace c_api {
 
-/// Throws error(invalid_argument) where the size field of a caller's struct is too small.
+/// Throws error(invalid_argument) where a caller's struct is too small.
 void throw_unless_sized(std::size_t size, std::string_view name, std::string_view initialiser);
 /// Throws error(invalid_argument) as throw_unless_sized(), and where the struct is longer than this library's (`known`
 /// bytes) and a byte behind that is not 0.
 void throw_unless_known(const void* given, std::size_t size, std::size_t known, std::string_view name,
                         std::string_view initialiser);
-/// The caller's struct, whose first field is its size, in this library's version. Fields that an older header lacks are
-/// those of `defaults`; fields that only a newer header has must be 0.
+/// The caller's struct in this library's version. Fields that an older header lacks are those of `defaults`; fields
+/// that only a newer header has must be 0.
 template <class Struct>
 Struct known_part(const Struct& given, const Struct& defaults, const char* name, const char* initialiser) {
     throw_unless_known(&given, given.size, sizeof(Struct), name, initialiser);
@@ -47,7 +47,7 @@ Struct known_part(const Struct& given, const Struct& defaults, const char* name,
     std::memcpy(&known, &given, given.size < sizeof known ? given.size : sizeof known);
     return known;
 }
-/// Writes the fields that both the caller and this library know. The size field stays.
+/// Only the fields that both the caller and this library know, without the size.
 template <class Struct>
 void fill_known_part(Struct* out, Struct known, const char* name, const char* initialiser) {
     Struct& given = required(out, name);

@@ -1,4 +1,3 @@
-// The C interface: blocks with their destinations; checkpoints, counters and recovery of durability `atomic`.
 #include <span>
 #include <string>
 
@@ -18,7 +17,7 @@ allocation_traits traits_of(const hf_traits* given) {
 
 namespace {
 
-/// hf_root() returns NULL for a heap opened read-only; a caller who passes that on is told read_only.
+/// A caller who passes on the NULL of hf_root() for a heap opened read-only is told read_only.
 ptr<void>& destination_of(const manager& heap, hf_ptr* pointer) {
     if (pointer == nullptr && heap.is_open()) {
         detail::refuse_read_only(detail::manager_access::core(heap).engine(), "a call with a destination");

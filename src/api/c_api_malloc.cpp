@@ -1,4 +1,3 @@
-// The C interface: malloc, calloc, realloc and aligned_alloc on a heap.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -27,7 +26,7 @@ void* allocate(engine& heap, std::size_t bytes, std::size_t alignment, std::uint
     return block;
 }
 
-/// Where `make` throws: NULL, with errno set.
+/// NULL, with errno set, where `make` throws.
 template <class Make>
 void* block_or_errno(Make make) noexcept {
     void* block = nullptr;

@@ -88,7 +88,7 @@ void give(T* out, T value) noexcept {
 
 using namespace holdfast::c_api;
 
-// Recognised by their addresses, so they are arrays: the linker may merge literals.
+// Arrays, which have addresses of their own: the linker may merge literals.
 extern const char hf_unique_instance[] = "(unique)";
 extern const char hf_anonymous_instance[] = "(anonymous)";
 

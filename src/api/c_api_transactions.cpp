@@ -1,4 +1,3 @@
-// The C interface: transactions over ranges of bytes.
 #include <memory>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Memory of one transaction for its copies, given back as a whole. The first two KiB are part of the object.
+// Memory of one transaction for its copies, given back as a whole. The object has the first two KiB.
 #pragma once
 
 #include <cstddef>

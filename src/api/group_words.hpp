@@ -12,7 +12,7 @@
 
 namespace holdfast::detail {
 
-/// Successive words become one piece, as long as it has room.
+/// Successive words become one piece, while it has room.
 class group_words {
 public:
     HF_HOT void clear() noexcept {
@@ -40,10 +40,10 @@ struct stored_word {
     std::uint64_t offset;
     std::uint64_t value;
     bool is_pointer = false;
-    bool in_copy = false;  ///< of an object that was opened later: what counts is the copy
+    bool in_copy = false;  ///< the copy of an object that was opened later counts
 };
 
-/// Of several values of one place, the last one counts.
+/// Of several values of one place, the last counts.
 class stored_words {
 public:
     void add(const stored_word& next) {
@@ -52,7 +52,7 @@ public:
             by_offset_.emplace(next.offset, all_.size() - 1);
         }
     }
-    /// Comes before for_each_in(). May throw std::bad_alloc.
+    /// Before for_each_in(). May throw std::bad_alloc.
     void make_index() {
         if (all_.size() > few && by_offset_.size() != all_.size()) {
             by_offset_.clear();
@@ -61,7 +61,7 @@ public:
             }
         }
     }
-    /// Words of one place come in the order in which they were stored.
+    /// Words of one place come in the order of their stores.
     template <class Function>
     void for_each_in(std::uint64_t begin, std::uint64_t end, Function&& each) {
         if (all_.size() <= few) {

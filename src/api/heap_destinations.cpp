@@ -1,4 +1,3 @@
-// Blocks with their destinations, in every durability; checkpoints of `atomic`.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -28,7 +27,7 @@ heap::block_request request_of(std::size_t bytes, const allocation_traits& trait
 
 std::uint64_t& word_at(void* destination) noexcept { return *static_cast<std::uint64_t*>(destination); }
 
-/// Throws error(read_only) for a heap opened read-only, which has no destination_operations.
+/// Throws error(read_only): a heap opened so has no destination_operations.
 heap::destination_operations& destinations_of(heap::engine& engine, std::string_view operation) {
     if (engine.destinations() == nullptr) [[unlikely]] {
         detail::throw_read_only(engine, operation);
@@ -36,7 +35,6 @@ heap::destination_operations& destinations_of(heap::engine& engine, std::string_
     return *engine.destinations();
 }
 
-/// For heap_destinations::for_each_batch().
 constexpr std::size_t batch_size = 32;
 
 std::span<std::uint64_t* const> words_of(std::span<void* const> destinations, std::uint64_t* (&words)[batch_size]) {

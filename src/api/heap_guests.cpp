@@ -126,7 +126,7 @@ guest_access::opened_file guest_access::open_file(manager& heap, std::uint64_t n
 
 namespace {
 
-/// Best effort: a file that stays takes space, and nothing leads to it.
+/// A file that stays takes space, and nothing leads to it.
 void remove_store_file(segment::heap_files& of, std::uint64_t number) noexcept {
     try {
         static_cast<void>(of.storage().remove(segment::store_path(of.paths(), number), "store.remove").ok());

@@ -25,8 +25,8 @@ public:
                                                            const guest_access::maker& make) HF_EXCLUDES(mutex_);
     [[nodiscard]] bool remove(const std::string& name, const std::function<void()>& removal) HF_EXCLUDES(mutex_);
     /// Runs what commits the heap and returns a result, and what guests do before and behind it. `of_memory`: it alone
-    /// makes the heap's memory durable (durability `commit`). `number`: gives the last commit that succeeded; `commit`
-    /// may return without one, or fail behind one.
+    /// makes the heap's memory durable (durability `commit`). `number`: of the last commit that succeeded; `commit` may
+    /// return without one, or fail behind one.
     template <class Number, class Commit>
     [[nodiscard]] auto around_commit(const std::string& path, bool of_memory, Number number, Commit commit)
         -> decltype(commit()) {
@@ -53,7 +53,7 @@ public:
     // Files of guests. Only in makers and removals, and where no other thread uses the heap.
     /// The heap's durable state names them until its next commit.
     [[nodiscard]] std::vector<std::uint64_t>& going_files() noexcept { return going_files_; }
-    /// Comes behind that commit, while the heap is open.
+    /// Behind that commit, while the heap is open.
     void remove_going_files(segment::heap_files& of) noexcept;
     /// True the first time.
     [[nodiscard]] bool begins() noexcept { return !std::exchange(has_begun_, true); }

@@ -25,7 +25,7 @@ manager_core::~manager_core() {
     if (engine_ == nullptr) {
         return;
     }
-    // A commit needs memory, and so does the message of a failure.
+    // A commit needs memory, as the message of a failure does.
     try {
         if (commit_on_close_ && engine_->check_process()) {
             pending_.sync_all();

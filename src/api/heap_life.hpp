@@ -1,6 +1,5 @@
-// Whether a heap is still open, for those who may outlive its manager: transactions, indexes. Each open heap has a
-// cell, whose number changes when the heap is closed. Cells are never freed, only used again, so a watch
-// (heap_watch.hpp) may look at any time.
+// Whether a heap is still open, for those who may outlive its manager. Each open heap has a cell, whose number changes
+// at the close. Cells are never freed, only used again, so a watch (heap_watch.hpp) may look at any time.
 #pragma once
 
 #include <atomic>
@@ -33,7 +32,7 @@ public:
 
 private:
     [[nodiscard]] static cell* take_cell();
-    /// Cells of heaps that are gone.
+    /// Of heaps that are gone.
     static inline std::mutex mutex_;      // NOLINT(readability-identifier-naming)
     static inline cell* free_ = nullptr;  // NOLINT(readability-identifier-naming)
 

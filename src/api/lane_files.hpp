@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-/// Reads the files and not the mappings, because a read-only open has replayed the lanes in its mappings.
+/// Reads the files, because a read-only open has replayed the lanes in its mappings.
 [[nodiscard]] base::result<lane_information> read_lanes(const segment::superblock_on_media& superblock,
                                                         persist::storage& storage, const segment::heap_paths& paths);
 

@@ -17,7 +17,7 @@ namespace holdfast::detail {
 struct made_block {
     std::byte* block;
     std::size_t bytes;
-    std::size_t dropped_in;  ///< freed again in the transaction of this depth; 0: it is kept
+    std::size_t dropped_in;  ///< freed again in the transaction of this depth; 0: kept
 };
 
 class made_blocks {
@@ -37,11 +37,11 @@ public:
         }
         return nullptr;
     }
-    /// Null where the heap refuses: its last failure says why. May throw std::bad_alloc. All blocks are of one heap:
-    /// that of `life`, which lies at `base`.
+    /// Null where the heap refuses: its last failure says why. May throw std::bad_alloc. All blocks are of the heap of
+    /// `life`, which lies at `base`.
     [[nodiscard]] std::byte* make(heap::destination_operations& of, const heap_life::watch& life, std::byte* base,
                                   const heap::block_request& wanted);
-    /// Those that the commit makes.
+    /// By the commit.
     [[nodiscard]] std::span<const slab::held_block> kept();
     /// The kept blocks are allocated now; the others go back.
     void forget_kept(heap::destination_operations& of) noexcept;
@@ -63,7 +63,7 @@ private:
     void index_last();
 
     std::vector<made_block> all_;
-    heap_life::watch held_in_;                                            ///< the heap of held_
+    heap_life::watch held_in_;                                            ///< of held_
     std::shared_ptr<heap::held_blocks> held_;                             ///< of all_, one by one
     std::map<const std::byte*, std::size_t, std::greater<>> by_address_;  ///< where there are more than a few
     std::vector<slab::held_block> kept_;

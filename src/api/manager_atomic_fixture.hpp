@@ -38,7 +38,7 @@ protected:
     manager create_atomic() const { return {create_only, path(), options()}; }
     manager open_atomic() const { return {open_only, path(), options()}; }
 
-    /// Runs `work` in a process that is killed when it has done it.
+    /// In a process that is killed then.
     template <class Work>
     void run_and_kill(Work work) const {
         const base::process_end end = base::run_in_child([&] {

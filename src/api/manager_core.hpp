@@ -19,10 +19,10 @@
 namespace holdfast {
 
 [[noreturn]] void throw_failure(const base::failure& what);
-/// Throws holdfast::error for a caller's mistake (invalid_argument, wrong_process, read_only), holdfast::bad_alloc for
-/// all else. `path`: the heap's, for a failure that names none.
+/// Throws holdfast::error for a caller's mistake (invalid_argument, wrong_process, read_only), else
+/// holdfast::bad_alloc. `path`: the heap's, for a failure that names none.
 [[noreturn]] void throw_allocation_failure(base::failure what, const std::string& path);
-/// Passes the failure to the error handler. `path`: the heap's, for a failure that names none.
+/// To the error handler. `path`: the heap's, for a failure that names none.
 void report_failure(const base::failure& what, const std::string& path = {}) noexcept;
 
 [[nodiscard]] inline protocol_counters protocol_counters_of(const lane::lane_statistics& all) noexcept {
@@ -50,7 +50,7 @@ namespace detail {
 [[noreturn, gnu::cold]] void throw_closed();
 [[noreturn, gnu::cold]] void throw_moved_from();
 [[noreturn, gnu::cold]] void throw_read_only(const heap::engine& engine, std::string_view operation);
-/// Throws error(read_only) for a heap that was opened so.
+/// Throws error(read_only).
 inline void refuse_read_only(const heap::engine& engine, std::string_view operation) {
     if (engine.read_only()) [[unlikely]] {
         throw_read_only(engine, operation);
@@ -58,14 +58,14 @@ inline void refuse_read_only(const heap::engine& engine, std::string_view operat
 }
 
 [[noreturn, gnu::cold]] void throw_refused_free(const heap::engine& engine);
-/// Calls the program's visitor; empty where that is.
+/// Empty if `visitor` is.
 [[nodiscard]] heap::pointer_visitor inner_visitor(block_visitor visitor);
-/// Calls open_options::before_trace; empty where that is.
+/// Empty if open_options::before_trace is.
 [[nodiscard]] heap::before_trace_call calls_before_trace(const open_options& options);
-/// Throws engine::last_failure(): error where an address is not the start of an allocated block, else as
+/// Of engine::last_failure(): error where an address is not the start of an allocated block, else as
 /// throw_allocation_failure().
 [[noreturn, gnu::cold]] void throw_last_failure(const heap::engine& engine);
-/// Throws error(bad_address) where `block` is not the start of an allocated block.
+/// Throws error(bad_address).
 inline void free_or_throw(heap::engine& engine, void* block) {
     if (!engine.try_deallocate(block)) [[unlikely]] {
         throw_refused_free(engine);
@@ -104,7 +104,7 @@ public:
     /// neither the memory nor the threads that may have the locks of what waits.
     void sync_pending();
     [[nodiscard]] heap_guests& guests() noexcept { return guests_; }
-    /// Runs what commits the heap, and what its guests do before and behind that.
+    /// With what guests do before and behind a commit.
     template <class Commit>
     [[nodiscard]] auto around_commit(Commit commit) -> decltype(commit()) {
         const segment::heap_files& files = engine().files();
@@ -115,7 +115,7 @@ public:
             path(), engine().durability() == heap::durability_kind::commit,
             [&files] { return files.superblock().sequence; }, commit);
     }
-    /// Ends with the heap, which need not be there any more.
+    /// The watch may outlive the heap.
     [[nodiscard]] heap_life::watch life() const noexcept { return life_.begin_watch(); }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
     [[nodiscard]] const holdfast::segment_manager* handle() const noexcept { return &handle_; }
@@ -124,7 +124,7 @@ public:
     void commit();
     [[nodiscard]] const commit_report& last_report() const noexcept { return report_; }
 
-    /// The address is not null.
+    /// Never null.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment, std::uint32_t type);
     void deallocate(void* address);
 
@@ -142,7 +142,7 @@ private:
     heap_guests guests_;
     holdfast::segment_manager handle_;
     bool commit_on_close_;
-    /// Counts this heap in open_heaps, and in open_readers where it is open read-only.
+    /// In open_heaps and, where the heap is open read-only, open_readers.
     class open_count {
     public:
         explicit open_count(bool is_reader) noexcept : is_reader_(is_reader) { change(1); }
@@ -162,7 +162,7 @@ private:
     commit_report report_;
 };
 
-/// Not inline, so that the fast path of heap_blocks::allocate() needs no stack frame.
+/// Not inline: the fast path of heap_blocks::allocate() then needs no stack frame.
 [[nodiscard, gnu::noinline]] void* allocate_slow(heap_blocks& heap, std::size_t bytes);
 
 }  // namespace detail

@@ -19,7 +19,7 @@ inline open_options small_options() {
     return options;
 }
 
-/// What the call threw: none where it returned, out_of_memory for bad_alloc.
+/// None where the call returned, out_of_memory for bad_alloc.
 template <class Call>
 errc reason_of(Call&& call) {
     try {
@@ -42,7 +42,7 @@ protected:
     segment::test_directory directory_;
 };
 
-/// What a call that failed must not have changed.
+/// Must not be changed by a call that failed.
 using usage = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
 inline usage usage_of(const manager& heap) {
     const heap_statistics numbers = heap.statistics();

@@ -7,7 +7,7 @@ namespace holdfast::detail {
 
 namespace {
 
-/// By address. A claim of a closed heap counts no more, for another heap may lie there by now.
+/// By address. A claim of a closed heap does not count: another heap may lie there by now.
 class object_claims {
 public:
     [[nodiscard]] bool add(const void* address, const heap_watch& heap) {

@@ -6,7 +6,7 @@ namespace holdfast::detail {
 
 namespace {
 
-/// Starts with zeros, so that what the type's copy leaves out is the same in all copies.
+/// Zeros: what the type's copy leaves out is the same in all copies.
 void copy_to(std::uint64_t* to, const void* from, const shadow_type& type) {
     std::memset(to, 0, base::align_up(type.size, sizeof(std::uint64_t)));
     type.copy(to, from);

@@ -18,7 +18,7 @@
 namespace holdfast::detail {
 
 /// Behind the copy lies its first state. Where the type has `ptr`s, a second copy of the object follows: words in which
-/// the two copies differ are `ptr`s.
+/// the copies differ are `ptr`s.
 struct opened_object {
     std::byte* object;
     std::uint64_t* copy;
@@ -49,21 +49,21 @@ public:
         }
         return nullptr;
     }
-    /// Null where the place lies in no opened object.
+    /// Null where the place lies in none.
     [[nodiscard]] const opened_object* find_around(const void* place) const noexcept;
-    /// Null where the address lies in no copy.
+    /// Null where the address lies in none.
     [[nodiscard]] const opened_object* find_by_copy(const void* address) const noexcept;
     /// Null where the place is not in the copy of a range.
     [[nodiscard]] std::byte* original_of(const void* place) const;
 
-    // These may throw std::bad_alloc, with nothing changed but the memory.
-    /// add() remembers the copy.
+    // May throw std::bad_alloc, with nothing changed but the memory.
+    /// Remembered by add().
     [[nodiscard]] HF_HOT opened_object copy(std::byte* object, const shadow_type& type) {
         return type.copy == nullptr ? copy_bytes(object, type) : copy_by_type(object, type);
     }
-    /// To be filled, for a type without `ptr`s: zeros.
+    /// To be filled; without `ptr`s: zeros.
     [[nodiscard]] opened_object empty_copy(std::byte* object, const shadow_type& type);
-    /// Copies once more what `of` is a copy of, from there.
+    /// Copies what `of` is a copy of once more.
     [[nodiscard]] std::uint64_t* copy_again(const void* from, const opened_object& of);
     HF_HOT void add(const opened_object& made) {
         if (all_.size() == all_.capacity()) [[unlikely]] {
@@ -105,7 +105,7 @@ private:
     std::map<const std::byte*, std::size_t, std::greater<>> by_copy_;  ///< of ranges
 };
 
-/// Of an object without `ptr`s. Bytes behind the object are zeros in the copy and its first state.
+/// Without `ptr`s. Bytes behind the object are zeros in the copy and its first state.
 inline opened_object opened_objects::copy_bytes(std::byte* object, const shadow_type& type) {
     constexpr std::size_t word = sizeof(std::uint64_t);
     const opened_object shape{object, nullptr, &type};

@@ -45,7 +45,7 @@ std::uint64_t* pending_batch::find_made(std::uint64_t offset) const {
     return nullptr;
 }
 
-/// `dropped`: offsets of freed blocks that the batch itself has made.
+/// `dropped`: offsets of freed blocks that the batch has made.
 std::vector<void*> pending_batch::freed_with(std::span<void* const> more, std::vector<std::uint64_t>& dropped) {
     std::vector<void*> all = freed_;
     heap::engine& engine = heap_.engine();
@@ -72,7 +72,7 @@ std::vector<void*> pending_batch::freed_with(std::span<void* const> more, std::v
     return all;
 }
 
-/// The new words win. Words of blocks that the batch has made are left out.
+/// The new words win. Those of blocks that the batch has made are left out.
 std::vector<pending_batch::word> pending_batch::words_with(std::span<const heap::data_piece> more) {
     std::vector<word> added;
     for (const heap::data_piece& piece : more) {
@@ -135,7 +135,7 @@ std::vector<heap::data_piece> pending_batch::pieces() const {
     return all;
 }
 
-/// Returns whether there are any; the caller waits for them.
+/// Whether there are any; the caller waits for them.
 bool pending_batch::write_back_large_blocks() const {
     bool found = false;
     for (const slab::held_block& each : made_->all()) {

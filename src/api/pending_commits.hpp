@@ -1,6 +1,6 @@
 // Transactions that were committed and are not durable yet (transaction::commit_later()), in the domain `disk`.
 //
-// Nothing is stored in place before its record is durable (LANE-2). So these changes wait in DRAM, and a sync carries
+// Nothing is stored in place before its record is durable (LANE-2), so these changes wait in DRAM, and a sync carries
 // out all that a thread has waiting as one group: one write of the log. Until then only transactions of the same thread
 // see them, whose copies of objects are made from the waiting words.
 //
@@ -37,7 +37,7 @@ struct ticket_access {
     [[nodiscard]] static std::uint64_t batch_of(const ticket& of) noexcept { return of.batch_; }
 };
 
-/// What one thread has waiting since its last sync. Any thread may sync; the rest is for its own thread.
+/// Of one thread, since its last sync. Any thread may sync; the rest is for its own thread.
 class pending_batch {
 public:
     explicit pending_batch(manager_core& heap, std::uint64_t index);
@@ -50,14 +50,13 @@ public:
     void sync(std::uint64_t number) HF_EXCLUDES(mutex_);
     void sync() HF_EXCLUDES(mutex_) { sync(~std::uint64_t{0}); }
 
-    /// Reads bytes of the heap from this offset on as they will be after a sync; a sync of another thread comes before
-    /// or after. `to` has room for whole words.
+    /// Reads bytes of the heap from this offset on as after a sync; a sync of another thread comes before or after.
+    /// `to` has room for whole words.
     void read(std::uint64_t begin, std::size_t bytes, std::uint64_t* to) const HF_EXCLUDES(mutex_);
     /// The next transaction had better sync first.
     [[nodiscard]] bool is_large() const HF_EXCLUDES(mutex_);
-    /// Whether a word of the range waits.
     [[nodiscard]] bool has(std::uint64_t begin, std::uint64_t bytes) const HF_EXCLUDES(mutex_);
-    /// Whether the range lies in a block that a waiting transaction has made.
+    /// In a block that a waiting transaction has made.
     [[nodiscard]] bool has_made(std::uint64_t begin, std::uint64_t bytes) const HF_EXCLUDES(mutex_);
 
 private:
@@ -87,7 +86,7 @@ private:
 /// The batches of an open heap. Thread-safe.
 class pending_commits {
 public:
-    /// How many batches there are; they only become more.
+    /// Batches only become more.
     [[nodiscard]] std::size_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
     [[nodiscard]] bool is_used() const noexcept { return count() != 0; }
     /// Null where the thread has none.

@@ -19,7 +19,7 @@ manager create_somewhere(const std::string& path, open_options options) {
     if (options.base_address != nullptr) {
         return {create_only, path, options};
     }
-    // The path selects the first place to try, so different heaps can usually be open at once.
+    // By the path, so that different heaps can usually be open at once.
     const std::uint64_t start = base::checksum64(std::as_bytes(std::span(path)));
     for (unsigned i = 0; segment::may_map_anywhere && i < places; ++i) {
         // NOLINTNEXTLINE(performance-no-int-to-ptr)

@@ -1,4 +1,3 @@
-// The functions behind the templates of the public headers.
 #include <cstdlib>
 #include <memory>
 
@@ -44,7 +43,7 @@ std::string_view lookup_name(const instance_name& name, const object_type& type)
     return name.kind() == instance_kind::unique ? type.name : name.name();
 }
 
-/// The type name as C++ spells it, and as it is stored, because a C program may have chosen the stored name.
+/// As C++ spells it, and as it is stored: a C program may have chosen the stored name.
 std::string told(const std::string& type) {
     const auto readable = readable_type(type);
     return readable ? fmt::format("{} ({})", *readable, type) : type;
@@ -69,7 +68,7 @@ void check_type(const heap::object_entry& entry, const object_type& type, const 
     if (engine == nullptr) [[unlikely]] {
         throw_failure(no_heap(heap_key));
     }
-    // A container that asks for 0 bytes gets a smallest block, so that no two addresses are the same.
+    // For 0 bytes a smallest block: no two addresses are the same.
     void* const block = engine->allocate(bytes == 0 ? 1 : bytes, alignment, type);
     if (block == nullptr) [[unlikely]] {
         throw_allocation_failure(heap::engine::last_failure(), engine->files().paths().directory());
@@ -282,8 +281,8 @@ void unpublish(manager_core& core, void* address) {
         slab::pin_place place = blocks.unpin(address);
         ~freed_pin() { blocks.pin(address, std::move(place)); }
     } pin{core.engine().blocks(), address};
-    // Durability `atomic`: the block is freed before the record is erased, and stays reserved until release_memory(),
-    // so that no other thread gets its memory in between.
+    // Durability `atomic`: the block is freed before the record is erased, and stays reserved until release_memory():
+    // no other thread gets its memory in between.
     if (heap::atomic_operations* const atomic = core.engine().atomic()) {
         if (!atomic->withdraw(address)) {
             throw_failure(heap::engine::last_failure());

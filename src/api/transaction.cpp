@@ -16,7 +16,7 @@ namespace {
     throw_failure(base::failure{base::failure_code::invalid_argument, {}, "transaction", found, expected, {}, 0});
 }
 
-/// The thread's last one, with its memory: most threads have one transaction at a time.
+/// Most threads have one transaction at a time: their last one is kept, with its memory.
 thread_local std::unique_ptr<detail::transaction_core> spare;
 
 }  // namespace

@@ -25,8 +25,7 @@ failure about(failure_code code, const std::string& path, std::string found, std
     return {code, path, "opened object", std::move(found), std::move(expected), {}, 0};
 }
 
-/// The object lies at a multiple of 8. Words are loaded whole, because a sync() of another thread may store them
-/// meanwhile.
+/// Loads whole words, because a sync() of another thread may store them meanwhile. The object lies at a multiple of 8.
 std::vector<std::byte> bytes_of(const std::byte* object, std::size_t bytes) {
     std::vector<std::byte> all(base::align_up(bytes, sizeof(std::uint64_t)));
     for (std::size_t at = 0; at < all.size(); at += sizeof(std::uint64_t)) {
@@ -84,7 +83,7 @@ std::uint64_t transaction_checks::offset_of(const std::byte* address) const noex
 bool transaction_checks::is_allocated(const std::byte* begin, std::size_t bytes) const {
     const auto& look = heap_->engine().blocks().inspect();
     const std::uint64_t offset = offset_of(begin);
-    // Comes first: a sync by another thread makes the block an allocated one.
+    // First: a sync by another thread makes the block an allocated one.
     if (const auto waiting = heap_->pending().is_used() ? heap_->pending().find_own() : nullptr;
         waiting != nullptr && waiting->has_made(offset, bytes)) {
         return true;
@@ -226,7 +225,6 @@ void transaction_checks::look_at_ended() noexcept {
                 named(each.was.type, each.was.offset) + ", whose copy was stored to after its transaction had ended",
                 "no use of a copy after commit() or abort()"));
         } catch (const std::bad_alloc&) {
-            // Without memory there is no message.
         }
     }
     ended_.clear();

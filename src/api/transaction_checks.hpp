@@ -1,9 +1,9 @@
 // open_options::check_transactions: finds what programs do to the memory of their transactions against the rules.
 //
-// - Two transactions that are open at once have opened or stored to the same words: their threads hold no common lock.
+// - Two open transactions have opened or stored to the same words: their threads hold no common lock.
 // - A store to an opened object itself: commit() would keep it or undo it by chance.
 // - A store to the copy of an opened object after the transaction has ended. Such a copy is filled with `gone` until
-//   the thread's next transaction, so a read of it is easily seen, too.
+//   the thread's next transaction, so that a read of it is seen, too.
 // - An opened object that lies in no allocated block.
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace holdfast::detail {
 
-/// Which transaction of the heap has which words. Thread-safe.
+/// Which transaction has which words. Thread-safe.
 class open_ranges {
 public:
     struct range {
@@ -32,7 +32,7 @@ public:
         std::string type;
         pid_t thread = 0;
     };
-    /// If another owner has some of the words, nothing changes, and its range is the result.
+    /// Where another owner has some of the words, nothing changes, and its range is the result.
     [[nodiscard]] std::optional<range> enter(range wanted);
     void leave(const void* owner) noexcept;
 
@@ -41,12 +41,12 @@ private:
     std::map<std::uint64_t, range> by_begin_;  ///< without overlap: those of one owner are merged
 };
 
-/// The checks of a thread's transactions, one after the other.
+/// Of a thread's transactions, one after the other.
 class transaction_checks {
 public:
     static constexpr unsigned char gone = 0xdb;
 
-    /// The copy stays where it is until look_at_ended().
+    /// The copy stays until look_at_ended().
     struct opened_object {
         const std::byte* object;
         std::byte* copy;
@@ -60,15 +60,15 @@ public:
     transaction_checks& operator=(const transaction_checks&) = delete;
     ~transaction_checks() { look_at_ended(); }
 
-    /// Off where the heap was opened without the option.
+    /// Off without the option.
     void begin(manager_core& heap) {
         if (heap.ranges() != nullptr) [[unlikely]] {
             watch(heap);
         }
     }
     [[nodiscard]] bool is_on() const noexcept { return heap_ != nullptr; }
-    /// Comes before the copy. Throws error(concurrent_modification), error(bad_address), or error(invalid_argument)
-    /// where the transaction has opened a part of the object, or what it is a part of.
+    /// Before the copy. Throws error(concurrent_modification), error(bad_address), or error(invalid_argument) where the
+    /// transaction has opened a part of the object, or what it is a part of.
     void expect_free(const std::byte* object, std::size_t bytes, const char* type);
     void opened(opened_object&& made);
     /// Throws as expect_free().
@@ -77,11 +77,10 @@ public:
     void expect_untouched();
     /// Throws error(invalid_argument) where a word of the bytes is a `ptr` to a copy.
     void expect_no_pointer_to_copies(const std::byte* begin, std::size_t bytes) const;
-    /// Opened objects from `first` on are not open any more.
+    /// From `first` on.
     void drop(std::size_t first) noexcept;
     /// What was stored to an opened object goes to the error handler.
     void end(bool heap_is_open) noexcept;
-    /// Whether there are copies for look_at_ended().
     [[nodiscard]] bool keeps_copies() const noexcept { return !ended_.empty(); }
     /// Copies of ended transactions that were stored to go to the error handler. Their memory is not needed then.
     void look_at_ended() noexcept;

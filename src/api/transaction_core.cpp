@@ -1,4 +1,3 @@
-// From copies of objects to words, and from words to a group of records.
 #include "api/transaction_core.hpp"
 
 #include <algorithm>
@@ -59,7 +58,7 @@ void show_stored_words(stored_words& stored, const opened_object& in, std::uint6
     });
 }
 
-/// The bits of a word of an object that are its own: bytes behind its end stay as they are in the heap.
+/// A word's bits that are the object's: bytes behind its end stay as they are in the heap.
 std::uint64_t own_bits(const opened_object& of, std::size_t word) noexcept {
     const std::size_t rest = of.type->size - word * word_size;
     return rest >= word_size ? ~std::uint64_t{0} : (std::uint64_t{1} << (rest * 8)) - 1;
@@ -196,7 +195,7 @@ void* transaction_core::open_range(void* begin, std::size_t bytes) {
     return copy;
 }
 
-/// Includes what earlier transactions of this thread have left for a sync.
+/// With what earlier transactions of this thread have left for a sync.
 opened_object transaction_core::copy_with_waiting(std::byte* object, const shadow_type& type) {
     const opened_object made = opened_.empty_copy(object, type);
     batch_->read(offset_in_heap(object), type.size, made.copy);
@@ -220,7 +219,7 @@ void* transaction_core::load_target(const void* place) const {
     const std::uint64_t word = load_word(place);
     auto from = reinterpret_cast<std::uintptr_t>(place);
     const opened_object* const opened = opened_.find_around(place);
-    if (opened != nullptr && opened->type->copy != nullptr) {  // a `ptr` in a copy is relative to the copy
+    if (opened != nullptr && opened->type->copy != nullptr) {
         from =
             reinterpret_cast<std::uintptr_t>(opened->copy) + (from - reinterpret_cast<std::uintptr_t>(opened->object));
     }
@@ -342,7 +341,6 @@ void transaction_core::put_changes_by_type(const opened_object& each) {
     }
 }
 
-/// Whether two of what was opened, made and stored have a word in common.
 bool transaction_core::may_overlap() {
     by_offset_.clear();
     for (const opened_object& each : opened_) {
@@ -397,7 +395,7 @@ void transaction_core::check_rules() {
     }
 }
 
-/// The group stores the content of new blocks. Blocks that are too large for it are written back instead.
+/// The group stores the content of new blocks; those that are too large for it are written back.
 inline void transaction_core::put_made() {
     bool must_wait = false;
     for (const made_block& each : made_) {
@@ -448,7 +446,7 @@ void transaction_core::commit() {
     heap::destination_operations& operations = this->operations();
     if (heap_->pending().is_used()) [[unlikely]] {
         if (const auto batch = heap_->pending().find_own()) {
-            batch->sync();  // the transactions of a thread become durable in their order
+            batch->sync();  // a thread's transactions become durable in order
         }
     }
     gather(true);

@@ -48,7 +48,7 @@ public:
         heap_ = &heap;
         static_cast<void>(operations());
     }
-    /// Gives back the blocks that no commit() has made. Keeps the memory of this object for the next begin().
+    /// Gives back the blocks that no commit() has made. Keeps this object's memory for the next begin().
     HF_HOT void end() noexcept {
         if (checks_.is_on() || !made_.empty() || !inner_.empty() || !guests_.empty()) [[unlikely]] {
             end_all();
@@ -66,10 +66,10 @@ public:
     /// Pointers in the copy stay relative to the places that it was made of.
     [[nodiscard]] void* open_range(void* begin, std::size_t bytes);
     [[nodiscard]] void* load_pointer(const void* place) const;
-    /// What commit() would leave there: a word as it lies, or where a `ptr` leads to.
+    /// What commit() would leave: a word as it lies, or where a `ptr` leads to.
     [[nodiscard]] std::uint64_t load_word(const void* place) const;
     [[nodiscard]] void* load_target(const void* place) const;
-    /// `is_pointer`: the value is that of a `ptr` at the place.
+    /// `is_pointer`: of a `ptr` at the place.
     void store(void* place, std::uint64_t value, bool is_pointer = false);
     /// The place lies in the heap or, for ranges, in a copy.
     void store_pointer(void* place, const void* target);
@@ -87,7 +87,7 @@ public:
 private:
     friend struct transaction_access;
 
-    /// The state when an inner transaction began.
+    /// When an inner transaction began.
     struct inner_begin {
         std::size_t opened;
         std::size_t stored;
@@ -120,7 +120,7 @@ private:
         return reinterpret_cast<std::uintptr_t>(place) - reinterpret_cast<std::uintptr_t>(base_);
     }
     [[noreturn, gnu::cold]] void refuse_place(const void* place) const;
-    /// Throws error(invalid_argument) for a pointer that leads out of the heap.
+    /// Throws error(invalid_argument).
     void expect_in_heap(std::uint64_t target) const {
         static_cast<void>(heap());
         if (target - reinterpret_cast<std::uintptr_t>(base_) > base::to_bytes(files_->frontier())) [[unlikely]] {
@@ -128,8 +128,8 @@ private:
         }
     }
     [[noreturn, gnu::cold]] void refuse_target(std::uint64_t target) const;
-    /// What this thread has left for a sync; null where it never did. It may have begun to while this transaction is
-    /// open, by another one.
+    /// What this thread has left for a sync; null where it never did. Another transaction may begin to while this one
+    /// is open.
     [[nodiscard]] pending_batch* waiting() const {
         if (batch_ == nullptr && heap().pending().count() != batches_seen_) [[unlikely]] {
             batches_seen_ = heap().pending().count();
@@ -137,7 +137,7 @@ private:
         }
         return batch_.get();
     }
-    /// A word of the heap as it will be after a sync.
+    /// As it will be after a sync.
     [[nodiscard]] std::uint64_t word_with_waiting(const std::byte* place) const;
     void check_rules();
     [[nodiscard]] opened_object copy_with_waiting(std::byte* object, const shadow_type& type);
@@ -182,9 +182,8 @@ struct transaction_access {
 
     // What counts together with a transaction (heap_guests.cpp).
     [[nodiscard]] static bool has_guests(const transaction_core& of) noexcept { return !of.guests_.empty(); }
-    /// Throws error(invalid_argument) while a transaction within it is open: its part could not be dropped alone.
+    /// Throws error(invalid_argument) while a transaction within it is open, whose part could not be dropped alone.
     [[nodiscard]] static transaction_guests& guests(transaction_core& of);
-    /// commit() of a transaction that has guests.
     static void commit_with_guests(transaction_core& of, transaction& self);
 };
 

@@ -1,4 +1,4 @@
-// What counts together with a transaction. Used by the transaction's thread alone.
+// What counts together with a transaction. For its thread alone.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ public:
             each.second->prepare(in);
         }
     }
-    /// What end() tells them; without this call, `dropped`.
+    /// For end(); else `dropped`.
     void note(transaction_end how) noexcept { how_ = how; }
     void end() noexcept {
         for (const auto& each : all_) {

@@ -22,7 +22,7 @@ void compact(block_header& block) noexcept {
     std::size_t upper = block.capacity;
     std::uint16_t* slots = slots_of(block);
     for (unsigned i = 0; i < block.count; ++i) {
-        // The size is read before the node is overwritten by another: from the copy.
+        // From the copy: another node may have overwritten it.
         const std::size_t from = slots[i];
         std::size_t size = 0;
         if (block.kind == page_kind::branch) {
@@ -42,7 +42,7 @@ void compact(block_header& block) noexcept {
     block.garbage = 0;
 }
 
-// Makes room for a node and its slot, and returns the node's place.
+// Returns the place of a node that has a slot now.
 std::byte* open_slot(block_header& block, unsigned index, std::size_t node_size) noexcept {
     if (contiguous_bytes(block) < node_size + slot_size) {
         compact(block);
@@ -294,7 +294,7 @@ unsigned find_in_branch(const block_header& block, const order& by, std::string_
 
 namespace {
 
-// Of a long key the run is looked at when the key is read.
+// The run of a long key is looked at when the key is read.
 bool is_valid_long_key(const block_header& block, std::size_t at, std::size_t least) noexcept {
     if (block.has_long_keys == 0 || at + sizeof(long_key) > block.capacity) {
         return false;
@@ -346,7 +346,7 @@ bool is_valid_leaf(const block_header& block, std::size_t offset, std::size_t& s
     return true;
 }
 
-// Entry 0 has no long key, because its key has no meaning: nobody would free the run.
+// Entry 0 has no long key: its key has no meaning, so nobody would free the run.
 bool is_valid_branch(const block_header& block, std::size_t offset, bool is_first, std::size_t& size) noexcept {
     if (offset + sizeof(branch_node) > block.capacity) {
         return false;

@@ -1,5 +1,5 @@
-// Entries of a page or of a small set of values. No function here allocates or fails; callers ask fits() before they
-// insert, and is_valid() about a block from media.
+// Entries of a page or of a small set of values. No function here allocates or fails: a caller has compared
+// free_bytes() with the entry's size before an insertion, and asked is_valid() about a block from media.
 #pragma once
 
 #include <cstring>
@@ -42,7 +42,7 @@ template <class Target, class Source>
     return *reinterpret_cast<const branch_node*>(bytes_of(block) + slots_of(block)[index]);
 }
 
-/// Bytes that a node has of its key: all, or a long_key.
+/// Of what a node has of its key: all, or a long_key.
 [[nodiscard]] inline std::size_t key_size(const leaf_node& node) noexcept {
     const std::size_t size = node.key_and_flags & key_size_mask;
     return size == long_key_in_leaf ? sizeof(long_key) : size;
@@ -54,7 +54,7 @@ template <class Target, class Source>
     return block.kind == page_kind::leaf ? leaf_at(block, index).key_and_flags & node_flags_mask : std::uint16_t{0};
 }
 
-// Keys of blocks that have no long ones.
+// For blocks without long keys.
 [[nodiscard]] inline std::string_view leaf_key_at(const block_header& block, unsigned index) noexcept {
     const std::size_t offset = slots_of(block)[index];
     return text_at(block, offset + sizeof(leaf_node), leaf_at(block, index).key_and_flags & key_size_mask);
@@ -74,7 +74,7 @@ template <class Target, class Source>
     }
 }
 
-/// A key as a node has it: its bytes, or a long_key.
+/// A key's bytes, or a long_key.
 struct stored_key {
     std::string_view text;
     bool is_long = false;
@@ -103,7 +103,7 @@ struct stored_key {
     return text_at(block, slots_of(block)[index] + sizeof(leaf_node) + even(key_size(node)), node.value_size);
 }
 
-/// False, and nothing is set, where no entry is there whose key and value lie in its node.
+/// False, and nothing is set, where there is no entry whose key and value lie in its node.
 [[nodiscard]] inline bool plain_entry_at(const block_header& block, unsigned index, std::string_view& key,
                                          std::string_view& value) noexcept {
     if (index >= block.count || block.kind != page_kind::leaf || block.has_long_keys != 0) {
@@ -119,9 +119,9 @@ struct stored_key {
     return true;
 }
 
-/// Prefetches a node, if there is one. Nodes lie in the order in which they were written, so the processor does not
-/// foresee the next one of a scan. Always inlined, because GCC takes a function that only prefetches for one without
-/// effects and drops calls of it.
+/// Prefetches a node, if there is one: nodes lie in the order in which they were written, so the processor does not
+/// foresee a scan. Always inlined: GCC takes a function that only prefetches for one without effects and drops calls of
+/// it.
 [[gnu::always_inline]] inline void fetch_node(const block_header& block, unsigned index) noexcept {
     if (index < block.count && block.kind == page_kind::leaf) {
         const std::byte* const node = bytes_of(block) + slots_of(block)[index];
@@ -135,7 +135,7 @@ struct stored_key {
     return node.child[0] | std::uint64_t{node.child[1]} << 16U | std::uint64_t{node.child[2]} << 32U;
 }
 
-/// The block that is the value of a key with a few values.
+/// The value of a key with a few values.
 [[nodiscard]] inline const block_header& block_at(const block_header& block, unsigned index) noexcept {
     return *reinterpret_cast<const block_header*>(value_at(block, index).data());
 }
@@ -160,13 +160,11 @@ template <class Record>
     return {reinterpret_cast<const char*>(&record), sizeof(record)};
 }
 
-// --- space ----------------------------------------------------------------------------------------------------------
-
-/// What a leaf's node has of a key of so many bytes.
+/// Of a key of so many bytes in a leaf's node.
 [[nodiscard]] constexpr std::size_t stored_size(std::size_t key) noexcept {
     return key > max_key ? sizeof(long_key) : key;
 }
-/// What an entry takes, with its slot; `key`: what the node has of it.
+/// Of an entry with its slot; `key`: what the node has of it.
 [[nodiscard]] constexpr std::size_t leaf_size(std::size_t key, std::size_t value) noexcept {
     return sizeof(leaf_node) + even(key) + even(value) + sizeof(std::uint16_t);
 }
@@ -187,23 +185,22 @@ std::byte* insert_leaf(block_header& block, unsigned index, const stored_key& ke
                        std::uint16_t flags) noexcept;
 void insert_branch(block_header& block, unsigned index, const stored_key& key, std::uint64_t child) noexcept;
 void insert_packed(block_header& block, unsigned index, std::string_view item) noexcept;
-/// Copies an entry of a block of the same kind.
+/// Of a block of the same kind.
 void insert_copy(block_header& block, unsigned index, const block_header& from, unsigned from_index) noexcept;
 void set_child(block_header& block, unsigned index, std::uint64_t child) noexcept;
 void remove_at(block_header& block, unsigned index) noexcept;
-/// Removes the entries from `index` on.
+/// From `index` on.
 void truncate_block(block_header& block, unsigned index) noexcept;
-/// The value, to be written over by one of the same size.
+/// To be written over by a value of the same size.
 [[nodiscard]] std::byte* mutable_value_at(block_header& block, unsigned index) noexcept;
-/// What a node has of its key, of a leaf or a branch.
+/// What a node of a leaf or a branch has of its key.
 [[nodiscard]] std::byte* mutable_key_at(block_header& block, unsigned index) noexcept;
 void set_flags_at(block_header& block, unsigned index, std::uint16_t flags) noexcept;
 
-/// Zeros for the bytes between slots and nodes, or behind packed items.
+/// Zeros between slots and nodes, or behind packed items.
 void clear_unused(block_header& block) noexcept;
 
 // --- search, in blocks that have no long keys (long_keys.hpp)
-// ---------------------------------------------------------
 
 struct place {
     unsigned index = 0;
@@ -211,13 +208,11 @@ struct place {
 };
 /// The first entry of a leaf or packed block that is not below the key.
 [[nodiscard]] place find_in_leaf(const block_header& block, const order& by, std::string_view key);
-/// The entry whose child may hold the key. Precondition: the branch has an entry.
+/// Whose child may hold the key. Precondition: the branch has an entry.
 [[nodiscard]] unsigned find_in_branch(const block_header& block, const order& by, std::string_view key);
 
-// --- media ----------------------------------------------------------------------------------------------------------
-
-/// Whether each offset and size lies inside of the block and each kind of value has its size: the functions above rely
-/// on it. `capacity`: of the block's place.
+/// Whether each offset and size lies inside of the block and each kind of value has its size, which the other functions
+/// take for granted. `capacity`: of the block's place.
 [[nodiscard]] bool is_valid(const block_header& block, std::size_t capacity) noexcept;
 
 }  // namespace holdfast::store_engine

@@ -9,10 +9,10 @@
 namespace holdfast::store_engine {
 namespace {
 
-// Walks a tree, with all that hangs on it, and counts what the records claim.
+// Walks a tree with all that hangs on it.
 class checker {
 public:
-    /// `found`, unless null, gets the pages that the trees have, in no order.
+    /// `found`, unless null, gets the pages of the trees, in no order.
     checker(environment& env, transaction_pages& pages, std::uint64_t next_page,
             std::vector<hf_lmdb_extent>* found = nullptr) noexcept
         : env_(env), pages_(pages), next_page_(next_page), found_(found) {}
@@ -31,7 +31,7 @@ private:
         std::uint64_t branch_pages = 0;
         std::uint64_t leaf_pages = 0;
         std::uint64_t long_pages = 0;
-        std::uint64_t birth = ~std::uint64_t{0};  ///< of the page that leads to what is looked at
+        std::uint64_t birth = ~std::uint64_t{0};  ///< of the page above
         std::string last_key;
         bool has_last = false;
     };
@@ -81,7 +81,7 @@ status checker::look_at(std::uint64_t number, const page_header*& page) {
     return status::ok;
 }
 
-// The whole key of an entry; the run of a long one is used here alone.
+// Of an entry; the run of a long key is used here alone.
 status checker::look_at_key(tally& sums, const block_header& block, unsigned index, std::string_view& key) {
     HF_STORE_TRY(read_key(pages_, block, index, key));
     const stored_key stored = stored_key_at(block, index);
@@ -139,7 +139,7 @@ status checker::check_page(tally& sums, std::uint64_t number, unsigned depth) {
         if (i > 0) {
             std::string_view separator;
             HF_STORE_TRY(look_at_key(sums, block, i, separator));
-            // It is above all keys on its left, and not above any on its right.
+            // A separator is above all keys on its left, and not above any on its right.
             if (sums.has_last && compare(sums.keys, sums.last_key, separator) >= 0) {
                 return status::corrupted;
             }
@@ -162,7 +162,7 @@ status checker::check_leaf(tally& sums, const page_header& page) {
     for (unsigned i = 0; i < block.count; ++i) {
         std::string_view key;
         HF_STORE_TRY(look_at_key(sums, block, i, key));
-        // Where a separator led here, it is in last_key.
+        // A separator that led here is in last_key.
         if (!sums.has_last && !sums.last_key.empty() && compare(sums.keys, sums.last_key, key) > 0) {
             return status::corrupted;
         }
@@ -229,8 +229,8 @@ status checker::check_named(std::string_view name, const tree_record& record) {
     return check_tree(record, keys, values, 1);
 }
 
-// Calls `look` while the list of free pages is that of the last version. A reader does not wait for a writer: where
-// there is one, or where what lies there is not the last version, `look` is not called.
+// Calls `look` while the list of free pages is that of the last version; for a reader, unless there is a writer, or
+// what lies there is not the last version.
 template <class Look>
 status at_free_pages(environment& env, Look look) {
     engine& store = env.store();
@@ -266,7 +266,7 @@ status check_free_pages(environment& env, const std::unordered_set<std::uint64_t
     return sound ? status::ok : status::corrupted;
 }
 
-// Adds pages to the last extent, where they are of its kind; leaves stay apart, for each has its own fill.
+// Joins extents of one kind; leaves stay apart, for each has its own fill.
 void append(std::vector<hf_lmdb_extent>& to, const hf_lmdb_extent& one) {
     if (!to.empty() && to.back().kind == one.kind && one.kind != HF_LMDB_LEAF) {
         to.back().pages += one.pages;
@@ -275,7 +275,6 @@ void append(std::vector<hf_lmdb_extent>& to, const hf_lmdb_extent& one) {
     }
 }
 
-// The pages [from, end), of which the last version has none.
 void append_unused(std::vector<hf_lmdb_extent>& to, std::uint64_t from, std::uint64_t end,
                    const std::vector<bool>& ready) {
     for (std::uint64_t page = from; page < end; ++page) {
@@ -304,7 +303,7 @@ void count_backed(const data_file& file, std::uint64_t end, std::vector<hf_lmdb_
         while (hole < behind && hole < end) {
             one.backed_pages -= std::min(behind, hole_end) - std::max(one.page, hole);
             if (hole_end > behind) {
-                break;  // the rest of this hole belongs to the next extent
+                break;  // it goes on in the next extent
             }
             next();
         }
@@ -353,7 +352,7 @@ status map_store(environment& env, std::vector<hf_lmdb_extent>& all) {
     std::uint64_t next = 0;
     for (const hf_lmdb_extent& one : found) {
         if (one.page < next || one.pages > end - one.page) {
-            continue;  // the log has moved meanwhile
+            continue;
         }
         append_unused(all, next, one.page, ready);
         append(all, one);

@@ -1,4 +1,4 @@
-// Whether a store is sound: every page of the last version is read.
+// Whether a store is sound, by every page of the last version.
 #pragma once
 
 #include <vector>

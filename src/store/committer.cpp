@@ -1,4 +1,3 @@
-// How commits become durable: records of the log, and checkpoints.
 #include "store/committer.hpp"
 
 #include <algorithm>
@@ -13,16 +12,16 @@ namespace holdfast::store_engine {
 namespace {
 
 // While a store is written, its log is as large as all else in it, within these bounds: a checkpoint writes each page
-// once, however often it changed since the last one. Without syncs the log does not grow: checkpoints cost little, and
-// frequent ones let pages be used again soon. A store that settles has a short log again.
+// once, however often it changed. Without syncs the log stays: checkpoints cost little, and free pages soon. A store
+// that settles has a short log again.
 constexpr std::uint64_t most_log_pages = 4096;
-// Records from here on are written by a call, shorter ones by stores.
+// A call writes records from here on, stores shorter ones.
 constexpr std::size_t least_written_record = std::size_t{16} << 10U;
-// Free pages in a row that are worth a hole in the file, which costs a change of the file system's tables; and where
-// much of a store that settles is free.
+// Free pages in a row that are worth a hole, which changes the file system's tables; and where much of a store that
+// settles is free.
 constexpr std::uint64_t least_hole = 16;
 constexpr std::uint64_t least_settled_hole = 8;
-// Free pages without holes that are kept for the next commits, at least.
+// Free pages that keep their blocks for the next commits, at least.
 constexpr std::uint64_t least_kept = 1024;
 
 }  // namespace
@@ -37,7 +36,7 @@ void committer::finish_pages(write_set& changes) const noexcept {
         if (dirty.live) {
             page_header& page = *file_.writable_page(dirty.page);
             if (dirty.base == 0 && page.block.kind != page_kind::run) {
-                clear_unused(page.block);  // as a recovery leaves it: later records say what differs from that
+                clear_unused(page.block);  // as a recovery leaves it: later records are differences
             }
             page.checksum = page_checksum(page, dirty.page);
         }
@@ -47,7 +46,7 @@ void committer::finish_pages(write_set& changes) const noexcept {
     }
 }
 
-// What a commit does to free space, in this process. Pages taken are gone from it already.
+// What a commit does to free space; pages taken are gone from it already.
 void committer::apply_own(const write_set& changes) {
     for (const std::uint64_t page : changes.loose) {
         free_.add_ready(page, 1);
@@ -57,8 +56,8 @@ void committer::apply_own(const write_set& changes) {
     }
 }
 
-// Writes the record behind the last one, and lets the next writer begin there. False: it does not fit. Memory is
-// allocated before the record is written: a recovery takes for a commit what lies there.
+// Writes the record behind the last one, where the next writer then begins. False: it does not fit. Memory is allocated
+// first: a recovery takes for a commit what lies there.
 bool committer::append(write_set& changes) {
     shared_header& header = shared_.header();
     if (reads_metas()) {
@@ -76,7 +75,7 @@ bool committer::append(write_set& changes) {
     seal_record(record_, log_seed(), offset);
     free_transaction_ = no_transaction;
     apply_own(changes);
-    // A call writes many pages for less than the faults cost that their first stores after a sync take.
+    // One call writes many pages for less than the faults cost that their first stores after a sync take.
     if (record_.size() < least_written_record ||
         file_.write(log.page * page_size + offset, record_.data(), record_.size()) != status::ok) {
         std::memcpy(reinterpret_cast<std::byte*>(file_.writable_page(log.page)) + offset, record_.data(),
@@ -95,7 +94,7 @@ bool committer::is_synced(std::uint64_t transaction) const noexcept {
     return header.synced.load(std::memory_order_acquire) >= transaction && header.unsynced.load() == 0;
 }
 
-// Makes the log durable up to a transaction. One thread does it for all who wait: what was written before it begins.
+// One thread syncs, for all who wait, what was written before it begins.
 status committer::sync_log(std::uint64_t transaction) {
     shared_header& header = shared_.header();
     sync_turn turn(header);
@@ -158,15 +157,15 @@ status committer::write_metas_again() const noexcept {
     return status::ok;
 }
 
-// A loss of power may leave a record on the medium, and none of the one before. Where a commit then writes that one
-// anew, and as long as it was, the next recovery would go on with what lies behind it. Called before the first commit
-// of those who have the store open, when the checkpoint is durable: what lies behind its records is void.
+// A loss of power may leave a record on the medium, and none of the one before. If a commit then wrote that one anew,
+// as long as it was, the next recovery would go on with what lies behind it. Called before the first commit, when the
+// checkpoint is durable: what lies behind its records is void.
 void committer::void_lost_records() noexcept {
     shared_header& header = shared_.header();
     const std::span<const std::byte> log = log_bytes();
     const std::uint64_t written = header.written.load();
     constexpr std::size_t head_size = sizeof(log_record_on_media);
-    std::uint64_t left = 4 * log.size();  // to be looked at; what is left then is void unseen
+    std::uint64_t left = 4 * log.size();  // bytes to be read; what exceeds them is void unseen
     for (std::uint64_t at = header.log_end.load(); at + head_size <= log.size(); at += 8) {
         log_record record;
         std::memcpy(&record.head, log.data() + at, head_size);
@@ -186,22 +185,20 @@ void committer::void_lost_records() noexcept {
     }
 }
 
-// --- checkpoints ----------------------------------------------------------------------------------------------------
-
-// Under the writer's lock. Takes the sync turn, so that the log is not synced while it begins anew.
+// Under the writer's lock, and with the sync turn: the log is not synced while it begins anew.
 status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     shared_header& header = shared_.header();
-    free_transaction_ = no_transaction;  // until the end: what fails before leaves free_ with a part of this
+    free_transaction_ = no_transaction;  // until the end: a failure leaves free_ with a part of this
     sync_turn turn(header);
     HF_STORE_TRY(turn.take());
     if (header.panic.load() != 0) {
         return status::panic;
     }
     if (keeps_both_ && base_.sequence != header.checkpoint_sequence.load()) {
-        return from_errno(EBUSY);  // it would be written over one of two that may be needed
+        return from_errno(EBUSY);  // it would write over one of two that may be needed
     }
     const bool durable = kind.durable || must_be_durable();
-    shared_.clear_dead();  // a reader that was killed keeps no page from use
+    shared_.clear_dead();  // a killed reader keeps no page from use
     apply_own(changes);
     root version = changes.version;
     meta_on_media meta{};
@@ -210,7 +207,7 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     meta.main = version.main;
     meta_on_media last{};
     HF_STORE_TRY(read_meta(last));
-    meta.version = changes.has_long_keys ? std::max(store_version, last.version) : last.version;  // it is never lower
+    meta.version = changes.has_long_keys ? std::max(store_version, last.version) : last.version;  // never lower
     if (const std::uint64_t cut = free_.cut(version.next_page); cut < version.next_page) {
         version.next_page = cut;  // what lies behind may have no blocks any more
         file_.set_pages(std::min(file_.pages(), cut));
@@ -243,7 +240,7 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     return status::ok;
 }
 
-// The log grows with the store: a longer one makes checkpoints rarer.
+// A longer log makes checkpoints rarer.
 status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
     const shared_header& header = shared_.header();
     meta.log_page = header.log_page.load();
@@ -256,10 +253,10 @@ status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
     std::uint64_t start = 0;
     root enlarged = version;
     if (take_pages(enlarged, wanted, start) != status::ok) {
-        return status::ok;  // a short log does
+        return status::ok;  // a short log will do
     }
     set_unverified(start, wanted);
-    // A sync of blocks that were written before changes no tables of the file system.
+    // A sync of blocks that were written once changes no tables of the file system.
     const std::vector<std::byte> zeros(page_size * 64);
     for (std::uint64_t page = 0; page < wanted; page += 64) {
         const std::size_t size = std::min<std::uint64_t>(64, wanted - page) * page_size;
@@ -298,7 +295,7 @@ status committer::write_free_list(root& version, meta_on_media& meta) {
     }
     std::vector<std::byte> list;
     free_.serialise(list);
-    // To take pages from the list makes it no longer: they are the first of a run.
+    // Taking pages makes the list no longer: they are the first of a run.
     const std::uint64_t pages = (list.size() + 2 * sizeof(extent_on_media) + page_size - 1) / page_size;
     HF_STORE_TRY(take_pages(version, pages, meta.free_list));
     free_.serialise(list);
@@ -312,7 +309,7 @@ status committer::write_free_list(root& version, meta_on_media& meta) {
     return status::ok;
 }
 
-// The version is set. A new one also goes to the checkpoint before, which no recovery needs any more: it would still
+// The version is set. A new one also goes to the checkpoint before, which no recovery needs any more but which would
 // let an older program in.
 status committer::write_meta(meta_on_media& meta, bool durable) {
     const auto put = [&](meta_on_media& one) {
@@ -337,8 +334,8 @@ status committer::write_meta(meta_on_media& meta, bool durable) {
     return put(older);
 }
 
-// After a checkpoint: free pages that no version sees; some keep their blocks for the next commits. Not where the
-// checkpoint before may be needed again: its list of free pages does not say which lose their blocks now.
+// After a checkpoint: gives back free pages that no version sees, but for some that the next commits take. Not where
+// the checkpoint before may be needed again: its list of free pages does not say which lose their blocks now.
 void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
     if (options_.in_heap && base_.sequence != shared_.header().checkpoint_sequence.load()) {
         return;
@@ -348,7 +345,7 @@ void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
         release_pages();
         runs = free_.ready_runs();
     } catch (const std::bad_alloc&) {
-        return;  // it goes back behind another checkpoint
+        return;  // the next checkpoint tries again
     }
     std::uint64_t kept = 0;
     const std::uint64_t keep = settle ? 0 : std::max({least_kept, next_page / 32, 2 * taken_pages_});
@@ -371,8 +368,6 @@ void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
     }
 }
 
-// --- pages ----------------------------------------------------------------------------------------------------------
-
 bool committer::must_be_durable() const noexcept {
     return !options_.no_sync || (!in_memory_ && !reads_metas() && shared_.header().unpromised.load() == 0);
 }
@@ -380,7 +375,7 @@ bool committer::must_be_durable() const noexcept {
 // Versions that may still be read: those of readers, all from the durable one on, which readers may yet enter, and
 // those that a recovery begins with.
 void committer::release_pages() {
-    const std::uint64_t version_of_free = std::exchange(free_transaction_, no_transaction);  // as if memory runs out
+    const std::uint64_t version_of_free = std::exchange(free_transaction_, no_transaction);  // in case memory runs out
     const shared_header& header = shared_.header();
     snapshots_.clear();
     snapshots_.push_back(header.checkpoint_transaction.load(std::memory_order_relaxed));
@@ -421,7 +416,6 @@ status committer::grow(std::uint64_t next_page) {
     return status::ok;
 }
 
-// Free pages first; then pages at the end of the file.
 status committer::take_pages(root& version, std::uint64_t count, std::uint64_t& start) {
     constexpr std::uint64_t most_at_once = 256;
     taken_pages_ += count;
@@ -443,7 +437,7 @@ status committer::take_pages(root& version, std::uint64_t count, std::uint64_t& 
             break;
         }
         if (const status outcome = file_.reserve(page, needed); outcome != status::ok) {
-            free_.set_backed(page, needed, false);  // tmpfs took back what it had given to some of them before
+            free_.set_backed(page, needed, false);  // tmpfs took back the blocks that some of them had
             free_.add_ready(start, count);
             return outcome;
         }

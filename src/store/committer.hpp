@@ -1,4 +1,4 @@
-// How commits get to the file, below the engine (engine.hpp): records of the log, checkpoints, the space for both. By
+// How commits get to the file, below the engine (engine.hpp): records of the log, checkpoints, the space for both. For
 // the one that has begun to write, but for syncs of the log.
 #pragma once
 
@@ -44,7 +44,7 @@ protected:
     [[nodiscard]] bool must_be_durable() const noexcept;
     status fail(status what) noexcept;
 
-    /// Whether other processes say in the metas alone what they committed.
+    /// Other processes learn of commits from the metas alone.
     [[nodiscard]] bool reads_metas() const noexcept { return shared_.is_private() && !options_.in_heap; }
     // Of a store in a heap (engine_in_heap.cpp).
     void raise_base() noexcept;

@@ -15,7 +15,6 @@ namespace holdfast::store_engine {
 namespace {
 
 constexpr std::uint64_t copied_log_pages = 256;
-// Writes in large pieces.
 class page_stream {
 public:
     explicit page_stream(int file) : file_(file) { buffer_.reserve(most + page_size); }
@@ -43,7 +42,7 @@ private:
     std::vector<std::byte> buffer_;
 };
 
-// Two walks over the same version: the first gives each page its number in the copy, the second writes them in order.
+// Two walks over one version: the first numbers the pages of the copy, the second writes them in order.
 class copier {
 public:
     copier(transaction_pages& pages, int file) : pages_(pages), stream_(file) {}

@@ -7,8 +7,7 @@ namespace holdfast::store_engine {
 
 /// The descriptor may be a pipe. Nothing is synced.
 [[nodiscard]] status copy_to_file(environment& env, int file);
-/// In a directory, which must be there and have no data.mdb, or with MDB_NOSUBDIR in a new file. Durable when this
-/// returns ok.
+/// To a directory without data.mdb or, with MDB_NOSUBDIR, a new file. Durable when this returns ok.
 [[nodiscard]] status copy_to_path(environment& env, const char* path);
 
 }  // namespace holdfast::store_engine

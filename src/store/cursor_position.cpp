@@ -83,7 +83,7 @@ status cursor_position::restore() {
     return is_dupsort() ? restore_value() : status::ok;
 }
 
-// To the kept value, or before the one behind it.
+// Goes to the kept value, or before the next.
 status cursor_position::restore_value() {
     if (gone_) {
         return enter_values(false);

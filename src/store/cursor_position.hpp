@@ -1,7 +1,7 @@
 // Where a cursor stands: on a key and, in MDB_DUPSORT, on one of its values.
 //
-// A cursor in a transaction that writes stays where it is when others change its database: before they do, it keeps the
-// key, and at its next use looks for it. Where that is gone, it stands before the entry behind it.
+// Before others change the database of a cursor in a transaction that writes, it keeps its key, and looks for it at its
+// next use. Where that is gone, it stands before the next entry.
 #pragma once
 
 #include <string>
@@ -15,12 +15,10 @@ public:
     cursor_position(const cursor_position&) = delete;
     cursor_position& operator=(const cursor_position&) = delete;
 
-    /// Binds it to its database as the transaction sees it. Needed before any other call.
+    /// To its database as the transaction sees it. Needed before any other call.
     [[nodiscard]] status bind();
-    /// Binds it to another transaction.
     [[nodiscard]] status renew(transaction& in);
     void detach() noexcept { transaction_ = nullptr; }
-    /// To be called before another changes the database.
     void keep_position();
     void unplace() noexcept;
 
@@ -29,17 +27,17 @@ public:
     [[nodiscard]] const database_state& state() const noexcept { return *state_; }
 
 protected:
-    // What the position's key has.
+    // Of the position's key.
     enum class values_kind : std::uint8_t { one, few, tree };
 
     cursor_position(transaction& in, MDB_dbi number) noexcept : transaction_(&in), number_(number) {}
     ~cursor_position() = default;
 
-    /// After keep_position(): to where it stood.
+    /// To where it stood before keep_position().
     [[nodiscard]] status restore();
     [[nodiscard]] bool is_dupsort() const noexcept { return (state_->record.flags & MDB_DUPSORT) != 0; }
     [[nodiscard]] bool is_dupfixed() const noexcept { return (state_->record.flags & MDB_DUPFIXED) != 0; }
-    /// To the first or the last value of the key that it stands on.
+    /// The first or the last of the key that it stands on.
     [[nodiscard]] status enter_values(bool at_last);
     /// Looks at what the key has; the position among the values is not set.
     void attach_values() noexcept;
@@ -53,7 +51,7 @@ protected:
     MDB_dbi number_;
     database_state* state_ = nullptr;
     tree_cursor tree_;
-    bool gone_ = false;  ///< the entry that it stood on is gone: `next` is the present one
+    bool gone_ = false;  ///< the entry is gone: `next` is the present one
 
     values_kind kind_ = values_kind::one;
     bool value_gone_ = false;

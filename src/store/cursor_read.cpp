@@ -1,18 +1,17 @@
-// Cursors that move.
 #include "store/cursor.hpp"
 
 namespace holdfast::store_engine {
 
 // --- moves ----------------------------------------------------------------------------------------------------------
 
-// What most steps of a scan are: from an entry with one value to another in its leaf.
+// Most steps of a scan: from an entry with one value to another in its leaf.
 bool cursor::step_to_plain(bool right, MDB_val* key, MDB_val* data) noexcept {
     constexpr unsigned entries_ahead = 6;
     if (gone_ || kind_ != values_kind::one) {
         return false;
     }
     const block_header& block = tree_.block();
-    const unsigned to = tree_.index() + (right ? 1U : ~0U);  // no entry is before the first: above any count
+    const unsigned to = tree_.index() + (right ? 1U : ~0U);  // none is before the first: above any count
     std::string_view found_key;
     std::string_view found_value;
     if (!plain_entry_at(block, to, found_key, found_value)) {
@@ -122,7 +121,7 @@ status cursor::current(MDB_val* key, MDB_val* data) {
         HF_STORE_TRY(values_.settle());
     }
     HF_STORE_TRY(give(key, data));
-    gone_ = false;  // it stands on what it has shown
+    gone_ = false;  // it has shown where it stands
     value_gone_ = false;
     return status::ok;
 }
@@ -142,7 +141,7 @@ status cursor::set(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     HF_STORE_TRY(tree_.seek(wanted, exact));
     if (!exact) {
         kind_ = values_kind::one;
-        gone_ = operation != MDB_SET_RANGE;  // it stands before the entry behind the key
+        gone_ = operation != MDB_SET_RANGE;  // it stands before the next entry
         if (gone_) {
             HF_STORE_TRY(tree_.on_entry() ? enter_values(false) : status::ok);  // which has values of its own
             return status::not_found;
@@ -156,7 +155,7 @@ status cursor::set(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     return give(operation == MDB_SET ? nullptr : key, data);
 }
 
-// To a value of the key that it stands on, or the first that is not below it.
+// Of the key that it stands on: this value, or the first that is not below it.
 status cursor::set_value(MDB_val& data, bool range) {
     const std::string_view wanted(static_cast<const char*>(data.mv_data), data.mv_size);
     value_gone_ = false;
@@ -196,7 +195,7 @@ status cursor::find(std::string_view key, const std::string_view* value) {
 
 // --- many values of one size ----------------------------------------------------------------------------------------
 
-// All values of the position's leaf or block; the position is the last of them then.
+// All values of the position's leaf or block; then stands on the last.
 status cursor::give_multiple(MDB_val* data) {
     if (kind_ == values_kind::one) {
         return give(nullptr, data);

@@ -7,7 +7,7 @@
 namespace holdfast::store_engine {
 namespace {
 
-// A block of values that is being built. Aligned as a node's value is, or better.
+// A block of values in the making, aligned at least as a node's value.
 class block_buffer {
 public:
     [[nodiscard]] block_header& block() noexcept { return *reinterpret_cast<block_header*>(bytes_.data()); }
@@ -133,7 +133,7 @@ status cursor::put_into_few(std::string_view key, std::string_view value, unsign
     return status::ok;
 }
 
-// The value that it stands on becomes one that sorts into another place, or is there already.
+// The value that it stands on sorts into another place, or is there already.
 status cursor::move_in_few(std::string_view key, std::string_view value, const place& goes) {
     HF_STORE_TRY(tree_.own_path());
     auto& block = *reinterpret_cast<block_header*>(mutable_value_at(tree_.writable_block(), tree_.index()));
@@ -148,7 +148,7 @@ status cursor::move_in_few(std::string_view key, std::string_view value, const p
     return grow_few(key, value, index);
 }
 
-// An order of the caller may hold values of other bytes for equal.
+// An order of the caller may take other bytes for equal.
 status cursor::replace_in_few(std::string_view key, std::string_view value, unsigned index) {
     few_index_ = index;
     value_gone_ = false;
@@ -162,7 +162,7 @@ status cursor::replace_in_few(std::string_view key, std::string_view value, unsi
     return grow_few(key, value, index);
 }
 
-// Puts a value into the block, into a larger one, or into a tree that has all of them.
+// Puts the value into the block, a larger one, or a tree of all values.
 status cursor::grow_few(std::string_view key, std::string_view value, unsigned index) {
     HF_STORE_TRY(tree_.own_path());
     auto& block = *reinterpret_cast<block_header*>(mutable_value_at(tree_.writable_block(), tree_.index()));
@@ -188,7 +188,7 @@ status cursor::grow_few(std::string_view key, std::string_view value, unsigned i
     return tree_.replace(larger.text(), node_has_many, nullptr);
 }
 
-// Makes a tree of the values of a block, which may be null, and one more. `exists`: the key has a node already.
+// Makes a tree of the values of a block, which may be null, and one more. `exists`: the key has a node.
 status cursor::plant_values(std::string_view key, const block_header* block, std::string_view value, bool exists) {
     values_record_ = tree_record{};
     values_record_.flags = state_->record.flags;
@@ -251,7 +251,7 @@ status cursor::put_into_tree(std::string_view value, unsigned flags) {
         if (old == value) {
             return values_record_.entries == record_from(tree_.value()).entries ? status::ok : save_values_record();
         }
-        HF_STORE_TRY(values_.remove());  // an order of the caller holds other bytes for equal
+        HF_STORE_TRY(values_.remove());  // an order of the caller takes other bytes for equal
         --values_record_.entries;
         --state_->record.entries;
         if (const status found = values_.seek(value, exact); found != status::ok && found != status::not_found) {
@@ -269,7 +269,7 @@ status cursor::save_values_record() {
     return tree_.replace(as_text(values_record_), flags, nullptr);
 }
 
-// Removes the value that it stands on, and stands on the one behind it. `left`: the key has others.
+// Stands on the next value then. `left`: the key has others.
 status cursor::remove_value(bool& left) {
     if (kind_ == values_kind::few) {
         left = few().count > 1;

@@ -1,4 +1,3 @@
-// Cursors that write: keys, and values of keys that have one.
 #include <algorithm>
 #include <cstring>
 
@@ -97,7 +96,7 @@ status cursor::place_for_put(std::string_view key, MDB_val* data, unsigned flags
         if (moves || kind_ == values_kind::one) {
             return moves ? enter_values(false) : status::ok;
         }
-        std::string_view value;  // that there is none is no reason to spoil the transaction
+        std::string_view value;  // a missing one is no reason to spoil the transaction
         HF_STORE_TRY(kind_ == values_kind::tree && values_.placed() ? values_.settle() : status::ok);
         return value_here(value);
     }
@@ -155,7 +154,7 @@ status cursor::put_long(std::string_view key, MDB_val* data, unsigned flags, boo
     std::byte* memory = nullptr;
     HF_STORE_TRY(transaction_->pages().create_run(where.size, where.page, memory));
     if ((flags & MDB_RESERVE) == 0) {
-        std::memcpy(memory, data->mv_data, where.size);  // before the old value, which it may be part of, is dropped
+        std::memcpy(memory, data->mv_data, where.size);  // before the old value goes, which it may be part of
     } else {
         data->mv_data = memory;
     }
@@ -230,7 +229,7 @@ status cursor::remove_key() {
     gone_ = true;
     kind_ = values_kind::one;
     value_gone_ = false;
-    return tree_.on_entry() ? enter_values(false) : status::ok;  // it stands before the entry behind
+    return tree_.on_entry() ? enter_values(false) : status::ok;  // it stands before the next entry
 }
 
 }  // namespace holdfast::store_engine

@@ -25,7 +25,7 @@ constexpr std::size_t least_reserve = std::size_t{16} << 20U;
 constexpr std::uint64_t least_growth = 256;
 constexpr std::uint64_t most_growth = 4096;
 
-// Blocks for a range. Where the file system cannot reserve them, the C library writes zeros.
+// Where the file system cannot reserve blocks, the C library writes zeros.
 int give_blocks(int file, std::uint64_t start, std::uint64_t count) noexcept {
     const auto offset = static_cast<off_t>(start * page_size);
     const auto size = static_cast<off_t>(count * page_size);
@@ -168,7 +168,7 @@ status data_file::map(const file_options& options) {
         if (second) {
             void* writable = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
             if (writable == MAP_FAILED) {
-                read_ = mapping();  // its addresses are needed for a shorter pair
+                read_ = mapping();  // a shorter pair needs its addresses
                 continue;
             }
             write_ = mapping(static_cast<std::byte*>(writable), size);

@@ -47,7 +47,7 @@ struct file_options {
     bool random = false;     ///< no read-ahead
     bool overlay = false;    ///< changes are this process's own: replays a log that it may not write
     mode_t mode = 0664;
-    std::size_t reserve = 0;  ///< bytes of addresses at least
+    std::size_t reserve = 0;  ///< least bytes of addresses
 };
 
 /// Thread safety: reading by any number of threads; grow, trim and punch under the store's write lock.
@@ -55,11 +55,11 @@ class data_file {
 public:
     [[nodiscard]] status open(const std::string& path, const file_options& options);
 
-    /// Ends `overlay`: what was this process's own is the file's now.
+    /// What was this process's own is the file's now.
     [[nodiscard]] status end_overlay() noexcept;
     /// For readers; read-only memory unless options.write_map.
     [[nodiscard]] const std::byte* read_address() const noexcept { return read_.start(); }
-    /// For writers and the log. Another mapping of the same memory unless options.write_map.
+    /// For writers and the log; another mapping of the same memory unless options.write_map.
     [[nodiscard]] std::byte* write_address() const noexcept { return write_address_; }
     [[nodiscard]] const page_header* page(std::uint64_t number) const noexcept {
         return reinterpret_cast<const page_header*>(read_.start() + number * page_size);
@@ -67,28 +67,25 @@ public:
     [[nodiscard]] page_header* writable_page(std::uint64_t number) const noexcept {
         return reinterpret_cast<page_header*>(write_address_ + number * page_size);
     }
-    /// Pages that the mapping can ever hold.
     [[nodiscard]] std::uint64_t reserved_pages() const noexcept { return read_.size() / page_size; }
-    /// Pages that have blocks behind them, or are free and marked where they have none; the file may be longer.
+    /// Pages that have blocks, or are free and marked where they have none; the file may be longer.
     [[nodiscard]] std::uint64_t pages() const noexcept { return pages_.load(std::memory_order_relaxed); }
     [[nodiscard]] status refresh_size() noexcept;
-    /// Whether all its bytes are zero. False for a file of more than `most` pages.
+    /// All bytes are zero. False for a file of more than `most` pages.
     [[nodiscard]] status is_blank(std::uint64_t most, bool& blank) const;
-    /// The first pages from `from` on, and before `end`, that have no blocks, or may have none. False: there are none.
+    /// The first pages in [from, end) that have no blocks, or may have none. False: there are none.
     [[nodiscard]] bool find_hole(std::uint64_t from, std::uint64_t end, std::uint64_t& start,
                                  std::uint64_t& count) const noexcept;
     /// Tells a file from another one of its name.
     [[nodiscard]] status inode(std::uint64_t& number) const noexcept;
-    /// What another process made of the file.
     void set_pages(std::uint64_t pages) noexcept { pages_.store(pages, std::memory_order_relaxed); }
 
-    /// Grows, in steps, to at least `pages` pages with blocks of the file system behind them.
+    /// In steps, to at least `pages` pages with blocks of the file system.
     [[nodiscard]] status grow(std::uint64_t pages) noexcept;
-    /// Gives blocks to pages that may have none.
     [[nodiscard]] status reserve(std::uint64_t start, std::uint64_t count) noexcept;
-    /// Gives blocks back; the pages then read as zeros. Failure is no harm.
+    /// Gives blocks back; the pages then read as zeros. Failure does no harm.
     void punch(std::uint64_t start, std::uint64_t count) noexcept;
-    /// Cuts the file off. Failure is no harm.
+    /// Failure does no harm.
     void trim(std::uint64_t pages) noexcept;
 
     [[nodiscard]] status sync_all() const noexcept;
@@ -102,7 +99,7 @@ public:
     [[nodiscard]] int number() const noexcept { return file_.get(); }
     [[nodiscard]] bool read_only() const noexcept { return read_only_; }
     [[nodiscard]] bool created() const noexcept { return created_; }
-    /// Whether its file system is memory: a sync changes nothing there.
+    /// Its file system is memory, where a sync changes nothing.
     [[nodiscard]] bool in_memory() const noexcept;
 
 private:

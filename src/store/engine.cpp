@@ -16,14 +16,12 @@ constexpr std::uint64_t least_settled_log = std::uint64_t{256} << 10U;
 
 root engine::enter(reader_slot& slot) {
     if (reads_metas()) {
-        static_cast<void>(take_in_metas());  // what cannot be read now was read before
+        static_cast<void>(take_in_metas());  // else the last that was read
     } else if (overlay_ && shared_.header().unreplayed.load(std::memory_order_acquire) == 0) {
         end_overlay();
     }
     return shared_.enter(slot);
 }
-
-// --- the writer begins ----------------------------------------------------------------------------------------------
 
 status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode) {
     shared_header& header = shared_.header();
@@ -64,7 +62,7 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
     return status::ok;
 }
 
-// Before the records of the checkpoint before are written over, the last one is durable.
+// The last checkpoint is durable before the records of the one before are written over.
 status engine::secure_what_was_found() {
     shared_header& header = shared_.header();
     const auto sync_if_needed = [&] {
@@ -79,7 +77,7 @@ status engine::secure_what_was_found() {
     return status::ok;
 }
 
-// Brings what this process knows of free pages to the last commit, of any process.
+// Brings what this process knows of free pages to the last commit of any process.
 status engine::take_in() {
     shared_header& header = shared_.header();
     if (header.died.load() != 0) {
@@ -145,14 +143,14 @@ status engine::after_a_death() {
 
 status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t base, std::uint64_t& page) {
     if (changes.dirty.size() == changes.dirty.capacity()) {
-        changes.dirty.reserve(2 * changes.dirty.size() + 16);  // without memory for it no page is lost
+        changes.dirty.reserve(2 * changes.dirty.size() + 16);  // no page is lost if memory for it runs out
     }
     if (count == 1 && !changes.loose.empty()) {
         page = changes.loose.back();
         changes.loose.pop_back();
     } else {
         const std::uint64_t end = changes.version.next_page;
-        changes.taken.emplace_back();  // first, so that no page is lost where memory for it runs out
+        changes.taken.emplace_back();  // first: no page is lost if memory for it runs out
         const status outcome = take_pages(changes.version, count, page);
         if (outcome == status::ok && page < end) {
             changes.taken.back() = {.start = page, .count = count};
@@ -183,14 +181,14 @@ status engine::commit(write_set& changes, shared_lock& lock) {
     if (options_.no_sync) {
         raise_durable(transaction);
     }
-    lock.unlock();  // others may commit while this one waits for the disk, and share the sync
+    lock.unlock();  // others may commit during the sync, and share it
     changes.clear();
     return options_.no_sync ? status::ok : sync_log(transaction);
 }
 
 void engine::roll_back(write_set& changes, shared_lock& lock) noexcept {
     if (lock.owns()) {
-        // Pages at the end of the file are simply not used; the others go back.
+        // Pages at the end of the file are simply not used.
         for (const extent_on_media& extent : changes.taken) {
             free_.add_ready(extent.start, extent.count);
         }
@@ -198,8 +196,6 @@ void engine::roll_back(write_set& changes, shared_lock& lock) noexcept {
     }
     changes.clear();
 }
-
-// --- syncs ----------------------------------------------------------------------------------------------------------
 
 status engine::sync(bool force) {
     shared_header& header = shared_.header();
@@ -217,7 +213,7 @@ status engine::sync(bool force) {
         if (outcome == status::ok || header.panic.load() != 0) {
             return outcome;
         }
-        // A transaction writes, or there is no space: the log is synced, which needs neither.
+        // A transaction writes, or there is no space: a sync of the log needs neither.
     }
     return sync_log(header.written.load());
 }
@@ -226,7 +222,7 @@ status engine::checkpoint_now(bool durable, lock_mode mode) {
     shared_lock lock;
     write_set changes;
     HF_STORE_TRY(begin_write(lock, changes, mode));
-    // The version stays: a checkpoint of what was committed.
+    // The version stays as it was committed.
     --changes.version.transaction;
     if (shared_.header().log_end.load() == 0 && shared_.header().log_pages.load() <= least_log_pages * log_parts()) {
         give_space_back(changes.version.next_page, true);

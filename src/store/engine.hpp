@@ -42,7 +42,7 @@ public:
     ~engine() { close(); }
 
     [[nodiscard]] status open(const engine_options& options);
-    /// The last process to close a store leaves it with an empty log.
+    /// The last process to close a store leaves an empty log.
     void close() noexcept;
 
     // --- readers ---
@@ -55,33 +55,32 @@ public:
     [[nodiscard]] status begin_write(shared_lock& lock, write_set& changes, lock_mode mode = lock_mode::waits);
     /// Adjacent pages that no version uses, to be written.
     [[nodiscard]] status allocate(write_set& changes, std::uint32_t count, std::uint64_t base, std::uint64_t& page);
-    /// Ends the transaction. When it returns ok, readers see it, and it is durable unless no_sync.
+    /// Ends the transaction. If ok, readers see it, and it is durable unless no_sync.
     [[nodiscard]] status commit(write_set& changes, shared_lock& lock);
     void roll_back(write_set& changes, shared_lock& lock) noexcept;
 
     // --- the writer of a store in a heap (engine_in_heap.cpp) ---
 
-    /// The first half of a commit, as durable as commit() makes it. It counts, and readers see it, after accept(). The
+    /// The first half of a commit, as durable as commit() makes it; it counts, and readers see it, after accept(). The
     /// lock stays; until one of the next three, no other function of a writer is called.
     [[nodiscard]] status prepare(write_set& changes);
     /// The heap has the commit.
     void accept() noexcept;
     /// The heap has not, and never will: no trace remains.
     [[nodiscard]] status withdraw() noexcept;
-    /// It is unknown whether the heap has it: nothing can be written until the store is opened again.
+    /// Nobody knows whether the heap has it: nothing can be written until the store is opened again.
     void give_up() noexcept;
-    /// Makes all that was accepted durable, also with no_sync. In a child of fork(): nothing, as the heap refuses
-    /// there.
+    /// Also with no_sync. In a child of fork(): nothing, as the heap refuses there.
     [[nodiscard]] status make_accepted_durable() {
         return shared_.is_of_parent() ? status::ok : sync_log(shared_.header().written.load());
     }
-    /// What is accepted is so in the heap's durable state: a recovery leads there or beyond.
+    /// What is accepted is in the heap's durable state: a recovery leads there or beyond.
     void keep_accepted() noexcept;
     /// A commit of the heap failed, and may yet be durable: what either state needs stays, until one is kept.
     void keep_both() noexcept { keeps_both_ = true; }
     /// The heap is closed: as close(), but readers go on. Nobody writes any more.
     void leave() noexcept;
-    /// With accept(): the heap's durable state has it at once.
+    /// With accept() the heap's durable state has the commit.
     void set_keeps_at_once(bool at_once) noexcept { keeps_at_once_ = at_once; }
 
     // --- all ---

@@ -1,15 +1,15 @@
 // A store that lies in a heap: the heap decides which commits count.
 //
 // A word of the heap holds the number of the last one. A commit is prepared here, the word is set beside all else that
-// a transaction of the heap changes, then the commit is accepted here. So one group of the heap's records, or one
-// commit of the heap, decides both. A recovery ignores records and checkpoints beyond the word.
+// a transaction of the heap changes, then the commit is accepted here: one group of the heap's records, or one commit
+// of the heap, decides both. A recovery ignores records and checkpoints beyond the word.
 //
-// The heap's durable state may long name an older commit than the last accepted one. So the checkpoint that leads there
-// (`base_`), its pages and its records stay until the heap has moved on: the next checkpoints are written to the other
-// meta, over each other, and their records to the other half of the log.
+// The heap's durable state may long name an older commit. The checkpoint that leads there (`base_`), its pages and its
+// records stay until the heap has moved on: the next checkpoints are written to the other meta, over each other, and
+// their records to the other half of the log.
 //
-// What a refused commit, or a crash, left beyond the word must go before the word gets there again: records are written
-// over in order, because each commit begins where the accepted ones end; a meta is removed, durably.
+// What a refused commit, or a crash, left beyond the word must go before the word gets there again: each commit begins
+// where the accepted ones end, so records are written over in order; a meta is removed, durably.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -19,7 +19,7 @@
 
 namespace holdfast::store_engine {
 
-// Behind recovery. `meta` is the checkpoint that it began with.
+// After a recovery that began with the checkpoint `meta`.
 status engine::begin_in_heap(const meta_on_media& meta) {
     if (shared_.header().written.load() != options_.accepted) {
         return status::corrupted;  // the heap has commits that are not here
@@ -63,7 +63,7 @@ status engine::give_holes_blocks() {
     return status::ok;
 }
 
-// A recovery begins with the last checkpoint as soon as the heap has all that it holds.
+// A recovery begins with the last checkpoint as soon as the heap has all of it.
 void committer::raise_base() noexcept {
     const shared_header& header = shared_.header();
     if (header.checkpoint_transaction.load() <= kept_.load()) {
@@ -71,7 +71,7 @@ void committer::raise_base() noexcept {
     }
 }
 
-// Of the next checkpoint: it is written over the last one where a recovery needs the one before.
+// The next checkpoint is written over the last one where a recovery needs the one before.
 std::uint64_t committer::next_sequence() const noexcept {
     const std::uint64_t last = shared_.header().checkpoint_sequence.load();
     return options_.in_heap && base_.sequence != last ? last + meta_pages : last + 1;
@@ -110,7 +110,7 @@ status engine::prepare(write_set& changes) {
     }
     changes.clear();
     if (outcome != status::ok) {
-        static_cast<void>(withdraw());  // where that fails, nobody writes any more
+        static_cast<void>(withdraw());  // else nobody writes any more
     }
     return outcome;
 }
@@ -134,7 +134,7 @@ status engine::withdraw() noexcept {
     const bool was_checkpoint =
         std::memcmp(&prepared_.meta, file_.page(prepared_.meta_page), sizeof(prepared_.meta)) != 0;
     free_transaction_ = no_transaction;  // it has some of this commit
-    sync_turn turn(header);              // who syncs the log now has looked at it before
+    sync_turn turn(header);              // so nobody syncs the log now
     if (const status outcome = turn.take(); outcome != status::ok) {
         return fail(outcome);
     }
@@ -167,7 +167,7 @@ void engine::leave() noexcept {
         return;
     }
     try {
-        static_cast<void>(checkpoint_now(false, lock_mode::tries));  // without it, the next open reads the log
+        static_cast<void>(checkpoint_now(false, lock_mode::tries));
     } catch (const std::bad_alloc&) {
         free_transaction_ = no_transaction;
     }

@@ -1,4 +1,3 @@
-// How a store is made, opened, recovered and closed.
 #include <sys/mman.h>
 #include <sys/random.h>
 
@@ -49,7 +48,7 @@ status engine::open(const engine_options& options) {
     return status::ok;
 }
 
-// Another process has the store open: what it says about the last commit holds.
+// What the process that has the store open says about the last commit holds.
 status engine::join() {
     meta_on_media meta{};
     HF_STORE_TRY(read_meta(meta));
@@ -109,9 +108,9 @@ status engine::start() {
     shared_.initialise(meta.uuid, inode, options_.reader_limit);
     adopt(meta);
     if (has_record_of(meta.sequence + 1)) {
-        return status::corrupted;  // the meta of a later checkpoint was durable before its log began, and is lost
+        return status::corrupted;  // the meta of a later checkpoint, durable before its log began, is lost
     }
-    shared_.header().unsynced.store(1);  // a process may have died before it had synced this checkpoint
+    shared_.header().unsynced.store(1);  // a process may have died before the sync of this checkpoint
     shared_.header().unscanned.store(is_new || shared_.is_private() ? 0 : 1);
     shared_.header().unpromised.store(is_new && options_.no_sync && !options_.in_heap ? 1 : 0);
     log_record record;
@@ -122,7 +121,7 @@ status engine::start() {
     return options_.in_heap ? begin_in_heap(meta) : status::ok;
 }
 
-// Who may not write recovers through another descriptor; where that is refused, in memory of this process.
+// Who may not write recovers through another descriptor or, where that is refused, in memory.
 status engine::recover(const meta_on_media& meta) {
     if (!options_.read_only) {
         HF_STORE_TRY(replay(meta));
@@ -154,7 +153,7 @@ status engine::create() {
     const std::uint64_t first_log_pages = least_log_pages * log_parts();
     const std::vector<std::byte> zeros(first_log_pages * page_size);
     if (file_.pages() != 0) {
-        HF_STORE_TRY(file_.reserve(0, file_.pages()));  // what is left of the first try may have no blocks
+        HF_STORE_TRY(file_.reserve(0, file_.pages()));
     }
     HF_STORE_TRY(file_.grow(meta_pages + first_log_pages));
     HF_STORE_TRY(file_.write(meta_pages * page_size, zeros.data(), zeros.size()));
@@ -172,7 +171,7 @@ status engine::create() {
     return options_.no_sync ? status::ok : file_.sync_all();
 }
 
-// Without a lock file other processes say what they committed in the metas alone.
+// Without a lock file the metas alone say what other processes committed.
 status engine::take_in_metas() {
     shared_header& header = shared_.header();
     sync_turn turn(header);
@@ -203,7 +202,7 @@ void engine::close() noexcept {
     }
     open_ = false;
     shared_.give_own_slots();
-    // The memory that a checkpoint needs may be missing: then the log stays, and the next who opens the store reads it.
+    // A checkpoint may lack memory: then the next who opens the store reads the log.
     const bool may_write = !options_.read_only && !shared_.is_of_parent() && shared_.header().panic.load() == 0;
     if (may_write && shared_.become_last()) {
         try {

@@ -15,7 +15,7 @@ constexpr unsigned changeable = MDB_NOSYNC | MDB_NOMETASYNC | MDB_MAPASYNC | MDB
 constexpr unsigned fixed =
     MDB_FIXEDMAP | MDB_NOSUBDIR | MDB_RDONLY | MDB_WRITEMAP | MDB_NOTLS | MDB_NOLOCK | MDB_NORDAHEAD;
 
-/// Whether a file is the store of a heap, as far as can be seen from outside.
+/// As far as can be seen from outside.
 bool lies_in_heap(const std::string& path) noexcept {
     struct head {
         std::array<char, 8> magic;
@@ -38,7 +38,7 @@ void end_of_thread(void* slot) noexcept { shared_state::give_slot(*static_cast<r
 
 environment::~environment() {
     if (has_thread_key_) {
-        // Slots of threads that live on: they are of this environment, which is no more.
+        // Slots of living threads, of this environment, which is no more.
         if (void* slot = pthread_getspecific(thread_key_); slot != nullptr) {
             end_of_thread(slot);
         }
@@ -134,7 +134,7 @@ status environment::set_flags(unsigned flags, bool on) noexcept {
 
 status environment::set_map_size(std::size_t bytes) noexcept {
     if (open_ && bytes == 0) {
-        return status::ok;  // asks for the size that another process set; each has its own limit here
+        return status::ok;  // asks for the size that another process set; here each has its own limit
     }
     constexpr std::size_t most = max_pages * page_size;
     map_size_ = (std::min(bytes, most) + page_size - 1) & ~(page_size - 1);

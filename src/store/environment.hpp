@@ -1,4 +1,4 @@
-// An open store, as LMDB's MDB_env: options, and the databases that have handles.
+// An open store, as LMDB's MDB_env.
 #pragma once
 
 #include <pthread.h>
@@ -19,12 +19,11 @@ inline constexpr unsigned default_max_key = 511;
 inline constexpr unsigned default_readers = 126;
 inline constexpr std::size_t default_map_size = 1048576;
 
-/// Handle 0 is the list of free pages, which is always empty here, 1 the main database.
+/// Handle 0 is the list of free pages, always empty here, 1 the main database.
 inline constexpr MDB_dbi free_database = 0;
 inline constexpr MDB_dbi main_database = 1;
 inline constexpr MDB_dbi first_named = 2;
 
-/// What a process knows of a database beside its record.
 struct database_handle {
     std::string name;
     bool open = false;
@@ -36,12 +35,11 @@ struct database_handle {
     void* relocation_context = nullptr;
 };
 
-/// Where a store lies in a heap, and what the heap says.
 struct heap_place {
     std::uint64_t accepted = 0;  ///< the last commit that counts
     std::array<std::uint8_t, 16> identity{};
-    bool keeps_at_once = false;  ///< what the heap accepts is durable with that
-    /// Lets the heap accept a commit. ok: it has it; panic: that is not known; all else: it has not.
+    bool keeps_at_once = false;  ///< what the heap accepts is durable
+    /// ok: the heap has the commit; panic: that is not known; all else: it has not.
     int (*accept)(void* context, std::uint64_t commit) = nullptr;
     void* context = nullptr;
 };
@@ -54,7 +52,6 @@ public:
     ~environment();
 
     [[nodiscard]] status open(const char* path, unsigned flags, mode_t mode);
-    /// A store in a heap: a file of this process alone.
     [[nodiscard]] status open_in_heap(const char* path, unsigned flags, mode_t mode, const heap_place& place);
     [[nodiscard]] bool is_in_heap() const noexcept { return in_heap_; }
     [[nodiscard]] status ask_heap(std::uint64_t commit) const {
@@ -76,15 +73,15 @@ public:
     [[nodiscard]] status set_max_key(unsigned bytes) noexcept;
     [[nodiscard]] unsigned max_key_size() const noexcept { return max_key_; }
 
-    /// Taken at a thread's first read transaction and given back when it ends.
+    /// From a thread's first read transaction to its end.
     [[nodiscard]] status thread_slot(reader_slot*& slot) noexcept;
 
-    // Handles. Their number never grows beyond what open() made room for.
+    // There are never more handles than open() made room for.
     [[nodiscard]] MDB_dbi handle_count() const noexcept { return handle_count_.load(std::memory_order_acquire); }
     [[nodiscard]] database_handle& handle(MDB_dbi number) noexcept { return handles_[number]; }
     [[nodiscard]] std::mutex& handle_mutex() noexcept { return handle_mutex_; }
     [[nodiscard]] std::size_t handle_capacity() const noexcept { return handles_.size(); }
-    /// Under the mutex: the handle of a name, or a free one, whose name is set. databases_full: there is none.
+    /// Under the mutex: the handle of a name, or a free one, which gets the name. databases_full: there is none.
     [[nodiscard]] status find_handle(const std::string& name, MDB_dbi& number, bool& is_new);
     void close_handle(MDB_dbi number) noexcept;
 

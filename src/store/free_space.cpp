@@ -40,7 +40,7 @@ std::uint64_t free_space::take(std::uint64_t count) {
     if (count > 1) {
         return take_run(count);
     }
-    while (ready_[first_word_] == 0) {  // ends: a bit is set, as ready_count_ says
+    while (ready_[first_word_] == 0) {  // ends, as ready_count_ > 0
         ++first_word_;
     }
     const std::uint64_t page = first_word_ * 64 + static_cast<unsigned>(std::countr_zero(ready_[first_word_]));
@@ -97,7 +97,7 @@ void free_space::forget(std::uint64_t start, std::uint64_t count) noexcept {
 void free_space::place(const freed_extent_on_media& freed, std::span<const std::uint64_t> snapshots) {
     const auto blocker = std::lower_bound(snapshots.begin(), snapshots.end(), freed.born);
     if (blocker != snapshots.end() && *blocker < freed.died) {
-        // The last that sees it: of many readers, the youngest tends to stay longest.
+        // The last that sees it: the youngest of many readers tends to stay longest.
         const auto behind = std::lower_bound(blocker, snapshots.end(), freed.died);
         blocked_[*std::prev(behind)].push_back(freed);
         return;
@@ -215,7 +215,7 @@ void free_space::serialise(std::vector<std::byte>& list) const {
     append(freed.data(), freed.size() * sizeof(freed[0]));
 }
 
-// A page that is named twice, or that a transaction to come has freed, would become free again after a transaction has
+// A page that is named twice, or that a transaction to come has freed, would be free again after a transaction has
 // taken it.
 status free_space::load(std::span<const std::byte> list, std::uint64_t next_page, std::uint64_t transaction) {
     clear();
@@ -252,7 +252,7 @@ status free_space::load(std::span<const std::byte> list, std::uint64_t next_page
             return status::corrupted;
         }
         add_freed(freed);
-        set_backed(freed.start, freed.count, false);  // it may have become ready behind the checkpoint, and a hole
+        set_backed(freed.start, freed.count, false);  // it may have become ready, and a hole, since
     }
     return status::ok;
 }

@@ -21,42 +21,40 @@ class free_space {
 public:
     void clear() noexcept;
 
-    /// `count` pages in a row, lowest first. 0: there is no such run. The caller asks is_backed() before use.
+    /// The lowest `count` pages in a row; 0: there are none. The caller asks is_backed() before use.
     [[nodiscard]] std::uint64_t take(std::uint64_t count);
-    /// Pages that the next transaction may take.
     void add_ready(std::uint64_t start, std::uint64_t count);
     /// Pages of a tree until transaction `died`.
     void add_freed(const freed_extent_on_media& freed);
-    /// Pages that another process took: they are ready or freed here.
+    /// Another process took these pages, which are ready or freed here.
     void forget(std::uint64_t start, std::uint64_t count) noexcept;
 
-    /// Makes ready what none of the snapshots, which are sorted and distinct, sees.
+    /// Makes ready what none of the snapshots, sorted and distinct, sees.
     void release(std::span<const std::uint64_t> snapshots);
 
-    /// The smallest snapshot that keeps pages from use; ~0: none does.
+    /// The smallest snapshot that keeps pages from use; ~0: none.
     [[nodiscard]] std::uint64_t oldest_blocker() const noexcept;
     [[nodiscard]] std::uint64_t ready_pages() const noexcept { return ready_count_; }
     [[nodiscard]] bool is_ready(std::uint64_t page) const noexcept { return bit(ready_, page); }
-    /// Whether a page is free in a version: no page of a tree is.
+    /// Whether the page is in no tree of a version.
     [[nodiscard]] bool is_free_in(std::uint64_t page, std::uint64_t version) const noexcept {
         return is_ready(page) || (page < died_.size() && died_[page] != 0 && died_[page] <= version);
     }
     /// Whether a transaction may take any of the pages, now or later.
     [[nodiscard]] bool has_free(std::uint64_t start, std::uint64_t count) const noexcept;
 
-    /// Whether the page is known to have blocks of the file system.
+    /// Whether it is known to have blocks of the file system.
     [[nodiscard]] bool is_backed(std::uint64_t page) const noexcept { return !bit(holes_, page); }
     void set_backed(std::uint64_t start, std::uint64_t count, bool backed);
-    /// Ready pages from `start` on, at most `limit`, that have no blocks.
+    /// Ready pages from `start` on that have no blocks, at most `limit`.
     [[nodiscard]] std::uint64_t run_without_blocks(std::uint64_t start, std::uint64_t limit) const noexcept;
-    /// Runs of ready pages, in order.
     [[nodiscard]] std::vector<extent_on_media> ready_runs() const;
-    /// Drops ready pages at the end: returns the first page number from which on all are ready.
+    /// Drops ready pages at the end; returns where they began.
     [[nodiscard]] std::uint64_t cut(std::uint64_t next_page);
 
-    /// The list as it lies on media (docs/store-format.md).
+    /// As on media (docs/store-format.md).
     void serialise(std::vector<std::byte>& list) const;
-    /// The list of a checkpoint. corrupted: it is not valid.
+    /// Of a checkpoint. corrupted: it is not valid.
     [[nodiscard]] status load(std::span<const std::byte> list, std::uint64_t next_page, std::uint64_t transaction);
 
 private:
@@ -70,12 +68,12 @@ private:
     [[nodiscard]] std::uint64_t take_run(std::uint64_t count);
 
     std::vector<std::uint64_t> ready_;  ///< a bit a page
-    std::vector<std::uint64_t> holes_;  ///< a bit a page: it may have no blocks
-    std::vector<std::uint64_t> died_;   ///< of a freed page; 0: it is none
+    std::vector<std::uint64_t> holes_;  ///< a bit a page: may have no blocks
+    std::vector<std::uint64_t> died_;   ///< of a freed page, else 0
     std::uint64_t ready_count_ = 0;
-    std::uint64_t first_word_ = 0;                  ///< no word of ready_ below has a bit
-    std::uint64_t failed_run_ = ~std::uint64_t{0};  ///< runs of so many pages are not to be found
-    std::vector<freed_extent_on_media> incoming_;   ///< not yet compared with the snapshots
+    std::uint64_t first_word_ = 0;                                         ///< no word of ready_ below has a bit
+    std::uint64_t failed_run_ = ~std::uint64_t{0};                         ///< no run of so many pages is to be found
+    std::vector<freed_extent_on_media> incoming_;                          ///< not yet compared with the snapshots
     std::map<std::uint64_t, std::vector<freed_extent_on_media>> blocked_;  ///< by a snapshot that sees them
 };
 

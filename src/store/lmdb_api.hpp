@@ -26,7 +26,7 @@ template <class Call>
     }
 }
 
-/// As guarded(); a transaction in which memory ran out in the midst of a change can only be aborted.
+/// Where memory ran out in the midst of a change, the transaction can only be aborted.
 template <class Call>
 [[nodiscard]] int guarded_change(transaction& in, Call call) noexcept {
     try {
@@ -36,7 +36,7 @@ template <class Call>
     }
 }
 
-/// A copy of an argument that lies in pages of the store, which the call may move.
+/// Of an argument in pages of the store, which the call may move.
 class steady_text {
 public:
     steady_text(const transaction& in, const MDB_val& value);

@@ -29,8 +29,8 @@ std::optional<lmdb_file::claimed_version> read_version(const std::string& path) 
     return lmdb_file::version_of(head);
 }
 
-// The order in which items come: what is put now is above all that is there. The engine asks with the bytes that it was
-// given, so their address says which of the two that is.
+// What is put now is above all that is there. The engine asks with the bytes that it was given: their address says
+// which of the two that is.
 thread_local const void* put_now = nullptr;
 
 int by_arrival(const MDB_val* a, const MDB_val* b) {

@@ -1,4 +1,3 @@
-// LMDB's interface: environments.
 #include <unistd.h>
 
 #include <array>

@@ -144,7 +144,7 @@ int mdb_set_dupsort(MDB_txn* txn, MDB_dbi dbi, MDB_cmp_func* cmp) {
     return txn == nullptr ? EINVAL : guarded([&] { return of(txn)->set_order(dbi, cmp, true); });
 }
 
-// Values never move while a map is open, so nothing is relocated.
+// Values never move while a map is open.
 int mdb_set_relfunc(MDB_txn* txn, MDB_dbi dbi, [[maybe_unused]] MDB_rel_func* rel) {
     return mdb_set_relctx(txn, dbi, nullptr);
 }

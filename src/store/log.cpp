@@ -9,7 +9,7 @@
 namespace holdfast::store_engine {
 namespace {
 
-// A gap of equal bytes that is shorter costs less than the head of another range.
+// A shorter gap of equal bytes costs less than the head of another range.
 constexpr std::size_t chunk = 16;
 constexpr std::size_t large_chunk = 256;
 static_assert(page_size % large_chunk == 0 && large_chunk % chunk == 0);
@@ -18,7 +18,7 @@ constexpr std::size_t padded(std::size_t size) noexcept { return (size + 3) & ~s
 
 class record_builder {
 public:
-    /// The record begins with room for its head.
+    /// With room for the record's head.
     record_builder(std::vector<std::byte>& record, std::size_t limit)
         : record_(record), limit_(limit), full_(limit < sizeof(log_record_on_media)) {
         record_.assign(sizeof(log_record_on_media), std::byte{0});
@@ -81,7 +81,7 @@ void record_builder::differences(const std::byte* page, const std::byte* base) {
     }
 }
 
-// Of a page without a base: all but the space between slots and nodes.
+// All but the space between slots and nodes.
 void record_builder::contents(const page_header& page) {
     const auto* bytes = reinterpret_cast<const std::byte*>(&page);
     constexpr std::size_t block = offsetof(page_header, block);

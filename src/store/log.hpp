@@ -12,14 +12,14 @@
 
 namespace holdfast::store_engine {
 
-/// Builds the record of a commit; false: it would be larger than `limit` bytes. The checksum is not set.
+/// Without a checksum. False: the record would be larger than `limit` bytes.
 [[nodiscard]] bool encode_commit(const write_set& changes, const data_file& file, std::size_t limit,
                                  std::vector<std::byte>& record);
 
 /// Sets the checksum of a record that goes to `offset` of the log.
 void seal_record(std::span<std::byte> record, std::uint64_t seed, std::uint64_t offset) noexcept;
 
-/// A record in the log. Its parts were checked to lie inside of it.
+/// Its parts were checked to lie inside of it.
 struct log_record {
     log_record_on_media head{};
     std::span<const std::byte> taken;
@@ -32,7 +32,6 @@ struct log_record {
 [[nodiscard]] bool read_record(std::span<const std::byte> log, std::uint64_t offset, std::uint64_t seed,
                                std::uint64_t expected, log_record& record) noexcept;
 
-/// Reads items of fixed size out of a part of a record.
 template <class Item, class Visit>
 void for_each_item(std::span<const std::byte> part, Visit visit) {
     for (std::size_t at = 0; at + sizeof(Item) <= part.size(); at += sizeof(Item)) {
@@ -42,7 +41,7 @@ void for_each_item(std::span<const std::byte> part, Visit visit) {
     }
 }
 
-/// One page change of a record: the head, and where its ranges begin. False: the part ends, or is not valid.
+/// Of a record: the head, and where its ranges begin. False: the part ends, or is not valid.
 struct page_change {
     log_page_on_media head{};
     std::span<const std::byte> ranges;

@@ -6,19 +6,19 @@
 
 namespace holdfast::store_engine {
 
-/// The run of a node's long key, checked. corrupted: what lies there is not this key.
+/// Of a node's long key, checked. corrupted: this key is not there.
 [[nodiscard]] status run_of(const transaction_pages& pages, const long_key& key, const page_header*& run);
 
 [[nodiscard]] status read_long_key(const transaction_pages& pages, const block_header& block, unsigned index,
                                    std::string_view& key);
-/// The whole key of an entry: in its page or its run, and valid as long as the page is.
+/// The whole key of an entry, in its page or its run; valid as long as the page.
 [[nodiscard]] inline status read_key(const transaction_pages& pages, const block_header& block, unsigned index,
                                      std::string_view& key) {
     if (block.has_long_keys == 0) [[likely]] {
         key = key_at(block, index);
         return status::ok;
     }
-    std::string_view whole;  // only this one's address is taken: short keys stay in registers
+    std::string_view whole;  // its address is taken, not `key`'s: short keys stay in registers
     HF_STORE_TRY(read_long_key(pages, block, index, whole));
     key = whole;
     return status::ok;
@@ -30,10 +30,10 @@ namespace holdfast::store_engine {
 [[nodiscard]] status find_in_branch_of_long_keys(const transaction_pages& pages, const block_header& block,
                                                  const order& by, std::string_view key, unsigned& index);
 
-/// Writes the key to a run of its own, whose pages are added to `long_pages`. `node`: what the node gets.
+/// To a run of its own, whose pages are added to `long_pages`. `node`: what the node gets.
 [[nodiscard]] status create_long_key(transaction_pages& pages, std::string_view key, long_key& node,
                                      std::uint64_t& long_pages);
-/// Frees the run of a key that has one; the node must go.
+/// Frees a key's run, if any; the node must go.
 [[nodiscard]] status release_key(transaction_pages& pages, const stored_key& key, std::uint64_t& long_pages);
 
 }  // namespace holdfast::store_engine

@@ -12,13 +12,13 @@ namespace holdfast::store_engine {
 
 enum class order_kind : std::uint8_t { bytes, reversed, integer, custom };
 
-/// How keys are ordered. Copies are cheap.
+/// Copies are cheap.
 struct order {
     order_kind kind = order_kind::bytes;
-    MDB_cmp_func* custom = nullptr;  ///< kind custom; it must not throw
+    MDB_cmp_func* custom = nullptr;  ///< must not throw
 };
 
-/// Bytes as unsigned numbers; a text that begins another one comes before it.
+/// As unsigned numbers; a text that begins another one comes before it.
 [[nodiscard]] inline int compare_bytes(std::string_view a, std::string_view b) noexcept {
     const std::size_t common = std::min(a.size(), b.size());
     const int by_content = common == 0 ? 0 : std::memcmp(a.data(), b.data(), common);
@@ -28,7 +28,7 @@ struct order {
     return a.size() < b.size() ? -1 : static_cast<int>(a.size() > b.size());
 }
 
-/// As compare_bytes, from the last byte to the first.
+/// From the last byte to the first.
 [[nodiscard]] inline int compare_reversed(std::string_view a, std::string_view b) noexcept {
     const std::size_t common = std::min(a.size(), b.size());
     std::size_t same = 0;
@@ -38,7 +38,7 @@ struct order {
         std::memcpy(&left, a.data() + a.size() - same - sizeof(left), sizeof(left));
         std::memcpy(&right, b.data() + b.size() - same - sizeof(right), sizeof(right));
         if (left != right) {
-            return left < right ? -1 : 1;  // the last byte is the highest, as the machine's numbers have it
+            return left < right ? -1 : 1;  // the last byte is the highest
         }
     }
     for (std::size_t i = same + 1; i <= common; ++i) {
@@ -60,8 +60,7 @@ template <class Number>
     return left < right ? -1 : static_cast<int>(left > right);
 }
 
-/// Unsigned numbers of the machine, of four or eight bytes. Other sizes, which only a damaged store has, are ordered by
-/// their bytes.
+/// Unsigned numbers of four or eight bytes. Other sizes, which only a damaged store has, are ordered by their bytes.
 [[nodiscard]] inline int compare_integers(std::string_view a, std::string_view b) noexcept {
     if (a.size() == sizeof(std::uint64_t) && b.size() == sizeof(std::uint64_t)) {
         return compare_numbers<std::uint64_t>(a, b);
@@ -72,7 +71,7 @@ template <class Number>
     return compare_bytes(a, b);
 }
 
-/// The orders that a database's flags ask for, unless the caller has its own.
+/// As a database's flags ask, unless the caller has its own.
 [[nodiscard]] inline order order_of_keys(unsigned flags, MDB_cmp_func* custom) noexcept {
     if (custom != nullptr) {
         return {.kind = order_kind::custom, .custom = custom};

@@ -21,7 +21,7 @@ std::uint32_t page_checksum(const page_header& page, std::uint64_t number) noexc
             first_end = block + sizeof(block_header) + std::size_t{head.count} * sizeof(std::uint16_t);
             second_begin = block + head.upper;
     }
-    // What a damaged header says is not believed: such a page has a wrong checksum in any case.
+    // A damaged header is not believed: the checksum is wrong in any case.
     if (head.kind != page_kind::run && (first_end > page_size || second_begin > page_size)) {
         first_end = page_size;
         second_begin = page_size;

@@ -1,4 +1,4 @@
-// Checksums of what lies in a store: XXH3, seeded so that a page at another place, or of another time, is noticed.
+// XXH3, seeded so that a page at another place, or of another time, is noticed.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,7 @@
 
 namespace holdfast::store_engine {
 
-/// Of a page or a run of pages at `number`; the space between slots and nodes does not count, because recovery does not
-/// restore it.
+/// Of a page or run at `number`, but for the space between slots and nodes, which recovery does not restore.
 [[nodiscard]] std::uint32_t page_checksum(const page_header& page, std::uint64_t number) noexcept;
 [[nodiscard]] std::uint64_t meta_checksum(const meta_on_media& meta) noexcept;
 [[nodiscard]] std::uint64_t bytes_checksum(std::span<const std::byte> bytes, std::uint64_t seed) noexcept;

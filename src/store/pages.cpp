@@ -53,7 +53,7 @@ status transaction_pages::create_run(std::uint64_t value_size, std::uint64_t& nu
     return status::ok;
 }
 
-// Whether it is one of this transaction's. Others say so, too, where a damaged store uses pages that are free.
+// Whether it is this transaction's. Others say so, too, where a damaged store uses free pages.
 bool transaction_pages::is_dirty(std::uint64_t number, const page_header& page) const noexcept {
     const auto& dirty = state_->changes.dirty;
     return page.checksum < dirty.size() && dirty[page.checksum].page == number && dirty[page.checksum].live;
@@ -88,7 +88,7 @@ status transaction_pages::own(std::uint64_t& number) {
 void transaction_pages::loosen(std::uint64_t number, const page_header& page) {
     write_set& changes = state_->changes;
     if (!is_dirty(number, page)) {
-        return;  // a damaged store led here, where an aborted transaction of this number wrote: nobody has the page
+        return;  // a damaged store led here: an aborted transaction of this number wrote it, and nobody has it
     }
     dirty_page& dirty = changes.dirty[page.checksum];
     dirty.live = false;
@@ -107,7 +107,7 @@ void transaction_pages::release(std::uint64_t number, const page_header& page) {
     }
 }
 
-// What this transaction wrote is the outer one's now. Pages of the outer one that were replaced are of no use any more.
+// What this transaction wrote is the outer one's now; pages of that which were replaced are of no use.
 void transaction_pages::join(transaction_pages& outer) {
     for (const std::uint64_t number : superseded_) {
         const page_header& page = *writable(number);
@@ -122,7 +122,7 @@ void transaction_pages::join(transaction_pages& outer) {
 
 void transaction_pages::undo() {
     write_set& changes = state_->changes;
-    // Pages that a transaction within this one took, before it was undone itself, are in the list alone.
+    // Only the list has pages that a transaction within this one took before it was undone.
     std::vector<std::uint64_t> loose = std::move(changes.loose);
     loose.insert(loose.end(), loose_before_.begin(), loose_before_.end());
     for (std::size_t i = dirty_before_; i < changes.dirty.size(); ++i) {

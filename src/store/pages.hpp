@@ -1,7 +1,7 @@
 // The pages of one transaction: what its trees read, and what they write.
 //
 // A page that this transaction wrote is changed in place; a copy takes the place of any other. A nested transaction
-// owns only what it wrote itself, so that its end can leave the outer one as it was.
+// owns only what it wrote itself, so its end can leave the outer one as it was.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace holdfast::store_engine {
 
-/// What a write transaction and those nested in it share.
+/// Of a write transaction and those nested in it.
 struct write_state {
     write_set changes;
     shared_lock lock;
@@ -21,7 +21,7 @@ class transaction_pages {
 public:
     void read(engine& store, std::uint64_t transaction, std::uint64_t next_page) noexcept;
     void write(engine& store, write_state& state) noexcept;
-    /// Nested in a transaction whose pages these are a copy of.
+    /// Nests in the transaction that these are a copy of.
     void nest();
 
     [[nodiscard]] status get(std::uint64_t number, const page_header*& page) const {
@@ -34,15 +34,15 @@ public:
         return page.birth == transaction_ && page.generation >= first_generation_;
     }
 
-    /// A page without entries.
+    /// Without entries.
     [[nodiscard]] status create(page_kind kind, std::uint32_t item_size, std::uint64_t& number);
-    /// For a long value, which is to be written behind the header. What lies behind it is zeros.
+    /// For a long value, which is written behind the header. Behind it are zeros.
     [[nodiscard]] status create_run(std::uint64_t value_size, std::uint64_t& number, std::byte*& value);
-    /// Lets the page be changed in place: itself, or a copy, whose number is returned in `number`.
+    /// Lets the page be changed in place, or a copy, whose number is returned.
     [[nodiscard]] status own(std::uint64_t& number);
     void release(std::uint64_t number, const page_header& page);
 
-    /// Ends of a nested transaction.
+    /// End a nested transaction.
     void join(transaction_pages& outer);
     void undo();
 
@@ -59,7 +59,7 @@ private:
     std::uint64_t next_page_ = 0;
     std::uint32_t first_generation_ = 0;
     std::vector<std::uint64_t> superseded_;  ///< pages of outer transactions that this one replaced
-    // What the outer transaction had when this one began.
+    // Of the outer transaction when this one began.
     std::size_t dirty_before_ = 0;
     std::size_t freed_before_ = 0;
     std::vector<std::uint64_t> loose_before_;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '5'};
 constexpr off_t presence_byte = 0;                     // shared by all who have the store open
-constexpr off_t first_process_byte = off_t{1} << 32U;  // one of each process
+constexpr off_t first_process_byte = off_t{1} << 32U;  // one for each process
 constexpr unsigned slots_at_first = 128;
 
 status lock_byte(int file, off_t byte, short how, bool wait) noexcept {
@@ -47,7 +47,7 @@ void make_mutex(pthread_mutex_t& mutex, bool shared) noexcept {
     if (shared) {
         pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
     }
-    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);  // twice in a thread is an error, no deadlock
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);  // twice in a thread: an error, no deadlock
     pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
     pthread_mutex_init(&mutex, &attributes);
     pthread_mutexattr_destroy(&attributes);
@@ -57,15 +57,15 @@ void make_mutex(pthread_mutex_t& mutex, bool shared) noexcept {
 
 // --- fork -----------------------------------------------------------------------------------------------------------
 
-/// All shared_states of this process. They are made, mapped and removed under its mutex, which a thread that forks
-/// holds, so that the child finds them whole.
+/// All shared_states of this process. A thread that forks holds the mutex under which they are made, mapped and
+/// removed, so the child finds them whole.
 class forks {
 public:
     forks() {
         ::pthread_atfork([] { all().mutex_.lock(); }, [] { all().mutex_.unlock(); }, in_child);
     }
     static forks& all() {
-        static auto* const one = std::make_unique<forks>().release();  // static objects may close stores at the end
+        static auto* const one = std::make_unique<forks>().release();  // static objects may close stores at exit
         return *one;
     }
     void add(shared_state& state) {
@@ -93,7 +93,7 @@ private:
 shared_state::shared_state() { forks::all().add(*this); }
 shared_state::~shared_state() { forks::all().remove(*this); }
 
-// Both the file's number and the mapping refer to the open file description that has the locks.
+// The file's number and the mapping refer to the open file description that has the locks.
 void shared_state::leave_to_parent() noexcept {
     if ((is_private() && !of_one_process_) || is_of_parent()) {
         return;
@@ -126,8 +126,6 @@ void shared_state::leave_to_parent() noexcept {
     }
 }
 
-// --- shared_lock ----------------------------------------------------------------------------------------------------
-
 shared_lock::shared_lock(shared_lock&& other) noexcept : mutex_(std::exchange(other.mutex_, nullptr)) {}
 shared_lock& shared_lock::operator=(shared_lock&& other) noexcept {
     std::swap(mutex_, other.mutex_);
@@ -156,14 +154,12 @@ void shared_lock::unlock() noexcept {
     }
 }
 
-// --- sync_turn ------------------------------------------------------------------------------------------------------
-
 status sync_turn::take(lock_mode mode) noexcept {
-    bool died = false;  // the log is as it was: its sync is done again
+    bool died = false;  // the log is unharmed: its sync is done again
     return lock_.lock(header_.syncer, died, mode);
 }
 
-// The mutex is let go first: who wakes finds it free.
+// Unlocks first: who wakes finds the mutex free.
 sync_turn::~sync_turn() {
     if (!lock_.owns()) {
         return;
@@ -208,7 +204,7 @@ status shared_state::open(const std::string& path, mode_t mode, bool& first) {
         if (!is_refused(alone)) {
             return alone;
         }
-        // Waits until a first opener is done, and keeps the store from looking deserted.
+        // Waits for a first opener, and keeps the store from looking deserted.
         HF_STORE_TRY(lock_byte(file_.get(), presence_byte, F_RDLCK, true));
         HF_STORE_TRY(map(0));
         if (memory_.size() != 0 && header_->magic == lock_magic && header_->ready.load() == lock_ready) {
@@ -232,7 +228,7 @@ status shared_state::open(const std::string& path, mode_t mode, bool& first) {
     return lock_byte(file_.get(), first_process_byte + process_, F_WRLCK, false);
 }
 
-// `backed` bytes get blocks, so that a full disk is an error here and no signal later.
+// `backed` bytes get blocks: a full disk is an error here and no signal later.
 status shared_state::map(std::size_t backed) {
     const std::lock_guard no_fork(forks::all().mutex());
     memory_ = mapping();
@@ -291,7 +287,7 @@ void shared_state::initialise(const std::array<std::uint8_t, 16>& uuid, std::uin
 void shared_state::publish() noexcept {
     header_->ready.store(lock_ready);
     if (!is_private()) {
-        // Its own byte cannot be refused: no other process knows the number.
+        // Cannot be refused: no other process knows the number.
         static_cast<void>(lock_byte(file_.get(), first_process_byte + process_, F_WRLCK, false));
         static_cast<void>(lock_byte(file_.get(), presence_byte, F_RDLCK, false));
     }
@@ -300,8 +296,6 @@ void shared_state::publish() noexcept {
 bool shared_state::become_last() noexcept {
     return is_private() || lock_byte(file_.get(), presence_byte, F_WRLCK, false) == status::ok;
 }
-
-// --- the log --------------------------------------------------------------------------------------------------------
 
 // Readers of both numbers see those of one log, or 0 pages.
 void shared_state::set_log(std::uint64_t page, std::uint64_t pages) noexcept {
@@ -318,10 +312,8 @@ bool shared_state::is_in_log(std::uint64_t start, std::uint64_t count) const noe
     return page == header_->log_page.load() && start + count > page && start < page + pages;
 }
 
-// --- versions -------------------------------------------------------------------------------------------------------
-
-// A checkpoint of the version that readers see changes its end alone. That is one store: a writer that is killed must
-// not leave readers without a version, for they would look for it until a writer comes.
+// A checkpoint of the version that readers see changes its end alone, by one store: a writer that is killed must not
+// leave readers without a version, which they would look for until a writer comes.
 void shared_state::set_root(const root& version) noexcept {
     std::array<std::uint64_t, 8> words{};
     std::memcpy(words.data(), &version, sizeof(version));
@@ -388,7 +380,7 @@ status shared_state::take_slot(reader_slot*& slot) noexcept {
         return status::panic;
     }
     shared_lock guard;
-    bool died = false;  // a slot that was being taken is free or belongs to a process that is dead
+    bool died = false;  // a slot that was being taken is free, or belongs to a dead process
     HF_STORE_TRY(guard.lock(header_->table, died));
     const unsigned limit = header_->reader_limit.load(std::memory_order_relaxed);
     for (int attempt = 0; attempt < 2; ++attempt) {
@@ -419,7 +411,7 @@ void shared_state::give_slot(reader_slot& slot) noexcept {
     slot.process.store(0, std::memory_order_release);
 }
 
-// Own locks are no conflict to the kernel, so it is not asked about them.
+// The kernel does not report own locks.
 bool shared_state::is_alive(std::uint32_t process) const noexcept {
     if (process == process_ || is_private()) {
         return true;

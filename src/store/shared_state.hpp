@@ -1,9 +1,9 @@
-// The lock file, which the processes that have a store open share. It says which commit is the last, who writes, who
-// reads what. The first that opens a store writes it anew.
+// The lock file, which the processes that have a store open share: which commit is the last, who writes, who reads
+// what. The first that opens a store writes it anew.
 //
 // A process that is killed holds nothing up: mutexes are robust, and each process keeps a byte of the lock file locked
-// by its open file description, which the kernel lets go. A child of fork() would keep the description, and so the
-// locks of its parent, and change the parent's slots when it closes the store. So it gets a copy of the shared memory,
+// by its open file description, which the kernel lets go. A child of fork() would keep the description, and so its
+// parent's locks, and change the parent's slots when it closes the store. So it gets a copy of the shared memory,
 // closes the file, and may only close the store.
 #pragma once
 
@@ -32,9 +32,9 @@ inline constexpr std::uint64_t no_transaction = ~std::uint64_t{0};
 inline constexpr unsigned root_slots = 256;
 inline constexpr unsigned most_readers = 16384;
 
-/// Its snapshot keeps pages from use. `process` 0: the slot is free.
+/// A snapshot keeps pages from use. `process` 0: the slot is free.
 struct alignas(64) reader_slot {
-    std::atomic<std::uint64_t> transaction;  ///< no_transaction: it reads nothing now
+    std::atomic<std::uint64_t> transaction;  ///< no_transaction: none is read now
     std::atomic<std::uint32_t> process;
     std::atomic<std::int32_t> pid;
     std::atomic<std::uint64_t> thread;
@@ -46,30 +46,30 @@ struct shared_header {
     std::uint32_t version;
     std::uint32_t header_bytes;
     std::array<std::uint8_t, 16> uuid;   ///< of the store
-    std::uint64_t data_inode;            ///< of the file that this is about
-    std::atomic<std::uint32_t> ready;    ///< lock_ready, or the lock file is being written
+    std::uint64_t data_inode;            ///< of the data file
+    std::atomic<std::uint32_t> ready;    ///< lock_ready, unless the file is being written
     std::atomic<std::uint32_t> panic;    ///< a sync failed: nothing can be promised any more
-    std::atomic<std::uint32_t> died;     ///< a writer died; what it left was not looked at yet
-    pthread_mutex_t writer;              ///< held by the one write transaction
+    std::atomic<std::uint32_t> died;     ///< a writer died; nobody looked at what it left yet
+    pthread_mutex_t writer;              ///< of the one write transaction
     pthread_mutex_t syncer;              ///< its holder makes the log durable, for all
     pthread_mutex_t table;               ///< of readers
-    std::atomic<std::uint64_t> written;  ///< the last commit; the next writer begins there
-    std::atomic<std::uint64_t> durable;  ///< the last commit that readers may see
-    std::atomic<std::uint64_t> synced;   ///< the last commit that survives a loss of power
+    std::atomic<std::uint64_t> written;  ///< the last commit
+    std::atomic<std::uint64_t> durable;  ///< the last that readers may see
+    std::atomic<std::uint64_t> synced;   ///< the last that survives a loss of power
     std::atomic<std::uint64_t> checkpoint_sequence;
     std::atomic<std::uint64_t> checkpoint_transaction;
     std::atomic<std::uint64_t> log_page;
     std::atomic<std::uint64_t> log_pages;
     std::atomic<std::uint64_t> log_end;     ///< bytes of records since the checkpoint
-    std::atomic<std::uint64_t> file_pages;  ///< up to there, pages have blocks or are known as free
-    std::atomic<std::uint64_t> log_synced;  ///< of these, durable
-    std::atomic<std::uint32_t> unsynced;    ///< the checkpoint, or pages that it holds, may not be synced
+    std::atomic<std::uint64_t> file_pages;  ///< pages below have blocks or are known as free
+    std::atomic<std::uint64_t> log_synced;  ///< of log_end, durable
+    std::atomic<std::uint32_t> unsynced;    ///< the checkpoint, or pages of it, may not be synced
     std::atomic<std::uint32_t> unpromised;  ///< made without syncs in this session: a loss of power may take all
     std::atomic<std::uint32_t> unreplayed;  ///< the first opener could not write what recovery rebuilt
     std::atomic<std::uint32_t> unscanned;   ///< the log may have records behind one that was lost
     std::atomic<std::uint32_t> next_process;
     std::atomic<std::uint32_t> reader_limit;
-    std::atomic<std::uint32_t> reader_count;  ///< slots that were ever used
+    std::atomic<std::uint32_t> reader_count;  ///< slots ever used
     std::atomic<std::uint32_t> sync_turns;    ///< twice those that ended; odd: somebody sleeps until the next ends
     std::array<std::array<std::atomic<std::uint64_t>, 8>, root_slots> roots;
 };
@@ -80,7 +80,6 @@ inline constexpr std::size_t shared_bytes = readers_offset + most_readers * size
 
 enum class lock_mode : std::uint8_t { waits, tries };
 
-/// Holds a robust mutex of the lock file.
 class shared_lock {
 public:
     shared_lock() = default;
@@ -96,8 +95,8 @@ private:
     pthread_mutex_t* mutex_ = nullptr;
 };
 
-/// Holds `syncer`: the turn to make durable all commits written before. Threads that wait for a sync sleep until a turn
-/// ends and then all look, and do not take the mutex in turn: what they wrote meanwhile goes into one sync.
+/// Holds `syncer`: the turn to make durable all commits written before. Threads that wait sleep until a turn ends and
+/// then all look, instead of taking the mutex one by one: what they wrote meanwhile goes into one sync.
 class sync_turn {
 public:
     explicit sync_turn(shared_header& header) noexcept : header_(header) {}
@@ -105,8 +104,8 @@ public:
     sync_turn& operator=(const sync_turn&) = delete;
     ~sync_turn();
     [[nodiscard]] status take(lock_mode mode = lock_mode::waits) noexcept;
-    /// Returns when a turn ended after `turns` was read of sync_turns; or after some milliseconds, because the one who
-    /// had it may have died.
+    /// Until a turn ended after `turns` was read of sync_turns, or for some milliseconds, because the one who had it
+    /// may have died.
     static void wait(shared_header& header, std::uint32_t turns) noexcept;
 
 private:
@@ -121,25 +120,25 @@ public:
     shared_state(const shared_state&) = delete;
     shared_state& operator=(const shared_state&) = delete;
     ~shared_state();
-    /// In a child of the process that opened the store, which cannot use it.
+    /// A child of the process that opened the store cannot use it.
     [[nodiscard]] bool is_of_parent() const noexcept { return is_of_parent_.load(std::memory_order_relaxed); }
-    /// Opens or makes the lock file. `first`: this process is alone with the store, and must call publish() or fail.
+    /// `first`: this process is alone with the store, and must call publish() or fail.
     [[nodiscard]] status open(const std::string& path, mode_t mode, bool& first);
     /// Memory of this process instead of a lock file; the caller does what locks are for. `of_one_process`: no other
     /// may have the store open, nor a child of fork() touch it.
     [[nodiscard]] status open_private(bool of_one_process);
     /// Lets others in.
     void publish() noexcept;
-    /// Whether no other process has the store open; nobody comes in then.
+    /// Whether no other process has the store open; then none comes in.
     [[nodiscard]] bool become_last() noexcept;
 
     [[nodiscard]] shared_header& header() const noexcept { return *header_; }
     [[nodiscard]] bool is_private() const noexcept { return !file_.valid(); }
-    /// Fills in what a first opener sets; mutexes are made.
+    /// What a first opener sets, and the mutexes.
     void initialise(const std::array<std::uint8_t, 16>& uuid, std::uint64_t inode, unsigned reader_limit) noexcept;
 
     void set_log(std::uint64_t page, std::uint64_t pages) noexcept;
-    /// Whether pages are part of the log; false also while it is moved.
+    /// Whether pages are part of the log; false also while it moves.
     [[nodiscard]] bool is_in_log(std::uint64_t start, std::uint64_t count) const noexcept;
     void set_root(const root& version) noexcept;
     /// False: the version is gone.
@@ -150,9 +149,8 @@ public:
     static void give_slot(reader_slot& slot) noexcept;
     /// Announces the last durable version, so that its pages stay, and returns it.
     [[nodiscard]] root enter(reader_slot& slot) const noexcept;
-    /// Clears the slots of processes that died; returns how many.
+    /// Of processes that died; returns how many slots.
     unsigned clear_dead() noexcept;
-    /// Gives back all slots of this process.
     void give_own_slots() noexcept;
     /// Adds the versions that readers see, unsorted.
     void collect_snapshots(std::vector<std::uint64_t>& snapshots) const;

@@ -1,4 +1,4 @@
-// What the engine's functions return: LMDB's codes, or an error number of the system.
+// LMDB's codes, or an error number of the system.
 #pragma once
 
 #include <cerrno>
@@ -36,7 +36,7 @@ enum class [[nodiscard]] status : int {
 
 }  // namespace holdfast::store_engine
 
-// Returns from the enclosing function unless the expression is ok, which only a macro can do.
+// Returns from the enclosing function unless the expression is ok.
 #define HF_STORE_TRY(expression)                                                   \
     do {                                                                           \
         if (const ::holdfast::store_engine::status hf_store_status = (expression); \

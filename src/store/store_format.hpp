@@ -1,5 +1,4 @@
-// What lies in a store's file besides pages: the two metas, the log's records, the list of free pages
-// (docs/store-format.md).
+// What lies in a store's file besides pages: metas, the log's records, the list of free pages (docs/store-format.md).
 #pragma once
 
 #include <array>
@@ -16,29 +15,29 @@ inline constexpr std::uint32_t store_version = 2;
 inline constexpr std::uint32_t version_in_heap = 3;
 inline constexpr std::uint64_t meta_pages = 2;
 
-/// Page 0 or 1: the last checkpoint, or the one before. The valid one with the greater sequence counts.
+/// Page 0 or 1: the last checkpoint, or the one before.
 struct meta_on_media {
     std::array<char, 8> magic;
     std::uint32_t version;
     std::uint32_t page_bytes;
     std::array<std::uint8_t, 16> uuid;
-    std::uint64_t sequence;        ///< of checkpoints; the page is sequence % 2
-    std::uint64_t transaction;     ///< the last transaction that the checkpoint holds
-    tree_record main;              ///< the main database
+    std::uint64_t sequence;     ///< of checkpoints; the page is sequence % 2
+    std::uint64_t transaction;  ///< the last in the checkpoint
+    tree_record main;
     std::uint64_t next_page;       ///< pages from here on were never used
     std::uint64_t free_list;       ///< first page of the list of free pages; 0: none is free
     std::uint64_t free_list_size;  ///< bytes
     std::uint64_t free_list_checksum;
-    std::uint64_t log_page;   ///< first page of the log
+    std::uint64_t log_page;
     std::uint64_t log_pages;  ///< in a heap, each checkpoint uses the half `sequence % 2`
     std::uint64_t checksum;   ///< XXH3 of what is above
 };
 static_assert(sizeof(meta_on_media) == 152 && offsetof(meta_on_media, checksum) == 144);
 
-/// A commit in the log. Behind it: extents taken, extents given back, extents freed, then page changes.
+/// Of a commit. Behind it: extents taken, extents given back, extents freed, then page changes.
 struct log_record_on_media {
     std::uint64_t checksum;  ///< XXH3 of the rest and what follows; seed: of the store, the checkpoint and the place
-    std::uint64_t size;      ///< bytes with this header; a multiple of 8
+    std::uint64_t size;      ///< bytes with what follows; a multiple of 8
     std::uint64_t transaction;
     tree_record main;
     std::uint64_t next_page;
@@ -50,12 +49,12 @@ struct log_record_on_media {
 static_assert(sizeof(log_record_on_media) == 96);
 
 struct extent_on_media {
-    std::uint64_t start;  ///< page number
-    std::uint64_t count;  ///< pages
+    std::uint64_t start;
+    std::uint64_t count;
 };
 static_assert(sizeof(extent_on_media) == 16);
 
-/// Pages that transactions from `born` on may read, up to the one before `died`.
+/// Pages for transactions from `born` on, up to the one before `died`.
 struct freed_extent_on_media {
     std::uint64_t start;
     std::uint64_t count;
@@ -76,10 +75,10 @@ static_assert(sizeof(log_page_on_media) == 24);
 
 struct log_range_on_media {
     std::uint32_t offset;  ///< from the page's start
-    std::uint32_t size;    ///< bytes
+    std::uint32_t size;
 };
 
-/// The list of free pages: this, extents that any transaction may use, extents that readers may still see.
+/// Behind it: extents that any transaction may use, then those that readers may still see.
 struct free_list_on_media {
     std::uint64_t ready_count;
     std::uint64_t freed_count;

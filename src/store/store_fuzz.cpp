@@ -2,11 +2,11 @@
 // is refused. If check finds it sound, all that follows succeeds and leaves it sound. Otherwise anything may be an
 // error, but nothing crashes, hangs or grows without bound.
 //
-// An input is three bytes and a list of changes to a sound store, which was closed or crashed: the number of a page, an
-// offset in it, and two bytes. Bits of the first byte, the control: 0 the store that crashed; 1 to 4 which checksums
-// are repaired; 5 without a lock file; 6 opened read-only; 7 work with a store that is not sound. Of the second, the
-// place: 0 in a heap; 1 and 2 which store of a heap; 3 the heap keeps words at once; 4 another store's identity; 5 and
-// 6 how the heap's word is chosen; 7 MDB_WRITEMAP. The third byte says what happens to a store in a heap.
+// An input is three bytes and changes of a sound store, which was closed or crashed: a page number, an offset, and two
+// bytes each. Bits of the first byte, the control: 0 the store that crashed; 1 to 4 which checksums are repaired; 5
+// without a lock file; 6 opened read-only; 7 work with a store that is not sound. Of the second, the place: 0 in a
+// heap; 1 and 2 which store of a heap; 3 the heap keeps words at once; 4 another store's identity; 5 and 6 how the
+// heap's word is chosen; 7 MDB_WRITEMAP. The third byte says what happens to a store in a heap.
 #include <memory>
 
 #include "store/store_fuzz_in_heap.hpp"
@@ -42,7 +42,7 @@ MDB_env* open_store(const std::string& path, unsigned flags, int& outcome) {
     return env;
 }
 
-/// A store in which each kind of page is; `crashed`: its process ended without closing it, and the log has commits.
+/// With each kind of page; `crashed`: not closed, and with commits in the log.
 bytes sound_store(const scratch& place, bool crashed) {
     const std::string path = place.file(crashed ? "crashed" : "closed");
     in_process_that_dies([&] {
@@ -55,7 +55,7 @@ bytes sound_store(const scratch& place, bool crashed) {
         if (!crashed) {
             mdb_env_close(env);
         } else if (outcome == 0) {
-            mdb_env_close(env);  // a checkpoint, so that records and pages are both needed
+            mdb_env_close(env);  // a checkpoint: records and pages are both needed
             MDB_env* const again = open_store(path, 0, outcome);
             for (unsigned i = 0; i < 4 && outcome == 0; ++i) {
                 outcome = change_all(again, i * 40, 3, i % 2 != 0);
@@ -102,7 +102,7 @@ void work_with(MDB_env* env, unsigned control) {
     static_cast<void>(change_all(env, 0, 20, false));
 }
 
-/// What an input says before its changes.
+/// Before the changes.
 struct input_head {
     unsigned control;
     unsigned place;
@@ -112,7 +112,7 @@ struct input_head {
 void change_as(hostile_store& store, const std::uint8_t* from) {
     std::uint16_t numbers[3];
     std::memcpy(numbers, from, sizeof(numbers));
-    // Half of the changes are in the first 64 bytes, and some in a meta, which have most of what leads elsewhere.
+    // Half of the changes are in the first 64 bytes, where most of what leads elsewhere is, and some in a meta.
     const std::size_t offset = (numbers[1] & 0x8000U) != 0 ? numbers[1] % 64U : numbers[1] % (page_size - 1);
     store.change(numbers[0] % 16 == 0 ? numbers[0] / 16U % meta_pages : numbers[0] / 16U, offset, numbers[2]);
 }

@@ -1,6 +1,5 @@
-// For the fuzzer of stores: a store in a heap, and random commits, refusals, commits of the heap and crashes. The heap
-// is a number here: in memory, and as its durable state has it. A crash is another look at the file, with the durable
-// number.
+// For the fuzzer of stores: a store in a heap, with random commits, refusals, commits of the heap and crashes. The heap
+// is a number: in memory, and in its durable state. A crash is another look at the file, with the durable number.
 #pragma once
 
 #include <cerrno>
@@ -14,7 +13,6 @@
 
 namespace holdfast::store_engine::fuzz {
 
-/// Where the store of a heap lies, and how it is opened.
 struct place_of_store {
     std::string path;
     unsigned flags = 0;
@@ -47,7 +45,6 @@ public:
     [[nodiscard]] int opened() const noexcept { return opened_; }
     [[nodiscard]] std::uint64_t word() const noexcept { return word_; }
     void set_word(std::uint64_t commit) noexcept { word_ = commit; }
-    /// What the heap says to commits that are made in one call.
     void answer(int what) noexcept { answer_ = what; }
 
 private:
@@ -64,7 +61,7 @@ private:
     int opened_ = 0;
 };
 
-/// Of all that a transaction sees. It ends: check has been here before.
+/// Of all that a transaction sees; check has been here, so it ends.
 inline std::uint64_t digest(MDB_txn* in) {
     std::uint64_t sum = 0;
     const auto add = [&sum](const MDB_val& one) {
@@ -90,17 +87,16 @@ inline std::uint64_t digest(MDB_txn* in) {
     return sum;
 }
 
-/// What happens to a store in a heap. If it is sound, all succeeds, and after each crash it is what it was.
+/// If the store is sound, all succeeds, and after each crash it is what it was.
 class life_in_heap {
 public:
     life_in_heap(place_of_store place, bool sound, std::uint64_t accepted, std::uint64_t choices)
         : place_(std::move(place)), sound_(sound), choices_(choices), durable_{accepted} {}
 
-    /// Runs an open store to its end, and what comes after it.
     void live(std::unique_ptr<hosted_store> store, bool at_once) {
         if (sound_) {
             history_[store->word()] = look(store->env());
-            // Only a checkpoint shows whether the list of free pages leaves the pages alone that records begin with.
+            // Only a checkpoint shows whether the free list leaves alone the pages that records begin with.
             store.reset();
             store = open(durable_.front(), at_once);
         }
@@ -129,7 +125,7 @@ private:
         mdb_txn_abort(in);
         return sum;
     }
-    /// By a writer, whom a crash or the end of the one before let in.
+    /// By a writer, after a crash or the end of the one before.
     [[nodiscard]] std::unique_ptr<hosted_store> open(std::uint64_t word, bool at_once) {
         auto store = std::make_unique<hosted_store>(place_, word, at_once);
         if (sound_) {
@@ -141,7 +137,7 @@ private:
         history_.erase(history_.upper_bound(word), history_.end());
         return store;
     }
-    /// What is there after a crash that happens now, if the heap's word is this one.
+    /// What a crash leaves now, if the heap's word is this one.
     void look_after_crash(std::uint64_t word) {
         const hosted_store reader(place_, word, true, MDB_RDONLY);
         require(!sound_ || reader.opened() == 0, "a sound store is lost by a crash\n");
@@ -167,7 +163,6 @@ private:
             default: change_under_view(store);
         }
     }
-    /// Who reads meanwhile sees no change.
     void change_under_view(hosted_store& store) {
         MDB_txn* view = nullptr;
         std::uint64_t seen = 0;
@@ -200,7 +195,6 @@ private:
         }
         return change(in, first, 1 + static_cast<unsigned>(below(8)), below(3) == 0, which);
     }
-    /// A transaction, which the heap accepts or does not.
     void change_store(hosted_store& store, int answer) {
         MDB_txn* in = nullptr;
         if (const int begun = mdb_txn_begin(store.env(), nullptr, 0, &in); begun != 0) {
@@ -263,12 +257,12 @@ private:
         } else if (answer == 0) {
             accepted(store, commit, sum);
         } else if (below(2) == 0) {
-            return;  // to abort it says the same
+            return;  // an abort says the same
         }
         const int outcome = hf_lmdb_settle(in, answer);
         require(!sound_ || outcome == answer, "a sound store does not settle\n");
     }
-    /// A commit of the heap's memory, which may fail once. Then nobody knows which word is durable.
+    /// Of the heap's memory. Where it fails, nobody knows which word is durable.
     void commit_heap(hosted_store& store) {
         if (hf_lmdb_before_heap_commit(store.env()) != 0) {
             require(!sound_, "a sound store cannot be made durable\n");
@@ -288,7 +282,7 @@ private:
         }
         look_after_crash();
     }
-    /// The process ends, or dies in the midst of a commit.
+    /// In order, or in the midst of a commit.
     void end(hosted_store& store) {
         switch (below(4)) {
             case 0: change_store(store, MDB_PANIC); break;
@@ -302,14 +296,13 @@ private:
     bool sound_;
     std::uint64_t choices_;
     bool at_once_ = false;
-    bool heap_failed_ = false;                        ///< its last commit; the store keeps both states
-    std::vector<std::uint64_t> durable_;              ///< which words a recovery of the heap may find
-    std::map<std::uint64_t, std::uint64_t> history_;  ///< what each commit leads to, as a digest
+    bool heap_failed_ = false;            ///< the last commit; the store keeps both states
+    std::vector<std::uint64_t> durable_;  ///< for a recovery of the heap
+    std::map<std::uint64_t, std::uint64_t> history_;
 };
 
 // --- sound stores ---------------------------------------------------------------------------------------------------
 
-/// A store in a heap, and words that lead to something.
 struct sound_store_in_heap {
     bytes content;
     std::vector<std::uint64_t> words;
@@ -317,11 +310,10 @@ struct sound_store_in_heap {
 
 constexpr std::uint8_t sound_identity = 7;
 
-/// How the process ended that made it.
 enum class end_in_heap {
     closed,
-    prepared_checkpoint,  ///< the heap keeps words at once: the checkpoint before has records
-    prepared_record       ///< the heap's durable state is old: two checkpoints have records
+    prepared_checkpoint,  ///< words are kept at once: the checkpoint before has records
+    prepared_record       ///< the durable state is old: two checkpoints have records
 };
 
 inline int make_in_heap(const place_of_store& place, end_in_heap how, const std::vector<std::uint64_t>& words) {

@@ -38,7 +38,7 @@ constexpr unsigned flags_of[databases] = {0,
                                           MDB_REVERSEKEY | MDB_DUPSORT | MDB_REVERSEDUP};
 constexpr unsigned all_databases = (1U << databases) - 1;
 
-/// The store cannot be wrong, the engine is.
+/// The engine is wrong, not the store.
 inline void require(bool what, const char* why) {
     if (!what) {
         static_cast<void>(!::write(STDERR_FILENO, why, std::strlen(why)));
@@ -79,7 +79,7 @@ inline void write_file(const std::string& path, const bytes& content) {
     file.write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
 }
 
-/// Runs what makes a store in a process that ends without closing it; `make` returns 0.
+/// `make` returns 0. Its process ends without closing the store.
 template <class Make>
 void in_process_that_dies(Make make) {
     const pid_t child = ::fork();
@@ -99,13 +99,13 @@ inline std::string key_of(unsigned database, unsigned number) {
         const std::uint64_t key = number * 7919ULL;
         return {reinterpret_cast<const char*>(&key), sizeof(key)};
     }
-    // Of two databases some are long, and alike but for their ends.
+    // Of two databases some are long, and differ only in their ends.
     const std::size_t more = (database == 0 || database == 5) && number % 3 == 0 ? 2500 + number * 20 : 0;
     const std::string key = "key" + std::to_string(number * 7919 % 1000) + std::string(number % 7 * 20, 'k');
     return database == 5 ? key + std::string(more, 'k') : std::string(more, 'k') + key;
 }
 
-/// Changes entries of each database whose bit is set in `which`; the first outcome that is an error.
+/// In the databases of the bits `which`; returns the first error.
 inline int change(MDB_txn* in, unsigned first, unsigned count, bool remove, unsigned which = all_databases) {
     int outcome = 0;
     const auto put = [&](MDB_dbi database, const std::string& key, const std::string& text) {
@@ -135,7 +135,7 @@ inline int change(MDB_txn* in, unsigned first, unsigned count, bool remove, unsi
     return outcome;
 }
 
-/// A transaction that changes every database; the first outcome that is an error.
+/// In every database; returns the first error.
 inline int change_all(MDB_env* env, unsigned first, unsigned count, bool remove) {
     MDB_txn* in = nullptr;
     if (const int outcome = mdb_txn_begin(env, nullptr, 0, &in); outcome != 0) {
@@ -148,10 +148,10 @@ inline int change_all(MDB_env* env, unsigned first, unsigned count, bool remove)
     return mdb_txn_commit(in);
 }
 
-/// A database may have other flags than it had: then its items are not as it wants them.
+/// Where a database has other flags now, its items do not suit them.
 inline bool is_of_flags(int outcome) noexcept { return outcome == MDB_INCOMPATIBLE || outcome == MDB_BAD_VALSIZE; }
 
-/// Reads at most so many entries forward and back; a tree may lead to its pages on many ways. The first error.
+/// At most so many entries, for a tree may lead to its pages on many ways. Returns the first error.
 inline int read_database(MDB_txn* in, MDB_dbi database) {
     constexpr unsigned most = 1500;
     MDB_cursor* at = nullptr;
@@ -207,7 +207,6 @@ inline int read_all(MDB_env* env) {
 
 // --- damage ---------------------------------------------------------------------------------------------------------
 
-/// A store's file in memory, and repairs of what its checksums say.
 class hostile_store {
 public:
     explicit hostile_store(bytes content) : content_(std::move(content)) {
@@ -218,7 +217,7 @@ public:
         in_heap_ = meta_.version == version_in_heap;
         const std::size_t part = meta_.log_pages / (in_heap_ ? 2 : 1);
         for (std::size_t page = 0; page < pages(); ++page) {
-            // Of the log, which is mostly empty, the pages that have records.
+            // Of the log, which is mostly empty, those with records.
             if (!is_log(page) || (page - meta_.log_page) % part < used_log_pages) {
                 worth_changing_.push_back(page);
             }
@@ -256,13 +255,12 @@ public:
             reseal_log();
         }
     }
-    /// The last transaction that a checkpoint holds, as the damaged file has it.
     [[nodiscard]] std::uint64_t transaction_of(std::size_t number) const noexcept {
         meta_on_media meta;
         std::memcpy(&meta, content_.data() + number * page_size, sizeof(meta));
         return meta.transaction;
     }
-    /// Whether one of its metas has this identity: a byte, and zeros behind it.
+    /// Whether a meta has this identity: a byte, and zeros behind it.
     [[nodiscard]] bool has_identity(std::uint8_t first) const noexcept {
         std::array<std::uint8_t, 16> wanted{first};
         meta_on_media metas[meta_pages];
@@ -291,7 +289,7 @@ private:
         meta.checksum = meta_checksum(meta);
         std::memcpy(at(page), &meta, sizeof(meta));
     }
-    // The records as they lay there once: each gets the checksum of what is in it now.
+    // Where records lay once: each gets the checksum of what is there now.
     void reseal_log() {
         const std::size_t size = meta_.log_pages * page_size;
         if (!in_heap_) {

@@ -13,7 +13,7 @@
 
 namespace holdfast::store_engine {
 
-/// An empty directory, removed at the end. By itself on the disk that holds the tests' working directory.
+/// An empty directory, removed at the end; by default on the disk of the tests' working directory.
 class store_directory {
 public:
     explicit store_directory(const std::filesystem::path& parent = std::filesystem::current_path()) {
@@ -79,7 +79,7 @@ private:
 
 using content_of_store = std::map<std::string, std::string>;
 
-/// The entries of the database without a name; the store must be sound.
+/// Of the database without a name; the store must be sound.
 inline content_of_store content_of(MDB_env* env) {
     content_of_store found;
     MDB_txn* in = nullptr;

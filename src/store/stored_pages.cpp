@@ -38,7 +38,7 @@ status stored_pages::verify(std::uint64_t number, std::uint64_t next_page) const
     const page_header& page = *file_.page(number);
     const bool is_run = page.block.kind == page_kind::run;
     const std::uint64_t count = is_run ? page.run_pages : 1;
-    // What the log is written over is checked in vain.
+    // No check helps where the log is written over the page.
     if (count == 0 || count > next_page - number || shared_.is_in_log(number, count) ||
         (is_run ? page.block.count != 0 : page.run_pages != 1 || !is_valid(page.block, block_capacity))) {
         return status::corrupted;
@@ -94,7 +94,7 @@ status stored_pages::read_meta(meta_on_media& best) const {
 
 bool stored_pages::may_have_long_keys() const noexcept {
     if (options_.in_heap) {
-        return true;  // who knows its version knows long keys
+        return true;
     }
     for (std::uint64_t page = 0; page < meta_pages; ++page) {
         meta_on_media meta{};
@@ -126,7 +126,7 @@ void stored_pages::raise_durable(std::uint64_t transaction) noexcept {
     }
 }
 
-// In a heap the checkpoint before may count, with its records. So the next has the other half.
+// In a heap the checkpoint before may count, with its records: the next has the other half.
 stored_pages::log_area stored_pages::own_log() const noexcept {
     const shared_header& header = shared_.header();
     const std::uint64_t page = header.log_page.load(std::memory_order_relaxed);
@@ -204,7 +204,7 @@ status stored_pages::apply(const log_record& record) {
             free_.set_backed(extent.start, extent.count, true);
         }
     });
-    // What is free becomes free again after another transaction has taken it.
+    // What is free must not be freed: it would be so again after another transaction has taken it.
     const auto is_used = [&](std::uint64_t start, std::uint64_t count) {
         const bool used = is_inside(start, count) && !free_.has_free(start, count);
         valid = valid && used;
@@ -224,10 +224,10 @@ status stored_pages::apply(const log_record& record) {
     return valid ? status::ok : status::corrupted;
 }
 
-// Changes the pages in memory. The base is one of these, or of the checkpoint.
+// In memory. The base is one of `pages`, or of the checkpoint.
 status stored_pages::rebuild(const page_change& change, std::uint64_t next_page, page_table& pages) const {
     const log_page_on_media& head = change.head;
-    // A run is there as a whole. So no record asks for more memory than the log has.
+    // A run is there as a whole, so no record asks for more memory than the log has.
     if (head.page < meta_pages || head.page >= next_page || head.pages == 0 || head.pages > next_page - head.page ||
         (head.base != 0 && head.pages != 1) || shared_.is_in_log(head.page, head.pages) ||
         (head.pages > 1 && change.ranges.size() < head.pages * page_size)) {
@@ -245,7 +245,7 @@ status stored_pages::rebuild(const page_change& change, std::uint64_t next_page,
         }
     }
     std::span<const std::byte> ranges = change.ranges;
-    while (!ranges.empty()) {  // each was looked at when the change was read
+    while (!ranges.empty()) {  // checked when the change was read
         log_range_on_media range{};
         std::memcpy(&range, ranges.data(), sizeof(range));
         std::memcpy(content.data() + range.offset, ranges.data() + sizeof(range), range.size);
@@ -261,8 +261,8 @@ status stored_pages::rebuild(const page_change& change, std::uint64_t next_page,
     return status::ok;
 }
 
-// Pages go to the file when all are rebuilt: a page that one record reads may be one that a later record wrote before
-// the crash.
+// Pages go to the file when all are rebuilt: one that a record reads may be one that a later record wrote before the
+// crash.
 status stored_pages::replay(const meta_on_media& meta) {
     HF_STORE_TRY(load_free_list());
     page_table pages;
@@ -281,7 +281,7 @@ status stored_pages::replay(const meta_on_media& meta) {
             HF_STORE_TRY(rebuild(change, record.head.next_page, pages));
             most_next_page += change.head.pages;
         }
-        // A page that was never used before is written, or given back.
+        // Each page that was never used before is written, or given back.
         if (record.head.next_page > most_next_page) {
             return status::corrupted;
         }
@@ -295,7 +295,7 @@ status stored_pages::replay(const meta_on_media& meta) {
         HF_STORE_TRY(file_.write_again(own_log().page * page_size, free_offset_));
     }
     shared_header& header = shared_.header();
-    // The first opener alone says it to others: afterwards they may have committed more.
+    // Only the first opener tells others, who may have committed more afterwards.
     if (header.ready.load() != lock_ready) {
         shared_.set_root(version);
         header.log_end.store(free_offset_);
@@ -306,8 +306,7 @@ status stored_pages::replay(const meta_on_media& meta) {
 }
 
 status stored_pages::write_rebuilt(const page_table& pages, std::uint64_t next_page) {
-    // Only who may write can recover what lies beyond the file's end. Also pages that no record wrote: a tree may lead
-    // there.
+    // Only who may write can recover what lies beyond the file's end, even without records: a tree may lead there.
     if (next_page > file_.pages()) {
         HF_STORE_TRY(overlay_ ? status::access_denied : file_.grow(next_page));
     }
@@ -316,11 +315,11 @@ status stored_pages::write_rebuilt(const page_table& pages, std::uint64_t next_p
             HF_STORE_TRY(file_.reserve(number, 1));
             HF_STORE_TRY(file_.write(number * page_size, content->data(), page_size));
         } else if (number >= file_.pages()) {
-            return status::access_denied;  // a page of a version whose end was further behind
+            return status::access_denied;
         } else {
             std::memcpy(file_.writable_page(number), content->data(), page_size);
         }
-        set_unverified(number, 1);  // it may have been checked with what it had as a base of another page
+        set_unverified(number, 1);  // it may have been checked as a base, with other content
     }
     return status::ok;
 }

@@ -41,10 +41,10 @@ public:
     stored_pages(const stored_pages&) = delete;
     stored_pages& operator=(const stored_pages&) = delete;
 
-    /// A page or run that a version of the store uses; its first use in this process checks it.
+    /// A page or run that a version of the store uses, checked at its first use in this process.
     [[nodiscard]] status get(std::uint64_t number, std::uint64_t next_page, const page_header*& page) const {
         if (number < meta_pages || number >= next_page) {
-            return status::page_not_found;  // there is not even an address for it
+            return status::page_not_found;  // it has not even an address
         }
         page = file_.page(number);
         return is_verified(number) ? status::ok : verify(number, next_page);
@@ -55,7 +55,7 @@ public:
     [[nodiscard]] const data_file& file() const noexcept { return file_; }
     [[nodiscard]] shared_state& shared() noexcept { return shared_; }
     [[nodiscard]] const engine_options& options() const noexcept { return options_; }
-    /// Which pages are free; for check. By who has begun to write.
+    /// For check, by who has begun to write.
     [[nodiscard]] const free_space& free_pages() const noexcept { return free_; }
     [[nodiscard]] const std::array<std::uint8_t, 16>& uuid() const noexcept { return shared_.header().uuid; }
 
@@ -68,7 +68,7 @@ protected:
     void set_verified(std::uint64_t number) const noexcept {
         verified_[number / 64].fetch_or(std::uint64_t{1} << (number % 64), std::memory_order_relaxed);
     }
-    /// For pages that get other bytes than a page's: a store that leads to them all the same is damaged.
+    /// For pages that get other bytes than a page's: a store that leads to them is damaged.
     void set_unverified(std::uint64_t start, std::uint64_t count) const noexcept {
         for (std::uint64_t number = start; number < start + count; ++number) {
             verified_[number / 64].fetch_and(~(std::uint64_t{1} << (number % 64)), std::memory_order_relaxed);
@@ -77,15 +77,15 @@ protected:
     [[nodiscard]] status verify(std::uint64_t number, std::uint64_t next_page) const;
     [[nodiscard]] status open_data(bool read_only, bool overlay);
 
-    /// The valid meta with the greater sequence, of those that hold no commit beyond the accepted one. One that is not
-    /// valid was being written when power failed.
+    /// The valid meta with the greater sequence, of those without a commit beyond the accepted one. An invalid one was
+    /// being written when power failed.
     [[nodiscard]] status read_meta(meta_on_media& best) const;
     /// Whether a program that knows no long keys refuses the store, whichever meta it finds.
     [[nodiscard]] bool may_have_long_keys() const noexcept;
     /// Makes a checkpoint the store's last version.
     void adopt(const meta_on_media& meta) noexcept;
     void raise_durable(std::uint64_t transaction) noexcept;
-    /// Where the records of the present checkpoint lie.
+    /// Of the records of the present checkpoint.
     struct log_area {
         std::uint64_t page;
         std::uint64_t pages;
@@ -96,9 +96,8 @@ protected:
     [[nodiscard]] std::uint64_t log_seed() const noexcept {
         return log_seed(shared_.header().checkpoint_sequence.load(std::memory_order_relaxed));
     }
-    /// Whether the log begins with a record that lies behind this checkpoint.
+    /// Whether the log begins with a record behind this checkpoint.
     [[nodiscard]] bool has_record_of(std::uint64_t sequence) const noexcept;
-    /// Applies the records behind a checkpoint.
     [[nodiscard]] status replay(const meta_on_media& meta);
 
     /// Begins free_ anew, with the list of the last checkpoint.
@@ -110,15 +109,15 @@ protected:
     data_file file_;
     shared_state shared_;
     std::atomic<bool> overlay_{false};  ///< what recovery rebuilt lies in memory of this process alone
-    /// In a heap: the last commit that counts. What lies behind it is not there, to readers and to a recovery.
+    /// In a heap: the last commit that counts; for readers and a recovery, none lies behind it.
     std::atomic<std::uint64_t> accepted_{no_transaction};
 
-    // Of the writer: valid while this process has the write lock.
+    // Valid while this process has the write lock.
     free_space free_;
-    std::uint64_t free_transaction_ = no_transaction;  ///< the version that free_ belongs to; no_transaction: none
+    std::uint64_t free_transaction_ = no_transaction;  ///< the version of free_; no_transaction: none
     std::uint64_t free_sequence_ = 0;                  ///< the checkpoint that it began with
     std::uint64_t free_offset_ = 0;                    ///< of the log, behind the last record that it has
-    std::uint64_t free_list_page_ = 0;                 ///< where the last checkpoint's list lies
+    std::uint64_t free_list_page_ = 0;                 ///< of the last checkpoint
     std::uint64_t free_list_pages_ = 0;
 
 private:

@@ -7,8 +7,6 @@
 
 namespace holdfast::store_engine {
 
-// --- begin and end --------------------------------------------------------------------------------------------------
-
 status transaction::begin(environment& env, transaction* outer, unsigned flags, std::unique_ptr<transaction>& made) {
     const bool read_only = (flags & MDB_RDONLY) != 0;
     if (env.has(MDB_RDONLY) && !read_only) {
@@ -37,7 +35,7 @@ status transaction::begin_read() {
     }
     const bool own_slot = env_->has(MDB_NOTLS | MDB_NOLOCK);
     if (!own_slot) {
-        HF_STORE_TRY(env_->thread_slot(slot_));  // of this thread: the one that it had may have ended, with its slot
+        HF_STORE_TRY(env_->thread_slot(slot_));  // of this thread: the one before may have ended, with its slot
     } else if (slot_ == nullptr) {
         HF_STORE_TRY(store.take_slot(slot_));
     }
@@ -93,7 +91,7 @@ void transaction::prepare_databases() {
 
 transaction::~transaction() {
     abort();
-    close_cursors();  // a reset transaction has them still
+    close_cursors();  // a reset transaction still has them
     if (slot_ != nullptr && env_->has(MDB_NOTLS | MDB_NOLOCK)) {
         shared_state::give_slot(*slot_);
     }
@@ -116,7 +114,7 @@ void transaction::end(bool committed) noexcept {
         for (MDB_dbi i = first_named; i < databases_.size(); ++i) {
             if (databases_[i].opened_here) {
                 const std::lock_guard guard(env_->handle_mutex());
-                if (env_->handle(i).sequence == databases_[i].sequence) {  // it was not closed, and opened by others
+                if (env_->handle(i).sequence == databases_[i].sequence) {  // else it was closed, and opened by others
                     env_->close_handle(i);
                 }
             }
@@ -243,7 +241,7 @@ void transaction::publish_handles() noexcept {
 }
 
 status transaction::commit_nested() {
-    outer_->failed_ = true;  // if memory runs out in the midst: pages of the outer one may be free already
+    outer_->failed_ = true;  // if memory runs out in the midst, pages of the outer one may be free already
     for (cursor* one : outer_->cursors_) {
         if (databases_[one->number()].touched) {
             one->keep_position();  // its pages may be used for others from here on
@@ -371,7 +369,7 @@ status transaction::open_database(const char* name, unsigned flags, MDB_dbi& num
         number = main_database;
         if ((main.record.flags | wanted) != main.record.flags) {
             if (main.record.root != 0) {
-                return status::incompatible;  // what lies there is not as a database of these flags has it
+                return status::incompatible;  // entries lie in another order, or have another form
             }
             main.record.flags = narrow<std::uint16_t>(main.record.flags | wanted);
             main.dirty = !read_only_;
@@ -466,7 +464,7 @@ status transaction::drop(MDB_dbi number, bool remove) {
     if (outer_ == nullptr) {
         close_dropped(number, *state);
     }
-    return status::ok;  // an outer one has what it changed, and its handle, if this one is undone
+    return status::ok;  // if this one is undone, an outer one has what it changed, and its handle
 }
 
 void transaction::close_dropped(MDB_dbi number, database_state& state) noexcept {

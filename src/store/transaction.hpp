@@ -11,7 +11,7 @@ namespace holdfast::store_engine {
 
 class cursor;
 
-/// A database as a transaction sees it.
+/// As a transaction sees it.
 struct database_state {
     tree_record record{};
     order keys;
@@ -22,7 +22,7 @@ struct database_state {
     bool opened_here = false;  ///< the handle is this transaction's until it commits
     bool own = false;          ///< or of one around it
     bool touched = false;      ///< changed in this transaction, not only in those around it
-    bool dropped = false;      ///< removed in a nested transaction: its handle is closed when that is part of no other
+    bool dropped = false;      ///< in a nested transaction: the handle is closed when that is part of no other
 };
 
 class transaction {
@@ -39,11 +39,10 @@ public:
     void reset() noexcept;
     [[nodiscard]] status renew();
 
-    /// The state of a database; reads its record where needed. bad_database: there is no such handle.
+    /// Reads a database's record where needed. bad_database: there is no such handle.
     [[nodiscard]] status database(MDB_dbi number, database_state*& state);
-    /// Ok if the transaction can write now.
     [[nodiscard]] status check_writable() const noexcept;
-    /// Ok if it can read now: it has not ended, not failed, and has no transaction nested in it.
+    /// Ok if it has not ended, not failed, and has no transaction nested in it.
     [[nodiscard]] status check_usable() const noexcept {
         return finished_ || failed_ || prepared_ || inner_ != nullptr ? status::bad_transaction : status::ok;
     }
@@ -51,10 +50,10 @@ public:
     [[nodiscard]] status drop(MDB_dbi number, bool remove);
     [[nodiscard]] status set_order(MDB_dbi number, MDB_cmp_func* compare, bool of_values);
 
-    /// To be called before a database is changed, by all but the cursor that changes it.
+    /// Before a database is changed, by all but the cursor that changes it.
     void keep_positions(MDB_dbi number, const cursor* except);
     void changed(database_state& state) noexcept { state.dirty = state.touched = true; }
-    /// After an error in the midst of a change: the transaction can only be aborted.
+    /// After an error in the midst of a change, the transaction can only be aborted.
     status spoil(status what) noexcept;
 
     [[nodiscard]] environment& env() const noexcept { return *env_; }
@@ -62,7 +61,7 @@ public:
     [[nodiscard]] bool read_only() const noexcept { return read_only_; }
     [[nodiscard]] bool finished() const noexcept { return finished_; }
     [[nodiscard]] std::uint64_t id() const noexcept { return pages_.transaction(); }
-    /// What it began with.
+    /// That it began with.
     [[nodiscard]] const root& version() const noexcept { return version_; }
 
     void track(cursor& one) { cursors_.push_back(&one); }

@@ -1,5 +1,5 @@
-// A position in a B+tree, and changes. The main database, each named one, and the many values of one key are such
-// trees. A position is of one tree and one transaction.
+// A position in a B+tree, and changes. The main database, each named one, and the many values of one key are trees. A
+// position is of one tree and one transaction.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace holdfast::store_engine {
 
-/// What a page gets: of a leaf a value, of a branch a child.
+/// Of a leaf with a value, of a branch with a child.
 struct tree_entry {
     stored_key key;
     std::string_view value;
@@ -29,7 +29,7 @@ public:
 
     // --- position ---
 
-    /// Whether it stands in a leaf: on an entry, or behind the last one (`!on_entry()`).
+    /// In a leaf: on an entry, or behind the last one (`!on_entry()`).
     [[nodiscard]] bool placed() const noexcept { return depth_ != 0; }
     void leave() noexcept { depth_ = 0; }
     [[nodiscard]] bool on_entry() const noexcept { return depth_ != 0 && index() < block().count; }
@@ -39,7 +39,7 @@ public:
     [[nodiscard]] status key(std::string_view& key) const { return read_key(*pages_, block(), index(), key); }
     [[nodiscard]] std::string_view value() const noexcept { return value_at(block(), index()); }
     [[nodiscard]] std::uint16_t flags() const noexcept { return flags_at(block(), index()); }
-    /// Of the leaf: no page that it leads to is younger.
+    /// Of the leaf: no page below is younger.
     [[nodiscard]] std::uint64_t birth() const noexcept { return levels_[depth_ - 1].page->birth; }
 
     /// The first entry that is not below the key, in its leaf; `exact`: it is the key. not_found: the tree is empty.
@@ -47,28 +47,25 @@ public:
     /// not_found: the tree is empty.
     [[nodiscard]] status first();
     [[nodiscard]] status last();
-    /// To the next leaf where it stands behind the last entry of one. not_found, and no change: there is none.
+    /// To the next leaf from behind the last entry of one. not_found, and no change: there is none.
     [[nodiscard]] status settle();
     /// not_found, and no change: there is none.
     [[nodiscard]] status next();
     [[nodiscard]] status previous();
-    /// To the last entry of the leaf before.
     [[nodiscard]] status previous_leaf();
-    /// Whether no leaf follows that it stands in.
     [[nodiscard]] bool in_last_leaf() const noexcept;
 
     // --- changes: the position is one of seek(), in a transaction that writes ---
 
-    /// Makes the pages on the way to the position writable.
     [[nodiscard]] status own_path();
-    /// Puts an entry at the position, and stands on it. `value` without data: its bytes are to be written at `written`,
+    /// Puts an entry at the position, and stands on it. `value` without data: the caller writes its bytes at `written`,
     /// which may be null. Packed leaves: the key alone.
     [[nodiscard]] status insert(std::string_view key, std::string_view value, std::uint16_t flags, std::byte** written);
-    /// Stands on the entry behind it then, or behind the last.
+    /// Then stands on the next entry, or behind the last.
     [[nodiscard]] status remove();
-    /// Gives the entry a value of another size, or the same.
+    /// The size may differ.
     [[nodiscard]] status replace(std::string_view value, std::uint16_t flags, std::byte** written);
-    /// After own_path(): the leaf that the position is in.
+    /// After own_path().
     [[nodiscard]] block_header& writable_block() const noexcept {
         return pages_->writable(levels_[depth_ - 1].number)->block;
     }
@@ -107,7 +104,7 @@ private:
     std::array<level, max_depth> levels_;
 };
 
-/// Frees all pages, with the long values and trees in its leaves; leaves the record empty, but for its flags.
+/// Frees all pages, with the long values and trees in its leaves; empties the record, but for its flags.
 [[nodiscard]] status drop_tree(transaction_pages& pages, tree_record& record);
 
 }  // namespace holdfast::store_engine

@@ -1,10 +1,8 @@
-// Positions in a tree.
 #include "store/tree.hpp"
 
 namespace holdfast::store_engine {
 
-// A page at its depth: branches above, one leaf below. Notices what a damaged tree has elsewhere, so that no way down
-// is longer than the tree is deep.
+// Branches are above, one leaf below: no way down a damaged tree is longer than the tree is deep.
 status tree_cursor::enter(unsigned depth, std::uint64_t number) {
     level& here = levels_[depth];
     here.number = number;

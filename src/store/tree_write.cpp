@@ -23,8 +23,8 @@ std::byte* insert_entry(block_header& block, unsigned index, const tree_entry& i
     }
 }
 
-// What tells two leaves apart: the shortest beginning of a key that is above all on the left, or, in other orders than
-// that of bytes, a whole key. A long one gets a run of its own.
+// What tells two leaves apart: the shortest beginning of a key that is above all on the left, or, unless bytes are
+// compared, a whole key. A long one gets a run of its own.
 status separator_between(transaction_pages& pages, tree_record& record, const order& by, const block_header& left,
                          const block_header& right, long_key& memory, stored_key& separator) {
     std::string_view above;
@@ -47,7 +47,7 @@ status separator_between(transaction_pages& pages, tree_record& record, const or
     return status::ok;
 }
 
-// Removes an entry of a branch with its key. The key of the first entry has no meaning, so it has no run.
+// Removes an entry of a branch with its key. The first entry's key has no meaning, and no run.
 status forget_child(transaction_pages& pages, tree_record& record, block_header& parent, unsigned index) {
     HF_STORE_TRY(release_key(pages, stored_key_at(parent, index), record.long_pages));
     remove_at(parent, index);
@@ -88,7 +88,6 @@ status tree_cursor::own_path() {
     return status::ok;
 }
 
-// The first page of an empty tree.
 status tree_cursor::plant() {
     const page_kind kind = record_->item_size != 0 ? page_kind::packed : page_kind::leaf;
     std::uint64_t number = 0;
@@ -115,7 +114,6 @@ status tree_cursor::insert(std::string_view key, std::string_view value, std::ui
     return insert_stored(key, {.key = stored, .value = value, .child = 0, .flags = flags}, written);
 }
 
-// `key` is the whole key of the item.
 status tree_cursor::insert_stored(std::string_view key, const tree_entry& item, std::byte** written) {
     if (record_->root == 0) {
         HF_STORE_TRY(plant());
@@ -131,7 +129,7 @@ status tree_cursor::insert_stored(std::string_view key, const tree_entry& item, 
         bool exact = false;
         HF_STORE_TRY(seek(key, exact));
         if (!exact) {
-            return status::corrupted;  // the order of keys contradicts itself
+            return status::corrupted;  // the order contradicts itself
         }
         if (block().kind == page_kind::leaf) {
             at = mutable_value_at(writable_block(), index());
@@ -184,7 +182,7 @@ status tree_cursor::shift_to_neighbour(bool left, bool& shifted) {
     for (unsigned i = 0; i < full.count; ++i) {
         longest = std::max(longest, stored_key_at(full, i).text.size());
     }
-    // The separator may become longer: at most a key of the full leaf, or the short part of a long one.
+    // The separator may grow to a key of the full leaf, or the short part of a long one.
     if (free_bytes(neighbour->block) * 6 < neighbour->block.capacity || full.count < 4 ||
         free_bytes(parent) < branch_size(longest)) {
         return status::ok;
@@ -202,7 +200,7 @@ status tree_cursor::shift_to_neighbour(bool left, bool& shifted) {
         remove_at(full, from);
     }
     if (target.count == before) {
-        return status::ok;  // the key that separates the two may be one of the neighbour's, and longer
+        return status::ok;  // the separator may be one of the neighbour's, and longer
     }
     const unsigned slot = left ? above.index : beside;
     long_key memory;
@@ -217,8 +215,8 @@ status tree_cursor::shift_to_neighbour(bool left, bool& shifted) {
     return status::ok;
 }
 
-// How many entries, the new one among them, stay on the left. A tree that grows at an end fills its pages; else both
-// halves have nearly as many bytes.
+// How many entries, with the new one, stay on the left. A tree that grows at an end fills its pages; else both halves
+// have nearly as many bytes.
 unsigned tree_cursor::split_point(const block_header& block, unsigned depth, const tree_entry& item) const noexcept {
     const unsigned index = levels_[depth].index + (block.kind == page_kind::branch ? 1U : 0U);
     const unsigned count = block.count + 1U;
@@ -378,7 +376,6 @@ status tree_cursor::rebalance(unsigned depth) {
     return merged ? rebalance(depth - 1) : status::ok;
 }
 
-// A leaf without entries, or a branch without children or with one.
 status tree_cursor::shrink_root() {
     for (;;) {
         const page_header* page = nullptr;
@@ -407,7 +404,7 @@ status tree_cursor::drop_child(unsigned depth) {
     return rebalance(depth - 1);
 }
 
-// Unites two neighbours, children left_index and the next of a branch, if one page holds both.
+// Unites two children, left_index and the next, if one page holds both.
 status tree_cursor::try_merge(unsigned depth, unsigned left_index, bool& merged) {
     block_header& parent = writable_at(depth - 1);
     std::uint64_t left_number = child_at(parent, left_index);
@@ -467,7 +464,7 @@ public:
 
 private:
     [[nodiscard]] status drop_page(const tree_record& record, std::uint64_t number, unsigned depth, unsigned nested) {
-        // In a damaged store many ways may lead to a page: there are not more pages to drop than pages.
+        // In a damaged store many ways may lead to a page.
         if (++dropped_ > pages_.state()->changes.version.next_page) {
             return status::corrupted;
         }
@@ -503,7 +500,7 @@ private:
 
     transaction_pages& pages_;
     std::uint64_t dropped_ = 0;
-    std::uint64_t long_pages_ = 0;  ///< the record is void when all is dropped
+    std::uint64_t long_pages_ = 0;  ///< void when all is dropped
 };
 
 }  // namespace

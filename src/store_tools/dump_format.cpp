@@ -23,7 +23,7 @@ int digit_of(char character) {
     return found == std::string_view::npos ? -1 : static_cast<int>(found);
 }
 
-/// Appends the byte of two hexadecimal digits; false where they are none.
+/// Of two hexadecimal digits; false where they are none.
 bool append_byte(std::string& to, std::string_view two) {
     if (two.size() < 2 || digit_of(two[0]) < 0 || digit_of(two[1]) < 0) {
         return false;
@@ -198,7 +198,7 @@ bool dump_reader::read_item(std::string& key, std::string& data) {
     };
     const auto begin = line_;
     if (!read_line(line)) {
-        // An empty line at the very end reads as none.
+        // An empty line at the very end is none.
         if (plain_text_ || line_ > begin) {
             return false;
         }

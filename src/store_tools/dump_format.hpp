@@ -13,7 +13,7 @@
 
 namespace holdfast_store_tools {
 
-/// Input that is not of the format. what(): "line 7: ...".
+/// what(): "line 7: ...".
 class format_error : public std::runtime_error {
 public:
     format_error(std::uint64_t line, const std::string& what)
@@ -30,7 +30,7 @@ struct dump_header {
 };
 
 void write_header(std::FILE* to, const dump_header& header);
-/// A line with a key or data: hexadecimal digits, or characters that print, and escapes.
+/// Of a key or data: hexadecimal digits, or characters that print, and escapes.
 void write_value(std::FILE* to, std::string_view bytes, bool printable);
 void write_footer(std::FILE* to);
 
@@ -39,9 +39,9 @@ public:
     /// `plain_text`: no headers; lines are keys and data in turn, with the escapes of format=print.
     dump_reader(std::FILE* from, bool plain_text) : from_(from), plain_text_(plain_text) {}
 
-    /// The next header, or nothing at the end of the input. Throws format_error.
+    /// Nothing at the end of the input. Throws format_error.
     [[nodiscard]] std::optional<dump_header> read_header();
-    /// False behind the last item of a database. Throws format_error.
+    /// False behind a database's last item. Throws format_error.
     [[nodiscard]] bool read_item(std::string& key, std::string& data);
     [[nodiscard]] std::uint64_t line() const noexcept { return line_; }
 

@@ -10,7 +10,7 @@
 
 namespace holdfast_store_tools {
 
-/// A call of LMDB's interface that failed. what(): "mdb_env_open failed, error 2 No such file or directory".
+/// what(): "mdb_env_open failed, error 2 No such file or directory".
 class call_failure : public std::runtime_error {
 public:
     call_failure(const std::string& call, int code)
@@ -34,12 +34,12 @@ inline void expect_success(const char* call, int code) {
     return {static_cast<const char*>(value.mv_data), value.mv_size};
 }
 
-/// How environments are opened, beside the flags of mdb_env_open().
+/// Beside the flags of mdb_env_open().
 struct environment_limits {
     std::size_t map_size = 0;  ///< bytes; 0: the library's default
     unsigned readers = 0;      ///< 0: the library's default
     MDB_dbi databases = 2;
-    bool long_keys = false;  ///< keys may be as long as the library takes at all
+    bool long_keys = false;  ///< keys may be as long as the library takes
 };
 
 class environment {
@@ -54,7 +54,7 @@ public:
             if (limits.readers != 0) {
                 expect_success("mdb_env_set_maxreaders", mdb_env_set_maxreaders(handle_, limits.readers));
             }
-#ifdef HF_LMDB_MOST_KEYSIZE  // LMDB's own library takes what it was built for
+#ifdef HF_LMDB_MOST_KEYSIZE  // LMDB's own library has a fixed one
             if (limits.long_keys) {
                 expect_success("hf_lmdb_set_maxkeysize", hf_lmdb_set_maxkeysize(handle_, HF_LMDB_MOST_KEYSIZE));
             }
@@ -75,7 +75,7 @@ private:
     MDB_env* handle_ = nullptr;
 };
 
-/// Ends without an effect unless it is committed.
+/// Without an effect unless it is committed.
 class transaction {
 public:
     /// Throws call_failure.

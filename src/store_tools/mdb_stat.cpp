@@ -24,7 +24,7 @@ void print_environment(const environment& opened) {
     expect_success("mdb_env_stat", mdb_env_stat(opened.get(), &numbers));
     expect_success("mdb_env_info", mdb_env_info(opened.get(), &information));
     std::printf("Environment Info\n");
-    // As %p of the C library prints it, (nil) for none.
+    // As %p in the C library, (nil) for none.
     std::printf("  Map address: %p\n", information.me_mapaddr);
     std::printf("  Map size: %zu\n", information.me_mapsize);
     std::printf("  Page size: %u\n", numbers.ms_psize);
@@ -66,7 +66,7 @@ std::vector<std::size_t> pages_of(const MDB_val& record) {
     return pages;
 }
 
-/// The most pages of a free list that follow one another.
+/// The longest run of pages in a free list.
 std::size_t longest_run(const std::vector<std::size_t>& pages) {
     std::size_t longest = 0;
     std::size_t run = 0;

@@ -87,7 +87,7 @@ private:
 
 // --- import ---------------------------------------------------------------------------------------------------------
 
-/// Puts items in transactions of some size.
+/// In transactions of some size.
 class import_target {
 public:
     import_target(const environment& to, bool sort, migration_result& result)

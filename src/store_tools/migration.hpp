@@ -20,12 +20,12 @@ struct migration_result {
 };
 
 /// Reads a data file of LMDB 0.9 or 1.0 (or the data.mdb of a directory), which no program may write meanwhile, and
-/// makes an environment of all that it holds. The environment must not exist. It appears, durable, when all is in it,
-/// or not at all. Throws std::exception.
+/// makes an environment of all that it holds. That must not exist; it appears, durable, when all is in it, or not at
+/// all. Throws std::exception.
 migration_result import_environment(const std::string& from, const std::string& to, const migration_options& how);
 
-/// Writes what an environment holds as a data file of LMDB 0.9 in a new directory (or, with `no_subdirectory`, as a new
-/// file), which appears, durable, when all is in it, or not at all. Programs may use the environment meanwhile. Throws
+/// Writes what an environment holds, which programs may use meanwhile, as a data file of LMDB 0.9 in a new directory
+/// (or, with `no_subdirectory`, as a new file). That appears, durable, when all is in it, or not at all. Throws
 /// std::exception.
 migration_result export_environment(const std::string& from, const std::string& to, const migration_options& how);
 

@@ -13,15 +13,15 @@
 
 namespace holdfast_store_tools {
 
-/// Wrong arguments: the usage is printed.
+/// Makes run_tool() print the usage.
 class usage_error : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
 
-/// The arguments of a tool, as getopt() reads them.
+/// As getopt() reads them.
 struct tool_arguments {
-    /// The letter of an option, each time that it was given, with its argument.
+    /// Of an option, each time that it was given, with its argument.
     std::vector<std::pair<char, std::string>> options;
     std::vector<std::string> paths;
 
@@ -29,19 +29,18 @@ struct tool_arguments {
     [[nodiscard]] std::optional<std::string> argument(char option) const;
 };
 
-/// Runs a tool: reads the arguments, prints the version for -V, runs `work`, and prints what failed to standard error.
-/// `options` as getopt() takes them. Returns the exit status, 1 where something failed.
+/// Reads the arguments, prints the version for -V, runs `work`, and prints failures to standard error. `options` as
+/// getopt() takes them. Returns the exit status, 1 after a failure.
 int run_tool(int argc, char** argv, const char* options, const char* usage,
              const std::function<void(const tool_arguments&)>& work);
 
-/// The names of the databases in the environment, in the order of the unnamed one.
+/// In the order of the unnamed database.
 [[nodiscard]] std::vector<std::string> database_names(const transaction& in);
 
-/// Opens a database that is there; nullopt: the unnamed one. Throws call_failure of "mdb_open".
+/// nullopt: the unnamed one. Throws call_failure of "mdb_open" where there is none.
 [[nodiscard]] MDB_dbi open_database(const transaction& in, const std::optional<std::string>& name);
 
-/// The handle of a named database. None: the key of the unnamed one is no name, for it has a zero byte, or a plain
-/// value. Throws call_failure.
+/// None: the key of the unnamed one is no name, for it has a zero byte, or a plain value. Throws call_failure.
 [[nodiscard]] std::optional<MDB_dbi> find_database(const transaction& in, const std::string& name);
 /// Lets the next one have the handle: a program that looks at all databases needs two.
 void close_database(const transaction& in, MDB_dbi database);

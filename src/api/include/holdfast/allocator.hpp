@@ -1,8 +1,8 @@
 // holdfast::allocator<T>: an allocator over an open heap, for containers that store fancy pointers.
 //
-// An allocator holds the heap's key, a number that is the same in all processes and in copies of the heap. So it is
-// trivially copyable, and stays right in a heap that is mapped elsewhere. A cache of the calling thread leads from the
-// key to the open heap.
+// It holds the heap's key, a number that is the same in all processes and in copies of the heap: it is trivially
+// copyable and stays right in a heap that is mapped elsewhere. A cache of the thread leads from the key to the open
+// heap.
 //
 // Thread safety and durability: as manager::allocate() and manager::deallocate(). In durability `atomic` a crash before
 // the container has stored a block's address leaks the block.
@@ -30,8 +30,7 @@ namespace detail {
 class manager_core;
 }
 
-/// A handle to an open heap, which Boost.Interprocess programs pass to allocators and deleters. Valid as long as its
-/// manager, and thread-safe like it.
+/// A handle to an open heap, for Boost.Interprocess programs. Valid as long as its manager, and thread-safe like it.
 class segment_manager {
 public:
     using size_type = std::size_t;
@@ -58,7 +57,7 @@ private:
 };
 
 /// Two are equal iff they serve the same heap. They do not propagate: a move or a swap between two heaps moves the
-/// elements one by one, because a pointer into another heap would not survive remapping.
+/// elements one by one, as pointers into another heap would not survive remapping.
 template <class T, class SegmentManager>
 class allocator {
 public:
@@ -79,24 +78,21 @@ public:
     };
     static_assert(detail::refuse_raw_nodes<T>::passed);
 
-    /// Exists so that a container without an allocator fails to compile with this sentence, and not with the compiler's
-    /// list of other constructors.
+    /// A container without an allocator fails to compile with this sentence, not with a list of constructors.
     template <class Needed = T>
     allocator() noexcept {
         static_assert(sizeof(Needed) == 0,
                       "holdfast: a container needs the allocator of its heap: pass heap.get_allocator<T>() as its last "
                       "argument, or make it with heap.construct<container>(name)()");
     }
-    /// As Boost.Interprocess spells it.
     allocator(const SegmentManager* heap) noexcept : key_(heap->key()) {}  // NOLINT(google-explicit-constructor)
     explicit allocator(std::uint64_t heap_key) noexcept : key_(heap_key) {}
     template <class U>
     allocator(const allocator<U, SegmentManager>& other) noexcept  // NOLINT(google-explicit-constructor)
         : key_(other.key()) {}
 
-    /// Memory for n objects of T, which must be persistable (persistable.hpp). Throws holdfast::bad_alloc;
-    /// std::bad_array_new_length; error(not_found) where no heap with the key is open for writing, or where this
-    /// allocator lies in a heap that is open read-only.
+    /// For n objects of a persistable T. Throws holdfast::bad_alloc; std::bad_array_new_length; error(not_found) where
+    /// no heap with the key is open for writing, or this allocator lies in a heap that is open read-only.
     [[nodiscard]] pointer allocate(size_type n) {
         static_assert(detail::require_persistable<T>());
         if (n > max_size()) {
@@ -105,17 +101,17 @@ public:
         expect_writable();
         return pointer{static_cast<T*>(detail::allocate(key_, n * sizeof(T), alignof(T)))};
     }
-    /// A target that is no allocated block goes to the error handler (set_error_handler()), and nothing changes.
+    /// A target that is no allocated block goes to the error handler (set_error_handler()) and changes nothing.
     void deallocate(const pointer& target, size_type /*n*/) noexcept {
         detail::deallocate(key_, erase_type(target.get()));
     }
     [[nodiscard]] size_type max_size() const noexcept {
         return static_cast<size_type>(std::numeric_limits<difference_type>::max()) / sizeof(T);
     }
-    /// Elements that take an allocator, and halves of pairs that do, get this one. So a map<string, vector<int>> lies
-    /// in one heap, with all that was moved into it from another. A struct takes none, unless it has an
-    /// `allocator_type` and constructors that take an allocator last: where a container in it is of another open heap,
-    /// this throws error(invalid_argument), and the struct that was to be copied or moved is unchanged.
+    /// Elements that take an allocator, and halves of pairs that do, get this one: a map<string, vector<int>> lies in
+    /// one heap, with all that was moved into it from another. A struct takes one if it has an `allocator_type` and
+    /// constructors that take an allocator last. Any other struct with a container of another open heap in it is
+    /// refused with error(invalid_argument), and unchanged.
     template <class U, class... Args>
         requires(detail::reaches_allocator<U, allocator>::value || detail::may_hold_allocator<U>)
     void construct(U* target, Args&&... args) {
@@ -138,16 +134,15 @@ private:
 
 static_assert(std::is_trivially_copyable_v<allocator<int>>);
 
-/// Its blocks have a type number (allocation_traits::type), so precise collection reads the elements of a container by
-/// their registered layout:
+/// Gives its blocks a type number (allocation_traits::type), so precise collection reads elements by their registered
+/// layout:
 ///
 ///     heap.register_type<edge>(3);
 ///     auto* edges = heap.construct<holdfast::vector<edge, holdfast::typed_allocator<edge, 3>>>("edges")(
 ///         heap.get_allocator<edge>());
 ///
-/// Containers of nodes (list, map) allocate their nodes with it, so the layout or the visitor of that type describes
-/// the node. A vector's reserve behind its last element is also read as elements: an old pointer there may keep a block
-/// that a later collection frees.
+/// In containers of nodes (list, map) the layout or visitor describes the node. A vector's reserve behind its last
+/// element is read, too: an old pointer there may keep a block that a later collection frees.
 template <class T, std::uint32_t Type>
 class typed_allocator : public allocator<T> {
 public:
@@ -165,7 +160,6 @@ public:
     typed_allocator(const holdfast::allocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
         : allocator<T>(other) {}
 
-    /// As allocator::allocate().
     [[nodiscard]] pointer allocate(size_type n) {
         static_assert(detail::require_persistable<T>());
         if (n > this->max_size()) {
@@ -179,8 +173,7 @@ public:
 static_assert(std::is_trivially_copyable_v<typed_allocator<int, 1>>);
 static_assert(sizeof(typed_allocator<int, 1>) == sizeof(allocator<int>));
 
-/// Without a heap it takes memory from operator new. So one container type works in heaps and on the stack. Source:
-/// Metall.
+/// Without a heap it uses operator new: one container type works in heaps and on the stack. Source: Metall.
 template <class T>
 class fallback_allocator {
 public:
@@ -222,7 +215,6 @@ public:
             allocator<T>{key_}.deallocate(target, n);
         }
     }
-    /// As allocator::construct().
     template <class U, class... Args>
         requires(detail::reaches_allocator<U, fallback_allocator>::value || detail::may_hold_allocator<U>)
     void construct(U* target, Args&&... args) {
@@ -233,7 +225,6 @@ public:
     }
     /// 0 where there is no heap.
     [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
-    /// As allocator::expect_writable().
     void expect_writable() const {
         if (key_ != 0) {
             detail::expect_writable(key_, this);
@@ -256,8 +247,8 @@ using scoped_allocator = scoped_allocator_adaptor<allocator<T>>;
 
 }  // namespace holdfast
 
-/// Makes Boost.Container run the destructor of a moved-from string. It skips it where pointer and allocator have
-/// trivial destructors; but its move assignment swaps, so the old block would leak.
+/// Makes Boost.Container destroy a moved-from string, which it skips where pointer and allocator have trivial
+/// destructors; but its move assignment swaps, so the old block would leak.
 template <class T>
 struct boost::has_trivial_destructor_after_move<holdfast::ptr<T>> {
     static const bool value = false;

@@ -13,14 +13,13 @@ namespace holdfast {
 
 class closed_heaps {
 public:
-    /// Throws error, with `locked` where a writer has the heap open. The segments of the copy lie in its own directory,
-    /// or in `node_directories` (as open_options). Relative paths, also of the calls that return a future, refer to the
-    /// working directory at the time of the call.
+    /// Throws error, with `locked` where a writer has the heap open. The copy's segments lie in its own directory, or
+    /// in `node_directories` (as open_options). Relative paths refer to the working directory at the call.
     static void copy(const std::string& source, const std::string& destination,
                      const std::vector<std::string>& node_directories = {});
     [[nodiscard]] static std::future<void> copy_async(const std::string& source, const std::string& destination);
-    /// Also removes the heap's directories on nodes. A directory that holds other files stays, and an error is thrown.
-    /// False where nothing is at the path.
+    /// Also removes the heap's directories on nodes. A directory that holds other files stays: throws error. False
+    /// where nothing is at the path.
     static bool remove(const std::string& path);
     [[nodiscard]] static std::future<bool> remove_async(const std::string& path);
     /// Whether open_read_only would succeed: a crashed heap counts, one that a writer has open does not.
@@ -29,7 +28,7 @@ public:
     [[nodiscard]] static std::string get_uuid(const std::string& path);
     [[nodiscard]] static std::string get_version(const std::string& path);
     [[nodiscard]] static std::string get_description(const std::string& path);
-    /// Works while a writer has the heap open; a change that the writer is making may be seen in part. Throws error.
+    /// Also while a writer has the heap open, whose changes may be seen in part. Throws error.
     [[nodiscard]] static lane_information lanes(const std::string& path);
 };
 

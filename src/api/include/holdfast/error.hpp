@@ -12,7 +12,7 @@
 
 namespace holdfast {
 
-/// hf_code in holdfast.h explains each code. The values never change.
+/// As hf_code in holdfast.h, which explains each. The values never change.
 enum class errc : std::uint32_t {
     none = 0,
     invalid_argument = 1,
@@ -40,7 +40,7 @@ enum class errc : std::uint32_t {
     unsupported = 23,
 };
 
-/// The category "holdfast"; the message of a code is its name.
+/// The category "holdfast"; a code's message is its name.
 [[nodiscard]] const std::error_category& error_category() noexcept;
 [[nodiscard]] std::error_code make_error_code(errc code) noexcept;
 
@@ -55,8 +55,8 @@ struct error_fields {
 };
 }  // namespace detail
 
-/// Every failure that is no bad_alloc. `what()` names the path, the field, what was found, what was expected, and what
-/// to do; each part may be empty. Copying does not throw.
+/// Every failure but bad_alloc. `what()` names the path, the field, what was found, what was expected, and what to do;
+/// each part may be empty. Copying does not throw.
 class error : public std::system_error {
 public:
     error(errc code, const std::string& message, detail::error_fields fields);
@@ -76,8 +76,8 @@ private:
     std::shared_ptr<const std::string> message_;
 };
 
-/// The disk, the quota, the reservation or the heap's maximum size has no space for an allocation, or the process no
-/// memory. `what()` has the reason. The heap stays usable.
+/// The disk, the quota, the reservation or the heap's maximum size has no space, or the process no memory, as `what()`
+/// says. The heap stays usable.
 class bad_alloc : public std::bad_alloc {
 public:
     explicit bad_alloc(const std::string& message) : message_(std::make_shared<const std::string>(message)) {}

@@ -1,4 +1,4 @@
-// How the space of a heap is divided (manager::for_each_extent()).
+// For manager::for_each_extent().
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,23 @@ namespace holdfast {
 
 enum class extent_kind : std::uint8_t {
     free = 1,
-    block = 2,     ///< one block of whole pages: big, or huge (above 16 MiB)
+    block = 2,     ///< one block of whole pages; huge above 16 MiB
     slab = 3,      ///< 64 KiB of small blocks of one size
-    roots = 4,     ///< the first 64 KiB of the heap: its 512 roots
+    roots = 4,     ///< the 512 roots: the first 64 KiB
     reserved = 5,  ///< a block of reserve(), or withdrawn from use: free after a crash
 };
 
-/// A run of pages. The extents of a heap cover its user space without gaps or overlaps.
+/// A run of pages. The extents cover the user space without gaps or overlaps.
 struct extent_info {
     std::uint64_t offset = 0;  ///< from the heap's base
     std::uint64_t bytes = 0;
     extent_kind kind = extent_kind::free;
-    std::uint32_t block_size = 0;   ///< of a slab: bytes of each block; 0: it is damaged, or was freed during the walk
+    std::uint32_t block_size = 0;   ///< of a slab: bytes of each block; 0: damaged, or freed during the walk
     std::uint32_t blocks = 0;       ///< of a slab: how many fit
     std::uint32_t live_blocks = 0;  ///< of a slab: how many are allocated
-    /// The file system has space for them, written or reserved; the rest are holes in the segment files.
+    /// With space in the file system, written or reserved; the rest are holes.
     std::uint64_t backed_bytes = 0;
-    /// Off: backed_bytes is a lower bound, because the file system (tmpfs) does not tell where space is reserved but
-    /// never written.
+    /// Off: a lower bound, because tmpfs does not tell where space is reserved but never written.
     bool backed_exactly = true;
 };
 

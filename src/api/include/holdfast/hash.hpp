@@ -1,10 +1,10 @@
 // holdfast::hash, equal_to, less: the defaults of Holdfast's associative containers.
 //
 // The hash function is part of the data of a stored hash table. For integers, enumerations, floating point, strings,
-// pairs, tuples and std::optional it is defined here and never changes. For other types it is boost::hash, which finds
-// hash_value(const T&) next to T: write that, and do not change it while a heap uses it. Where Boost itself has that
-// function (std::array, vectors, std::variant), another version of Boost may hash otherwise. All string types of one
-// character type hash and compare alike, so look-up takes a std::string_view or a literal without building a string.
+// pairs, tuples and std::optional it is defined here and never changes. Other types have boost::hash, which finds
+// hash_value(const T&) next to T: write that, and do not change it while a heap uses it. Boost's own (std::array,
+// vectors, std::variant) may change with its version. All string types of one character type hash and compare alike, so
+// look-up takes a std::string_view or a literal.
 #pragma once
 
 #include <bit>
@@ -31,7 +31,7 @@ namespace detail {
 inline constexpr std::uint64_t hash_first = 0x9E3779B97F4A7C15U;
 inline constexpr std::uint64_t hash_second = 0xC2B2AE3D27D4EB4FU;
 
-/// The halves of the 128-bit product, combined by exclusive or. Source: wyhash.
+/// Combines the halves of the 128-bit product by exclusive or. Source: wyhash.
 [[nodiscard]] inline std::uint64_t hash_mix(std::uint64_t a, std::uint64_t b) noexcept {
     __extension__ using wide = unsigned __int128;
     const wide product = static_cast<wide>(a) * b;
@@ -53,7 +53,7 @@ template <class Word>
     return std::uint64_t{bytes[0]} | std::uint64_t{bytes[count / 2]} << 8 | std::uint64_t{bytes[count - 1]} << 16;
 }
 
-/// Hashes bytes in memory order; all supported architectures are little endian. The two constants may be a secret.
+/// In memory order, little endian on all supported architectures. The two constants may be a secret.
 [[nodiscard]] inline std::uint64_t hash_bytes(const void* data, std::size_t size, std::uint64_t first = hash_first,
                                               std::uint64_t second = hash_second) noexcept {
     static_assert(std::endian::native == std::endian::little);
@@ -92,7 +92,7 @@ concept string_like = string_traits<T>::is_string;
 template <string_like T>
 using view_of = typename string_traits<T>::view;
 
-/// A Boost string converts only to deduced types, so data and size are passed.
+/// A Boost string converts only to deduced types.
 template <class View, class T>
 [[nodiscard]] View to_view(const T& text) noexcept {
     if constexpr (string_like<T>) {
@@ -112,14 +112,14 @@ struct hash : boost::hash<T> {};
 template <class T>
     requires(std::is_integral_v<T> || std::is_enum_v<T>)
 struct hash<T> {
-    /// The value itself: a table spreads it over its buckets (hash_chains::index_of()).
+    /// The value itself: hash_chains::index_of() spreads it over the buckets.
     [[nodiscard]] std::size_t operator()(T value) const noexcept { return static_cast<std::size_t>(value); }
 };
 
 template <class T>
     requires std::is_floating_point_v<T>
 struct hash<T> {
-    /// 0.0 and -0.0 are equal and hash alike. A long double is hashed as a double.
+    /// 0.0 and -0.0 hash alike, a long double as a double.
     [[nodiscard]] std::size_t operator()(T value) const noexcept {
         const auto number = static_cast<double>(value);
         return detail::hash_mix(std::bit_cast<std::uint64_t>(number == 0 ? 0.0 : number) ^ detail::hash_first,
@@ -127,7 +127,7 @@ struct hash<T> {
     }
 };
 
-/// Accepts any string, view or literal of the same character type.
+/// Of any string, view or literal of the character type.
 template <detail::string_like T>
 struct hash<T> {
     using is_transparent = void;
@@ -187,8 +187,7 @@ struct equal_to<T> {
     }
 };
 
-/// As std::less; transparent for strings. holdfast::ptr compares by address; in one heap that order is the same at
-/// every mapping.
+/// As std::less; transparent for strings. holdfast::ptr compares by address, alike at every mapping of a heap.
 template <class T>
 struct less : std::less<T> {};
 template <detail::string_like T>

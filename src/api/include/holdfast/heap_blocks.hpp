@@ -1,9 +1,7 @@
 // manager: blocks and roots.
 //
 // In durability `atomic` these calls are durable when they return: a crash before the program has stored the address of
-// a new block leaks it (heap_destinations.hpp: allocate_to() does not).
-//
-// Thread-safe.
+// a new block leaks it (but not of allocate_to()). Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +30,8 @@ public:
     using handle_t = std::uint64_t;
 
     static constexpr size_type root_count = 512;
-    /// The roots: pointers that the heap keeps without names, null at creation. Throws error(invalid_argument) for an
-    /// index of 512 or more. The first function, whose root can be written, throws error(read_only) for a heap opened
-    /// so: read there by `std::as_const(heap).root(0)`.
+    /// Pointers that the heap keeps without names, null at creation. Throws error(invalid_argument) for an index of 512
+    /// or more. Without const also error(read_only): read a heap opened so by `std::as_const(heap).root(0)`.
     [[nodiscard]] ptr<void>& root(size_type index);
     [[nodiscard]] const ptr<void>& root(size_type index) const;
 
@@ -45,15 +42,15 @@ public:
     [[nodiscard]] void* allocate(size_type bytes, const std::nothrow_t&) noexcept;
     /// `alignment`: a power of two up to 2 MiB, else error(invalid_argument).
     [[nodiscard]] void* allocate_aligned(size_type bytes, size_type alignment);
-    /// The zeros of `traits.zeroed` are as durable here as what the program stores itself.
+    /// The zeros of `traits.zeroed` are as durable as what the program stores itself.
     [[nodiscard]] void* allocate(size_type bytes, const allocation_traits& traits);
-    /// Null is ignored. Throws error(bad_address), and changes nothing, where the address is not the start of an
-    /// allocated block of this heap, or is an object, which destroy() frees. Two threads that free one block at the
-    /// same moment may both return; open_options::hardened excludes that.
+    /// Null is ignored. Throws error(bad_address), and changes nothing, where no allocated block of this heap starts
+    /// there, or it is an object, which destroy() frees. Two threads that free one block at the same moment may both
+    /// return, except in a hardened heap.
     void deallocate(void* address);
-    /// In bytes, at least those that were asked for. Throws error(bad_address).
+    /// Bytes, at least those asked for. Throws error(bad_address).
     [[nodiscard]] size_type usable_size(const void* address) const;
-    /// The type number that the block was allocated with, 0 for none. Throws error(bad_address).
+    /// allocation_traits::type, 0 for none. Throws error(bad_address).
     [[nodiscard]] std::uint32_t type_of(const void* address) const;
     [[nodiscard]] bool all_memory_deallocated() const;
     [[nodiscard]] bool separates_cache_lines() const;  ///< created with open_options::separate_cache_lines
@@ -64,19 +61,18 @@ public:
     [[nodiscard]] const segment_manager* get_segment_manager() const noexcept;
     /// Whether it lies in the get_size() bytes from get_address().
     [[nodiscard]] bool belongs_to_segment(const void* address) const noexcept;
-    /// A handle is the offset from the heap's base in bytes. Throw error(bad_address) outside the user space.
+    /// A handle is the offset in bytes from the heap's base. Throw error(bad_address) outside the user space.
     [[nodiscard]] handle_t get_handle_from_address(const void* address) const;
     [[nodiscard]] void* get_address_from_handle(handle_t handle) const;
 
-    /// Where the heap's base is mapped; null for a closed heap.
+    /// Null for a closed heap.
     [[nodiscard]] void* get_address() const noexcept;
     /// Bytes of user space backed by files.
     [[nodiscard]] size_type get_size() const;
     [[nodiscard]] size_type get_free_memory() const;  ///< get_size() less the bytes of allocated blocks
-    /// In a heap with open_options::node_directories: if the calling thread runs on another node than the one that it
-    /// allocates from, it returns the free blocks that it kept and goes on with the new node; the result is true.
-    /// Threads do so by themselves at every 64th refill of their caches; a program that binds a thread to processors
-    /// calls this. Nothing durable changes. Throws error after close().
+    /// With open_options::node_directories: lets a thread that runs on another node than it allocates from return the
+    /// free blocks that it kept and go on with the new node; the result is true then. Threads do so by themselves at
+    /// every 64th refill of their caches. Nothing durable changes. Throws error after close().
     bool follow_this_thread();
 
 protected:

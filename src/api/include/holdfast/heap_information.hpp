@@ -16,11 +16,11 @@ namespace holdfast {
 
 class heap_information : public heap_collection {
 public:
-    [[nodiscard]] bool check_sanity() const;  ///< whether check(false) finds nothing
-    /// Every broken invariant, a line each ("EXT-2: ..."). `pages`: also every page that differs from its checksum.
+    [[nodiscard]] bool check_sanity() const;  ///< check(false) finds nothing
+    /// A line for each broken invariant ("EXT-2: ..."). `pages`: also for every page that differs from its checksum.
     [[nodiscard]] std::vector<std::string> check(bool pages) const;
-    /// What the last check(true), or else the open with open_options::verify, compared: nothing in a heap that was last
-    /// open in durability `atomic` or `collect`, which has no checksums.
+    /// Of the last check(true), or else the open with open_options::verify; nothing in a heap last open in durability
+    /// `atomic` or `collect`, which has no checksums.
     struct page_comparison {
         std::uint64_t compared = 0;     ///< pages
         std::uint64_t without_sum = 0;  ///< never committed, or changed in another durability
@@ -32,15 +32,15 @@ public:
     [[nodiscard]] std::string get_description() const;  ///< of the heap; "" where none was set
     /// Throws error(read_only) for a heap opened so.
     void set_description(std::string_view description);
-    /// Where the segments of each node lie, with links followed; empty: all segments lie in the heap's directory.
+    /// Of the segments, with links followed; empty: the heap's directory.
     [[nodiscard]] std::vector<std::string> node_directories() const;
-    /// Found at the open: "disk", "page-cache", "dax", "eadr" or "emulated" (docs/architecture.md).
+    /// "disk", "page-cache", "dax", "eadr" or "emulated" (docs/architecture.md).
     [[nodiscard]] std::string domain() const;
 
-    /// Visits the allocated blocks in order of address; `each` may free its block. Blocks that others allocate or free
-    /// meanwhile may be missed or seen. Throws error.
+    /// In order of address; `each` may free its block. Blocks that others allocate or free meanwhile may be missed or
+    /// seen. Throws error.
     void for_each_block(const std::function<void(const block_info&)>& each) const;
-    /// Visits all extents in order of address. Throws error.
+    /// In order of address. Throws error.
     void for_each_extent(const std::function<void(const extent_info&)>& each) const;
     [[nodiscard]] protocol_counters counters() const;
     /// All zero where the heap had not crashed in durability `atomic`.

@@ -19,17 +19,17 @@
 
 namespace holdfast {
 
-/// A copy, which stays as it is when the object changes.
+/// A copy: later changes of the object do not show.
 class object_info {
 public:
-    /// For a unique object its type's name, for an anonymous one "".
+    /// A unique object has its type's name, an anonymous one "".
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] instance_kind kind() const noexcept { return kind_; }
     [[nodiscard]] const void* value() const noexcept { return address_; }
-    [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }             ///< from the heap's base
+    [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }             ///< from the base
     [[nodiscard]] std::size_t length() const noexcept { return length_; }               ///< elements
     [[nodiscard]] const std::string& type_name() const noexcept { return type_name_; }  ///< as the ABI mangles it
-    /// type_name() as C++ spells it; type_name() itself where the ABI did not mangle it (objects of C programs).
+    /// As C++ spells it; type_name() itself for objects of C programs.
     [[nodiscard]] std::string readable_type_name() const;
     template <class T>
     [[nodiscard]] bool is_type() const {
@@ -50,7 +50,7 @@ private:
     std::string description_;
 };
 
-/// Iterates over copies of the objects that existed at begin().
+/// Over copies of the objects at begin().
 class object_iterator {
 public:
     using iterator_category = std::forward_iterator_tag;
@@ -88,10 +88,10 @@ public:
     using const_unique_iterator = object_iterator;
     using const_anonymous_iterator = object_iterator;
 
-    /// construct<T>(name)(args...) constructs a T; construct<T>(name)[n](args...) an array of n, each from the same
+    /// construct<T>(name)(args...) constructs a T; construct<T>(name)[n](args...) n of them, each from the same
     /// arguments. Durable when it returns in durability `atomic` and `collect`, with the next commit() in `commit`.
     /// Throws error(name_exists), error(invalid_argument) for an empty name or n = 0, holdfast::bad_alloc, and what the
-    /// constructor throws. Then nothing is left behind.
+    /// constructor throws; then nothing is left behind.
     template <class T>
     [[nodiscard]] auto construct(const detail::instance_name& name) {
         return detail::construct_proxy<T>(core(), name, detail::if_exists::fail);
@@ -115,15 +115,14 @@ public:
     [[nodiscard]] auto find_or_construct_it(const detail::instance_name& name) {
         return detail::construct_it_proxy<T>(core(), name, detail::if_exists::find);
     }
-    /// The object and the number of its elements; {nullptr, 0} where there is none. Throws error(type_mismatch) for
-    /// another type.
+    /// The object and the number of its elements; {nullptr, 0} where there is none. Throws error(type_mismatch).
     template <class T>
     [[nodiscard]] std::pair<T*, size_type> find(const detail::instance_name& name) const {
         const auto found = detail::find_object(core(), name, detail::object_type::of<T>());
         return {static_cast<T*>(found.address), found.count};
     }
-    /// False where there is none. Throws error(type_mismatch), error(read_only), error(locked) for the head of an index
-    /// that is open.
+    /// False where there is none. As durable as construct(). Throws error(type_mismatch), error(read_only),
+    /// error(locked) for the head of an open index.
     template <class T>
     bool destroy(const detail::instance_name& name) {
         const detail::object_lock lock(core());
@@ -134,14 +133,14 @@ public:
         detail::destroy_found<T>(core(), found);
         return true;
     }
-    /// Destroys an object of any kind. Throws as destroy(), and error(bad_address) where no object is there.
+    /// destroy() of an object of any kind; throws error(bad_address) where none is there.
     template <class T>
     bool destroy_ptr(const T* object) {
         const detail::object_lock lock(core());
         detail::destroy_found<T>(core(), detail::find_object_at(core(), object, detail::object_type::of<T>()));
         return true;
     }
-    /// These throw error(bad_address) where no object is there.
+    /// Throw error(bad_address) where no object is there.
     template <class T>
     [[nodiscard]] std::string get_instance_name(const T* object) const {
         return object_at(object).name();
@@ -181,7 +180,7 @@ public:
     [[nodiscard]] const_anonymous_iterator anonymous_end() const { return {}; }
     /// Throws error(bad_address) where no object of the directory starts there.
     [[nodiscard]] object_info object_at(const void* object) const;
-    /// While it runs, no other thread constructs, finds or destroys objects (Boost.Interprocess).
+    /// Meanwhile no other thread constructs, finds or destroys objects (Boost.Interprocess).
     template <class Function>
     void atomic_func(Function& function) {
         const detail::object_lock lock(core());

@@ -1,4 +1,4 @@
-// What the files say about the lanes, the redo rings of durability `atomic` (manager::lanes()), and what these cost.
+// What the files say about the lanes, the redo rings of durability `atomic`, and what these cost.
 #pragma once
 
 #include <cstdint>
@@ -15,37 +15,37 @@ struct protocol_counters {
     std::uint64_t fences = 0;
     std::uint64_t lines_flushed = 0;  ///< of 64 bytes
     std::uint64_t reflushes = 0;      ///< lines flushed again after fewer than 4 others
-    std::uint64_t media_bytes = 0;    ///< written: records, lines, times of checkpoints
+    std::uint64_t media_bytes = 0;    ///< records, lines, times of checkpoints
     std::uint64_t checkpoints = 0;
-    std::uint64_t checkpoint_ns = 0;          ///< sum over all checkpoints
-    std::uint64_t longest_checkpoint_ns = 0;  ///< the longest that one call worked on one
-    std::uint64_t waits = 0;                  ///< how often a call waited for a full ring
+    std::uint64_t checkpoint_ns = 0;
+    std::uint64_t longest_checkpoint_ns = 0;  ///< that one call worked on one
+    std::uint64_t waits = 0;                  ///< calls that waited for a full ring
     std::uint64_t lanes = 0;
 };
 
-/// What a writer in durability `atomic` tells other processes. It is updated after each checkpoint; in the domain
-/// page-cache, which has none, after every 64 records of a thread at first, and after every 65,536 later.
+/// From a writer in durability `atomic`, updated after each checkpoint; in the domain page-cache, which has none, after
+/// every 64 records of a thread at first, and every 65,536 later.
 struct writer_information {
     std::uint64_t process = 0;
-    bool alive = false;  ///< this process can see a process of that number
+    bool alive = false;  ///< this process sees a process of that number
     protocol_counters counters;
 };
 
 /// All zero where the heap was never open in durability `atomic`.
 struct lane_information {
-    bool last_writer_atomic = false;  ///< the last writer worked in durability `atomic`
+    bool last_writer_atomic = false;  ///< in durability `atomic`
     /// The last writer crashed, or still has the heap open. A read-only open has replayed the records in memory; the
     /// next writer replays them on media.
     bool pending = false;
     std::uint64_t incarnations = 0;  ///< opens for writing in durability `atomic`
-    std::uint64_t lanes = 0;         ///< in the file: the most threads that had one at once
+    std::uint64_t lanes = 0;         ///< the most threads that had one at once
     std::uint64_t slots = 0;         ///< records of a lane
     /// Which records count after a crash. "clock": those newer than the last checkpoint. "in flight" (page-cache):
-    /// those of calls that had not returned. "" where there are no lanes.
+    /// those of calls that had not returned. "": there are no lanes.
     std::string order;
-    /// The time of the last checkpoint before this open, by the heap's clock, which is no time of day.
+    /// Of the last checkpoint before this open; no time of day.
     std::uint64_t checkpoint_clock = 0;
-    /// Of a writer that has not closed the heap; empty where there is none, or where it was being written.
+    /// Of a writer that has not closed the heap; empty where there is none, or while it is written.
     std::optional<writer_information> writer;
 };
 

@@ -3,23 +3,22 @@
 //     holdfast::manager heap(holdfast::open_or_create, "graph.hf");
 //     auto* counts = heap.find_or_construct<holdfast::vector<int>>("counts")(heap.get_allocator<int>());
 //     counts->push_back(1);
-//     heap.commit();
+//     heap.commit();  // a crash leaves the heap as the last commit() left it
 //
-// This is durability `commit`: a crash leaves the heap as the last commit() left it. In durability `atomic` every call
-// survives a crash when it has returned (open_options.hpp has all promises):
+// In durability `atomic` every call survives a crash when it has returned (open_options.hpp has all promises):
 //
 //     holdfast::manager heap(holdfast::open_only, "graph.hf", {.durability = holdfast::durability::atomic});
 //     node* fresh = heap.make_persistent<node>(list->head, 1);  // block and pointer: both survive a crash, or neither
 //
 // Thread safety: any number of threads may allocate, free, and call the functions on objects at once. During commit(),
-// close(), snapshot() and collect() all others stand still: they neither call the heap nor store to its memory. A store
-// while commit() runs may be lost, but never what was committed before: calls that change what a commit writes wait for
-// it, and a commit that notices a store fails (concurrent_modification). A thread that ends returns the free blocks
-// that it kept, so it counts as active until it is joined. Different managers are independent. A signal handler must
-// not call the library: a call that would wait for its own, interrupted thread fails with errc::unsupported.
+// close(), snapshot() and collect() all others neither call the heap nor store to its memory. A store while commit()
+// runs may be lost, but never what was committed before; calls that change what a commit writes wait for it, and a
+// commit that notices a store fails (concurrent_modification). A thread is active until it is joined: at its end it
+// returns the free blocks that it kept. Different managers are independent. A signal handler must not call the library:
+// a call that would wait for its own, interrupted thread fails with errc::unsupported.
 //
-// Nothing in holdfast/detail/ is for users. While a heap is open, its directory may be renamed, and the program may
-// change its working directory. path() and messages name the path that the program opened.
+// Nothing in holdfast/detail/ is for users. While a heap is open, its directory may be renamed, and the working
+// directory may change; path() and messages keep the path of the open.
 //
 // After fork() the heap is the parent's: commit(), close() and snapshot() of the child fail (errc::wrong_process). In
 // durability `commit` the child has a private copy of the heap's memory, in the others no mapping of it.
@@ -46,24 +45,23 @@
 
 namespace holdfast {
 
-/// Receives errors that a noexcept function cannot throw: a bad free in a destructor, a failed commit in ~manager.
+/// Receives errors that a noexcept function cannot throw: of a bad free in a destructor, or a commit in ~manager.
 using error_handler = std::function<void(const error&)>;
-/// Sets the process's handler; returns the one before. Empty: the default, a line on standard error. Thread-safe.
+/// For the process; returns the handler before. Empty: the default, a line on standard error. Thread-safe.
 error_handler set_error_handler(error_handler handler);
 
-/// An open heap. Its bases declare most functions: heap_blocks, heap_destinations, heap_objects, heap_collection,
+/// An open heap. Its bases have most functions: heap_blocks, heap_destinations, heap_objects, heap_collection,
 /// heap_information, and, for heaps that are not open, closed_heaps.
 class manager : public heap_information, public closed_heaps {
 public:
-    /// Throw holdfast::error; then nothing on media has changed, except that a crashed heap may have been recovered. A
-    /// new, empty heap is durable when the constructor returns.
+    /// Throw error; then media are unchanged, except that a crashed heap may be recovered. A new, empty heap is durable
+    /// when the constructor returns.
     manager(create_only_t, const std::string& path, const open_options& options = {});
     manager(open_only_t, const std::string& path, const open_options& options = {});
     manager(open_or_create_t, const std::string& path, const open_options& options = {});
     manager(open_read_only_t, const std::string& path, const open_options& options = {});
-    /// As Boost.Interprocess and Metall. A new heap reserves `size` bytes of user space on disk at once. Its
-    /// maximum_size is `size`, plus an eighth and 4 MiB for what slabs and runs of pages need beside blocks. An
-    /// existing heap keeps its limit.
+    /// As Boost.Interprocess and Metall. A new heap reserves `size` bytes of user space on disk at once; its
+    /// maximum_size is `size`, plus an eighth and 4 MiB for slabs and runs of pages. An existing heap keeps its limit.
     manager(create_only_t, const std::string& path, size_type size, void* base_address = nullptr);
     manager(open_or_create_t, const std::string& path, size_type size, void* base_address = nullptr);
     manager(open_only_t, const std::string& path, void* base_address);
@@ -72,10 +70,10 @@ public:
     /// close(); a failure goes to the error handler, except in a child of fork().
     ~manager();
 
-    /// Durability `commit`: makes the present state durable, atomically: a crash while it runs leaves this state or
-    /// that of the last commit. Throws error: no_space (commit() may be called again); concurrent_modification (another
-    /// thread stored to the heap); corrupt (a stray store has hit the heap's own tables, which are not written);
-    /// poisoned (a sync failed: reopen the heap). All but the last leave the last commit.
+    /// Durability `commit`: makes the present state durable, atomically: a crash meanwhile leaves this state or that of
+    /// the last commit. Throws error: no_space (try again); concurrent_modification (another thread stored to the
+    /// heap); corrupt (a stray store has hit the heap's own tables, which are not written); poisoned (a sync failed:
+    /// reopen the heap). All but the last leave the last commit.
     /// Durability `atomic` and `collect`: carries out what commit_later() left, and syncs the files. No crash leads
     /// back to this state.
     void commit();
@@ -85,29 +83,29 @@ public:
     /// As transact(), but commits by transaction::commit_later().
     template <class Function>
     [[nodiscard]] ticket transact_later(Function&& body);
-    /// Metall's and Boost.Interprocess's name for commit(); always synchronous.
+    /// commit() in Metall and Boost.Interprocess; always synchronous.
     void flush(bool /*synchronous*/ = true) { commit(); }
     using heap_destinations::flush;
-    /// Commits if `commit_changes` (default: open_options::commit_on_close), then unmaps the heap. A second call does
-    /// nothing. Throws error; then the heap stays open.
+    /// Commits if `commit_changes` (default: open_options::commit_on_close), then unmaps the heap; a second call does
+    /// nothing. Where it throws error, the heap stays open.
     void close();
     void close(bool commit_changes);
-    /// What the last one through this manager did; all zero where there was none.
+    /// Of the last one through this manager; all zero where there was none.
     [[nodiscard]] commit_report last_commit() const;
 
     /// Gives unused space back to the file system: empty slabs and free extents become holes, segments at the end are
-    /// removed; no block moves. Durability `commit`: commits as commit() does; in the others other threads may go on. A
-    /// crash leaves the heap with more or less of its space given back. Throws error. Source: PAllocator 4.6.
+    /// removed; no block moves. A crash leaves part of it done. Durability `commit`: commits as commit() does; in the
+    /// others other threads may go on. Throws error. Source: PAllocator 4.6.
     shrink_report shrink(const shrink_options& options = {});
 
     /// Commits (unless the heap is open read-only), then copies the heap to the new directory `destination`; durable
-    /// when it returns. Throws error(already_exists) where something is at that path, and, in durability `commit` and
-    /// `atomic`, error(concurrent_modification) where it notices that other threads go on. The copy is sparse, with its
-    /// own uuid and the heap's permissions, less the umask. In durability `commit` it shares blocks where the file
-    /// system can (in the others a store to a shared block would need space).
+    /// when it returns. Throws error(already_exists) where something is there, and, in durability `commit` and
+    /// `atomic`, error(concurrent_modification) where it notices other threads at work. The copy is sparse, with its
+    /// own uuid and the heap's permissions, less the umask; in durability `commit` it shares blocks where the file
+    /// system can.
     void snapshot(const std::string& destination);
 
-    // Of an open heap without a path, of one that is not open with its path.
+    // Without a path: of this heap.
     using closed_heaps::get_description;
     using closed_heaps::get_uuid;
     using closed_heaps::get_version;
@@ -118,10 +116,9 @@ public:
     using heap_information::lanes;
 };
 
-/// The name that programs written for Boost.Interprocess use.
+/// Boost.Interprocess's name.
 using managed_mapped_file = manager;
 
-/// Boost.Interprocess: file_mapping::remove(path).
 struct file_mapping {
     static bool remove(const char* path) { return manager::remove(path); }
 };

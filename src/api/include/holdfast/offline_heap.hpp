@@ -7,7 +7,7 @@
 //     };
 //     holdfast::manager heap(holdfast::open_only, "graph.hf", options);
 //
-// Source: the offline phase of Makalu, in which a program restores its roots before the collection.
+// Source: the offline phase of Makalu.
 #pragma once
 
 #include <cstddef>
@@ -22,21 +22,20 @@ namespace detail {
 struct offline_state;
 }
 
-/// Valid during the call alone. Used by one thread.
+/// Valid during the call. For one thread.
 class offline_heap {
 public:
     explicit offline_heap(detail::offline_state& state) noexcept : state_(&state) {}
     [[nodiscard]] void* get_address() const noexcept;
     /// Bytes of user space.
     [[nodiscard]] std::size_t get_size() const noexcept;
-    /// The trace begins at the manager::root_count roots. A change stays, as durable as the trace. Throws
+    /// One of the manager::root_count roots, where the trace begins. A change stays, as durable as the trace. Throws
     /// error(invalid_argument).
     [[nodiscard]] ptr<void>& root(std::size_t index);
-    /// The trace also begins at the block that this address lies in. Media keep nothing of that: the program stores a
-    /// pointer to the block in the heap before the next crash, or keeps it again. Throws error(bad_address) outside the
-    /// heap.
+    /// The trace also begins at the block that the address lies in. Media keep nothing of that: store a pointer to the
+    /// block in the heap before the next crash, or keep it again. Throws error(bad_address) outside the heap.
     void keep(const void* address);
-    /// As manager::register_visitor(), for this trace alone, if it is precise (open_options::precise_recovery).
+    /// As manager::register_visitor(), for this trace, if it is precise (open_options::precise_recovery).
     void register_visitor(std::uint32_t type, block_visitor visitor);
 
 private:

@@ -1,8 +1,8 @@
 // Which types may be stored in a heap: holdfast::persistable<T>, which construct<T>() and every allocator check.
 //
-// The next process maps the heap elsewhere: raw pointers, references, virtual tables, functions and objects of the
-// operating system mean nothing there. Types that visibly contain one do not compile. The members of a struct are not
-// visible: its author must see to them.
+// Raw pointers, references, virtual tables, functions and objects of the operating system mean nothing to the next
+// process, which maps the heap elsewhere. Types that visibly contain one do not compile; the members of a struct are
+// for its author to check.
 #pragma once
 
 #include <array>
@@ -20,17 +20,16 @@ namespace holdfast {
 
 namespace detail {
 
-/// Why a type cannot be stored in a heap.
 enum class flaw {
     none,
-    raw_pointer,        ///< a pointer, a reference or a view: an address of this process
-    foreign_container,  ///< its allocator, std::allocator say, hands out raw pointers
-    raw_container,      ///< a container that keeps raw pointers in any case
+    raw_pointer,        ///< also a reference or a view
+    foreign_container,  ///< its allocator hands out raw pointers, as std::allocator does
+    raw_container,      ///< keeps raw pointers with any allocator
     smart_pointer,      ///< std::unique_ptr to a raw pointer, std::shared_ptr, std::weak_ptr
     code,               ///< std::function, a pointer to a member function
-    virtual_table,      ///< a polymorphic type
-    process,            ///< std::thread, std::future, std::any and others that mean nothing in another process
-    declared,           ///< persistable<T> was specialised as false
+    virtual_table,
+    process,   ///< std::thread, std::future, std::any and others of one process
+    declared,  ///< persistable<T> is specialised as false
 };
 
 template <class T, class... Outer>
@@ -39,7 +38,7 @@ template <class T, class... Outer>
 }  // namespace detail
 
 /// Specialise it for your own types: as std::true_type to allow what would be refused (raw pointers in a heap created
-/// with `same_address`), as std::false_type to refuse a type whose members are unfit:
+/// with `same_address`), as std::false_type to refuse a type with unfit members:
 ///
 ///     template <> struct holdfast::persistable<node*> : std::true_type {};
 template <class T>
@@ -57,7 +56,7 @@ inline constexpr bool is_instance = false;
 template <class... Args, template <class...> class Template>
 inline constexpr bool is_instance<Template<Args...>, Template> = true;
 
-/// What T visibly consists of: elements of arrays, halves of pairs, alternatives of variants.
+/// Elements of arrays, halves of pairs, alternatives of variants.
 template <class T>
 struct parts {
     template <class... Outer>
@@ -95,7 +94,7 @@ concept allocator_aware = requires {
 template <class T>
 concept has_elements = requires { typename T::value_type; };
 
-/// A container that keeps its elements inside itself (Boost's static_vector): its allocator never allocates.
+/// As Boost's static_vector: its allocator never allocates.
 template <class T>
 concept keeps_elements_inside = requires { T::static_capacity; };
 
@@ -155,7 +154,7 @@ template <class T>
     }
 }
 
-/// Outer: the types that T was found in; a type that contains itself ends the search.
+/// Outer: the types that T was found in; one that contains itself ends the search.
 template <class T, class... Outer>
 [[nodiscard]] consteval flaw find_flaw() noexcept {
     using plain = std::remove_cv_t<T>;
@@ -172,7 +171,7 @@ template <class T, class... Outer>
     }
 }
 
-/// Fails to compile with a message for the flaw; the compiler's note beside it names T.
+/// Fails to compile with a message for the flaw; the compiler's note names T.
 template <class T>
 [[nodiscard]] consteval bool require_persistable() noexcept {
     constexpr flaw found = find_flaw<T>();

@@ -1,4 +1,4 @@
-// holdfast::persistent_malloc: a heap that is mapped at the same address at every open, so that raw pointers in it stay
+// holdfast::persistent_malloc: a heap that is mapped at the same address at every open, so raw pointers in it stay
 // valid and ordinary containers of the standard library live in it. Source: Makalu.
 //
 //     holdfast::persistent_malloc heap("words.hf");
@@ -7,10 +7,10 @@
 //     ++(*counts)[42];
 //     heap.manager().commit();
 //
-// If the heap's range of addresses is not free, the open fails with errc::address_taken, and the message says what
-// occupies it. A new heap takes the first free one of 16 addresses that are 2 TiB apart, or any address where none of
-// them is free; open_options::base_address chooses another one. The program must not store what does not survive a
-// process: virtual tables, functions, pointers to other memory. The compiler does not check that here.
+// If the heap's range of addresses is occupied, the open fails with errc::address_taken. A new heap takes the first
+// free one of 16 addresses that are 2 TiB apart, else any, or open_options::base_address. The program must not store
+// what does not survive a process: virtual tables, functions, pointers to other memory. The compiler does not check
+// that here.
 //
 // Thread safety and durability: as manager.hpp. Tracing (durability `collect`, manager::collect()) also follows raw
 // pointers in such a heap.
@@ -30,8 +30,7 @@
 
 namespace holdfast {
 
-/// An allocator whose pointers are `T*`. It holds the heap's key, as allocator does. Two are equal iff they serve the
-/// same heap.
+/// Has pointers `T*` and the heap's key; two are equal iff they serve the same heap.
 template <class T>
 class raw_allocator {
 public:
@@ -46,14 +45,13 @@ public:
     raw_allocator(const raw_allocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
         : key_(other.key()) {}
 
-    /// Memory for n objects. Throws holdfast::bad_alloc, error(not_found) where the heap is not open for writing,
-    /// std::bad_array_new_length.
+    /// Throws holdfast::bad_alloc, error(not_found) where the heap is not open for writing, std::bad_array_new_length.
     [[nodiscard]] T* allocate(std::size_t n) { return allocate_typed(n, 0); }
     void deallocate(T* target, std::size_t /*n*/) noexcept {
         detail::deallocate(key_, const_cast<void*>(static_cast<const volatile void*>(target)));
     }
-    /// Throws error(invalid_argument) where an allocator in the element is of another open heap.
-    /// std::scoped_allocator_adaptor passes this allocator on to the elements.
+    /// Throws error(invalid_argument) where an allocator in the element is of another open heap;
+    /// std::scoped_allocator_adaptor passes this one on.
     template <class U, class... Args>
         requires detail::may_hold_allocator<U>
     void construct(U* target, Args&&... args) {
@@ -96,13 +94,12 @@ public:
     typed_raw_allocator(const raw_allocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
         : raw_allocator<T>(other) {}
 
-    /// As raw_allocator::allocate().
     [[nodiscard]] T* allocate(std::size_t n) { return this->allocate_typed(n, Type); }
 };
 
 namespace detail {
 
-/// May hold raw pointers, because its heap is always mapped at the same address.
+/// May hold raw pointers, as its heap is always mapped at the same address.
 template <class T>
 struct at_one_address {
     template <class... Args>
@@ -112,7 +109,7 @@ struct at_one_address {
 
 /// Throws error(invalid_argument) unless the heap was created with same_address.
 void require_same_address(const manager& heap);
-/// A new heap gets an address that the kernel and the loader do not choose.
+/// At an address that the kernel and the loader do not choose.
 [[nodiscard]] manager open_at_one_address(const std::string& path, const open_options& options);
 
 }  // namespace detail
@@ -120,11 +117,10 @@ void require_same_address(const manager& heap);
 template <class T>
 struct persistable<detail::at_one_address<T>> : std::true_type {};
 
-/// Owns an open manager.
 class persistent_malloc {
 public:
-    /// Opens or creates the heap. Throws error as an open does; address_taken; invalid_argument where the heap was
-    /// created without `same_address`.
+    /// Opens or creates. Throws error as an open does; address_taken; invalid_argument where the heap was created
+    /// without `same_address`.
     explicit persistent_malloc(const std::string& path, const open_options& options = {})
         : heap_(detail::open_at_one_address(path, options)) {}
 
@@ -136,7 +132,7 @@ public:
         return raw_allocator<T>(heap_.get_segment_manager()->key());
     }
 
-    /// Constructs the object from `args` where there is none. Throws as manager::find_or_construct().
+    /// Constructs it where there is none. Throws as manager::find_or_construct().
     template <class T, class... Args>
     T* find_or_construct(const char* name, Args&&... args) {
         return &heap_
@@ -144,13 +140,11 @@ public:
                                                                                  std::forward<Args>(args)...)
                     ->value;
     }
-    /// Null where there is none.
     template <class T>
     [[nodiscard]] T* find(const char* name) const {
         detail::at_one_address<T>* const found = heap_.template find<detail::at_one_address<T>>(name).first;
         return found == nullptr ? nullptr : &found->value;
     }
-    /// False where there is none.
     template <class T>
     bool destroy(const char* name) {
         return heap_.template destroy<detail::at_one_address<T>>(name);

@@ -1,19 +1,19 @@
 // holdfast::ptr<T>: an 8-byte pointer that survives being mapped at another address.
 //
 // Layout of the word: bits 0..47 hold the distance in bytes from the pointer itself to its target, plus 2^47; bits
-// 48..63 hold the stamp. A zeroed word is null; a pointer to itself (distance 0) is not. A distance of exactly -2^47
-// cannot occur: a user address space has 2^47 bytes.
+// 48..63 hold the stamp. A zeroed word is null; a pointer to itself (distance 0) is not. A user address space has 2^47
+// bytes, so a distance of exactly -2^47 cannot occur.
 //
 // The stamp belongs to the word, not to the value: assignment copies the target and keeps the stamp of the pointer
-// written to, so never copy a ptr with memcpy. Only the allocator changes a stamp. With it one durable record is enough
+// written to, so never copy a ptr with memcpy. Only the allocator changes a stamp: one durable record is then enough
 // for an operation of durability `atomic` (docs/atomic-protocol.md).
 //
-// Boost.Intrusive keeps the colours of trees in the low bits of pointers to nodes (pointer_plus_bits, below). Such a
-// word is the distance to the target's address with the bits in it; a null pointer with bits has the bits alone in
-// place of the distance. No pointer has such a distance: its target would lie below address 8.
+// Boost.Intrusive keeps the colours of trees in the low bits of pointers to nodes (pointer_plus_bits). Such a word is
+// the distance to the target's address with the bits in it. A null pointer has the bits alone as its distance, which no
+// pointer has: its target would lie below address 8.
 //
-// Thread safety: as a raw pointer. The word is 8-byte aligned and written with one store.
-// Durability: as any store of the program (manager::persist(), commit()).
+// Thread safety: as a raw pointer; the word is 8-byte aligned and written with one store. Durability: as any store of
+// the program.
 #pragma once
 
 #include <compare>
@@ -48,7 +48,7 @@ inline constexpr unsigned distance_bits = 48;
 inline constexpr std::uint64_t distance_mask = (std::uint64_t{1} << distance_bits) - 1;
 inline constexpr std::uint64_t distance_bias = std::uint64_t{1} << (distance_bits - 1);
 
-/// The word and its coding, for void and other pointers.
+/// The word and its coding, whatever the target.
 class ptr_word {
 public:
     constexpr ptr_word() noexcept = default;
@@ -64,7 +64,7 @@ protected:
     void set_target(std::uintptr_t target) noexcept { word_ = (word_ & ~distance_mask) | encode(target); }
     void initialise(std::uintptr_t target) noexcept { word_ = encode(target); }
     [[nodiscard]] bool is_null() const noexcept { return (word_ & distance_mask) == 0; }
-    /// The target's address, with the low bits that were stored with it; the bits alone for a null pointer.
+    /// The target's address with its low bits; for a null pointer the bits alone.
     [[nodiscard]] std::uintptr_t target_with_bits() const noexcept {
         const std::uint64_t distance = word_ & distance_mask;
         return forget_origin(
@@ -79,9 +79,9 @@ private:
         return value >> most_low_bits == 0;
     }
 
-    /// Hides from the compiler, without an instruction, where the address came from. Compilers take an address plus a
-    /// distance for an address in the same object (GCC bug 49330; clang rewrites it so) and would reorder accesses
-    /// through a ptr on the stack with accesses to its target.
+    /// Hides, without an instruction, where the address came from. Compilers take an address plus a distance for one in
+    /// the same object (GCC bug 49330; clang rewrites it so) and would reorder accesses to a ptr on the stack and to
+    /// its target.
     [[nodiscard]] static std::uintptr_t forget_origin(std::uintptr_t address) noexcept {
         __asm__("" : "+r"(address));
         return address;
@@ -91,7 +91,7 @@ private:
             return 0;
         }
         const std::uint64_t distance = target - reinterpret_cast<std::uintptr_t>(this) + distance_bias;
-        // Never true for user addresses. The compiler needs it to cancel the encoding of a temporary with its decoding.
+        // Never true for user addresses; lets the compiler cancel the encoding of a temporary with its decoding.
         if (distance == 0 || distance > distance_mask) {
             __builtin_unreachable();
         }
@@ -105,7 +105,7 @@ template <class T>
 struct ptr_types {
     using reference = T&;
 };
-/// The reference type of ptr<void>: Boost's pointer_traits must be able to form a parameter of it.
+/// Boost's pointer_traits forms a parameter of ptr<void>'s reference.
 struct nothing_to_refer_to {};
 template <class T>
     requires std::is_void_v<T>
@@ -115,7 +115,7 @@ struct ptr_types<T> {
 
 }  // namespace detail
 
-/// A fancy pointer (Cpp17NullablePointer, random-access iterator) to T; T may be void, const, or incomplete.
+/// A fancy pointer (Cpp17NullablePointer, random-access iterator); T may be void, const, or incomplete.
 template <class T>
 class ptr : private detail::ptr_word {
 public:
@@ -129,19 +129,19 @@ public:
     using rebind = ptr<U>;
 
     constexpr ptr() noexcept = default;
-    /// A template, so that the literal 0, which Boost.Container passes, selects the constructor from T*.
+    /// A template, so that the literal 0 of Boost.Container selects the constructor from T*.
     template <std::same_as<std::nullptr_t> Null>
     constexpr ptr(Null) noexcept {}                           // NOLINT(google-explicit-constructor): as a raw pointer
     ptr(T* target) noexcept { initialise(address(target)); }  // NOLINT(google-explicit-constructor): as a raw pointer
     ptr(const ptr& other) noexcept : detail::ptr_word() { initialise(other.target()); }
-    /// Implicit conversions of raw pointers: to const, to a base class, to void.
+    /// To const, to a base class, to void.
     template <class U>
         requires(std::is_convertible_v<U*, T*> && !std::is_same_v<U, T>)
     ptr(const ptr<U>& other) noexcept {  // NOLINT(google-explicit-constructor): as a raw pointer
         T* const converted = other.get();
         initialise(address(converted));
     }
-    /// Conversions that raw pointers need static_cast for: to a derived class, from void.
+    /// To a derived class, from void.
     template <class U>
         requires(!std::is_convertible_v<U*, T*> && requires(U* from) { static_cast<T*>(from); })
     explicit ptr(const ptr<U>& other) noexcept {
@@ -171,7 +171,7 @@ public:
         return *this;
     }
 
-    /// The target's address in this process. operator* and operator[] need a ptr that is not null.
+    /// In this process. operator* and operator[] need a ptr that is not null.
     [[nodiscard]] T* get() const noexcept { return reinterpret_cast<T*>(target()); }
     [[nodiscard]] T* operator->() const noexcept { return get(); }
     [[nodiscard]] reference operator*() const noexcept
@@ -232,13 +232,12 @@ public:
         b = kept;
     }
 
-    /// For std::pointer_traits.
     template <class U = T>
         requires(!std::is_void_v<U>)
     [[nodiscard]] static ptr pointer_to(U& target) noexcept {
         return ptr{std::addressof(target)};
     }
-    /// For Boost's pointer_traits. They accept null.
+    /// For Boost's pointer_traits. Null is allowed.
     template <class U>
     [[nodiscard]] static ptr static_cast_from(const ptr<U>& other) noexcept {
         return ptr{static_cast<T*>(other.get())};
@@ -263,7 +262,6 @@ private:
 
 static_assert(sizeof(ptr<int>) == 8 && alignof(ptr<int>) == 8);
 
-/// As for smart pointers: found by argument-dependent lookup.
 template <class T, class U>
 [[nodiscard]] ptr<T> static_pointer_cast(const ptr<U>& p) noexcept {
     return ptr<T>{static_cast<T*>(p.get())};
@@ -290,7 +288,7 @@ template <class T>
     return p;
 }
 
-/// As Boost.Interprocess and Metall call it.
+/// The name in Boost.Interprocess and Metall.
 template <class T>
 using offset_ptr = ptr<T>;
 
@@ -301,7 +299,7 @@ struct std::hash<holdfast::ptr<T>> {
     [[nodiscard]] std::size_t operator()(const holdfast::ptr<T>& p) const noexcept { return std::hash<T*>{}(p.get()); }
 };
 
-/// Lets Boost.Intrusive, and so the trees of Boost.Container, store colours and balances in pointers to nodes.
+/// Lets trees of Boost.Intrusive and Boost.Container store colours and balances in pointers to nodes.
 template <std::size_t Alignment>
 struct boost::intrusive::max_pointer_plus_bits<holdfast::ptr<void>, Alignment> {
     static constexpr std::size_t value = Alignment % 8 == 0   ? holdfast::detail::most_low_bits

@@ -8,11 +8,11 @@
 
 namespace holdfast {
 
-/// What the recovery of this open did with the records of durability `atomic`.
+/// Of the records of durability `atomic`, by this open.
 struct recovery_report {
-    std::uint64_t lanes = 0;        ///< that were read
-    std::uint64_t pending = 0;      ///< records that no checkpoint (page-cache: no completed call) had made void
-    std::uint64_t replayed = 0;     ///< words that were rewritten on media
+    std::uint64_t lanes = 0;
+    std::uint64_t pending = 0;      ///< that no checkpoint (page-cache: no completed call) had made void
+    std::uint64_t replayed = 0;     ///< words rewritten on media
     std::uint64_t rolled_back = 0;  ///< records that the crash cut off: their calls had not returned
     std::uint64_t time_ns = 0;
 };
@@ -20,17 +20,17 @@ struct recovery_report {
 /// All sizes in bytes.
 struct heap_statistics {
     std::uint64_t reserved_address_space = 0;
-    std::uint64_t user_bytes = 0;       ///< user space backed by files (the frontier)
-    std::uint64_t allocated_bytes = 0;  ///< in allocated blocks, rounded to their class
+    std::uint64_t user_bytes = 0;       ///< backed by files
+    std::uint64_t allocated_bytes = 0;  ///< blocks, rounded to their class
     std::uint64_t allocated_blocks = 0;
     std::uint64_t free_bytes = 0;          ///< user_bytes - allocated_bytes
-    std::uint64_t largest_free_block = 0;  ///< that can be had without growing the heap
-    std::uint64_t apparent_bytes = 0;      ///< sum of the file sizes
+    std::uint64_t largest_free_block = 0;  ///< without growing the heap
+    std::uint64_t apparent_bytes = 0;      ///< sum of file sizes
     std::uint64_t charged_bytes = 0;       ///< by the file system
     std::uint64_t segments = 0;
     std::uint64_t segment_size = 0;  ///< user bytes of one
     std::uint64_t slabs = 0;
-    std::uint64_t extents = 0;       ///< allocated extents that are not slabs
+    std::uint64_t extents = 0;       ///< allocated, no slabs
     std::uint64_t guard_ranges = 0;  ///< of a hardened heap: 64 KiB each, neither allocated nor free
     std::uint64_t named_objects = 0;
     std::uint64_t unique_objects = 0;
@@ -41,34 +41,34 @@ struct heap_statistics {
     std::uint64_t recoveries = 0;    ///< how often a writer recovered the heap from a crash
     bool recovered = false;          ///< this open found a heap that was not closed
     bool rolled_forward = false;     ///< and finished a commit from the journal
-    std::uint64_t maximum_size = 0;  ///< limit of the user space (open_options::maximum_size); 0: the reservation alone
+    std::uint64_t maximum_size = 0;  ///< open_options::maximum_size; 0: the reservation alone
 };
 
 /// What manager::shrink() did, in bytes.
 struct shrink_report {
-    std::uint64_t charged_before = 0;  ///< by the file system, for all files of the heap
+    std::uint64_t charged_before = 0;  ///< by the file system, for all files
     std::uint64_t charged_after = 0;
-    std::uint64_t apparent_before = 0;  ///< sum of the file sizes
+    std::uint64_t apparent_before = 0;  ///< sum of file sizes
     std::uint64_t apparent_after = 0;
     std::uint64_t given_back = 0;  ///< free space that became holes
-    std::uint64_t shortened = 0;   ///< user space removed at the end of the heap
+    std::uint64_t shortened = 0;   ///< user space removed at the end
 };
 
 struct shrink_options {
     std::uint64_t target = 0;  ///< bytes: stop when the file system charges no more
-    /// Called in the thread of shrink(), before the first step and after each one.
+    /// In the thread of shrink(), before the first step and after each.
     std::function<void(const shrink_report&)> progress;
 };
 
-/// What the last commit() of this process did. Durability `atomic` and `collect`: sync_ns and total_ns alone.
+/// Of the last commit() of this process. Durability `atomic` and `collect`: sync_ns and total_ns alone.
 struct commit_report {
     std::uint64_t dirty_pages = 0;      ///< found by the scan
-    std::uint64_t fresh_pages = 0;      ///< written once, in their place
-    std::uint64_t journaled_pages = 0;  ///< written twice: first to the journal
+    std::uint64_t fresh_pages = 0;      ///< written once
+    std::uint64_t journaled_pages = 0;  ///< written twice, to the journal first
     std::uint64_t written_bytes = 0;
     std::uint64_t scan_ns = 0;
-    std::uint64_t write_ns = 0;  ///< pwrite, all files
-    std::uint64_t sync_ns = 0;   ///< waiting for the media
+    std::uint64_t write_ns = 0;
+    std::uint64_t sync_ns = 0;
     std::uint64_t total_ns = 0;
 };
 

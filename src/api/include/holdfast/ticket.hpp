@@ -1,4 +1,4 @@
-// A transaction that was committed and need not be durable yet.
+// A committed transaction that need not be durable yet.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ private:
     friend struct detail::ticket_access;
     ticket(std::uint64_t number, std::uint64_t batch) noexcept : number_(number), batch_(batch) {}
 
-    std::uint64_t number_ = 0;  ///< in its batch, from 1 on; 0: durable
+    std::uint64_t number_ = 0;  ///< in its batch, from 1; 0: durable
     std::uint64_t batch_ = 0;   ///< that of a thread
 };
 

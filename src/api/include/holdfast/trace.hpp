@@ -9,7 +9,7 @@
 //     heap.allocate_to(root, sizeof(node), {.type = 1});
 //
 // A type whose pointers only code can find (a union, nodes of variable size) needs a visitor, which each process
-// registers again. Source: Makalu-rel, thesis chapter 6.
+// registers. Source: Makalu-rel, thesis chapter 6.
 #pragma once
 
 #include <array>
@@ -24,26 +24,25 @@
 
 namespace holdfast {
 
-/// One pointer of an object.
 struct pointer_field {
     std::uint32_t offset = 0;  ///< bytes, a multiple of 8
-    bool raw = false;          ///< an address, which counts in a heap created with same_address alone; else a `ptr`
+    bool raw = false;          ///< an address, for heaps created with same_address; else a `ptr`
 };
 
-/// Specialise it with a member `fields`: the pointers of T in ascending order of offset; it may be empty.
+/// Specialise it with a member `fields`: the pointers of T by ascending offset, or none.
 template <class T>
 struct pointers_in;
 
-/// The layout of one allocation_traits::type.
+/// Of one allocation_traits::type.
 struct type_layout {
     std::uint32_t type = 0;               ///< from 1 to 2^20 - 1
     std::uint64_t size = 0;               ///< bytes of an object: from 8 to 2^30
-    std::uint64_t stride = 0;             ///< a multiple of 8, from `size` to 2^30; 0: a block holds one object
+    std::uint64_t stride = 0;             ///< a multiple of 8, from `size` to 2^30; 0: one object a block
     std::vector<pointer_field> pointers;  ///< at most 65,536, ascending, without overlap, within `size`
     std::string name{};                   ///< for people; may be empty
 };
 
-/// The layout of a block that holds as many objects of type T as fit.
+/// Of blocks that hold as many objects of type T as fit.
 template <class T>
 [[nodiscard]] type_layout layout_of(std::uint32_t type, std::string name = {}) {
     static_assert(sizeof(T) % 8 == 0, "objects that hold pointers have a size that is a multiple of 8");
@@ -74,7 +73,7 @@ public:
     void operator()(ptr<T>& pointer) {
         visit_pointer(&pointer);
     }
-    /// Counts in a heap created with same_address alone.
+    /// For heaps created with same_address.
     template <class T>
     void operator()(T*& address) {
         visit_address(&address);
@@ -83,8 +82,8 @@ public:
     virtual void visit_address(void* word) = 0;
 };
 
-/// Shows every pointer of the block to `visit`. Several threads call it at once, for different blocks, while no other
-/// thread uses the heap. It reads nothing else of the heap. If it throws, the collection ends with an error.
+/// Shows every pointer of the block to `visit`, and reads nothing else of the heap. Several threads call it at once,
+/// for different blocks, while no other thread uses the heap. If it throws, the collection fails.
 using block_visitor = std::function<void(void* block, std::size_t bytes, pointer_visitor& visit)>;
 
 }  // namespace holdfast

@@ -2,17 +2,16 @@
  *
  *     hf_transaction *tx = NULL;
  *     hf_begin(heap, &tx);
- *     struct account *a = hf_open_range(tx, heap_a, sizeof *a);  // a copy in DRAM: read and write it
+ *     struct account *a = hf_open_range(tx, heap_a, sizeof *a);  // a copy in DRAM
  *     struct account *b = hf_open_range(tx, heap_b, sizeof *b);
  *     if (a == NULL || b == NULL) { hf_abort(tx); return; }
  *     a->balance -= 10;
  *     b->balance += 10;
  *     hf_commit_transaction(tx);                                  // both are changed, or neither
  *
- * Nothing in the heap changes before the commit. What a crash leaves, what it costs and what the program promises
- * stands in <holdfast/transaction.hpp> and docs/transactions.md. In short: in durability `atomic` the changes survive
- * once hf_commit_transaction has returned HF_OK; while a transaction is open, no other thread changes or opens the same
- * memory; words that transactions change are changed by transactions alone.
+ * Nothing in the heap changes before the commit. In durability `atomic` the changes survive once hf_commit_transaction
+ * has returned HF_OK. While a transaction is open, no other thread changes or opens the same memory; transactions alone
+ * change words that transactions change. <holdfast/transaction.hpp> has the promises in full.
  *
  * Thread safety: a transaction belongs to one thread; any number of threads have one each. */
 #pragma once
@@ -27,54 +26,53 @@ extern "C" {
 
 typedef struct hf_transaction hf_transaction;
 
-/* Begins a transaction. hf_commit_transaction or hf_abort ends it. While one is open, hf_close fails with
- * HF_INVALID_ARGUMENT, and hf_discard must not be called. HF_READ_ONLY for a heap opened so. */
+/* hf_commit_transaction or hf_abort ends the transaction. While one is open, hf_close fails with HF_INVALID_ARGUMENT,
+ * and hf_discard must not be called. HF_READ_ONLY for a heap opened so. */
 hf_code hf_begin(hf_heap* heap, hf_transaction** transaction);
-/* Begins a part of the transaction that can be aborted alone. The next hf_abort drops what was done since; the next
- * hf_commit_transaction hands it over to the part around it. Parts may contain parts. */
+/* Begins a part: the next hf_abort drops what was done since; the next hf_commit_transaction hands it to the part
+ * around it. Parts may contain parts. */
 hf_code hf_begin_inner(hf_transaction* transaction);
 
-/* The copy of `bytes` bytes at `begin`, in which the transaction reads and writes them; it is aligned to 16 and valid
- * until the transaction ends. The same copy for each call; `begin` itself in a block that the transaction has made. An
- * hf_ptr in the copy is read and written with hf_ptr_get_in and hf_ptr_set_in. NULL with hf_errorcode() on failure:
- * HF_BAD_ADDRESS where the bytes do not lie in the heap at a multiple of 8, HF_INVALID_ARGUMENT where `begin` was
- * opened with another size. Ranges must not overlap: then the commit fails with HF_INVALID_ARGUMENT. */
+/* The copy in which the transaction reads and writes `bytes` bytes at `begin`, aligned to 16 and valid until the
+ * transaction ends; an hf_ptr in it by hf_ptr_get_in and hf_ptr_set_in. The same copy for each call; `begin` itself in
+ * a block that the transaction has made. HF_BAD_ADDRESS unless the bytes lie in the heap at a multiple of 8,
+ * HF_INVALID_ARGUMENT where `begin` was opened with another size. Where ranges overlap, the commit fails with
+ * HF_INVALID_ARGUMENT. */
 void* hf_open_range(hf_transaction* transaction, void* begin, size_t bytes);
-/* The target of a pointer in a copy, in a new block, or in the heap as it was before the transaction. */
+/* Of a pointer in a copy, in a new block, or in the heap as it was before the transaction. */
 void* hf_ptr_get_in(const hf_transaction* transaction, const hf_ptr* pointer);
-/* Sets a pointer in a copy, in a new block, or, with the commit, in the heap: a root, for example. */
+/* Of a pointer in a copy, in a new block, or, with the commit, in the heap: a root, for example. */
 hf_code hf_ptr_set_in(hf_transaction* transaction, hf_ptr* pointer, const void* target);
-/* Stores 8 bytes in a place that is not opened. Reading the place gives the old value until the commit; a range that is
- * opened later has the new one. */
+/* Stores 8 bytes in a place that is not opened. Until the commit the place has the old value; a range that is opened
+ * later has the new one. */
 hf_code hf_store_in(hf_transaction* transaction, uint64_t* place, uint64_t value);
 
-/* A block that becomes allocated with the commit: the program fills it, and lets an object or a root point to it. NULL
- * on failure. `traits` may be NULL. */
+/* A block that becomes allocated with the commit: fill it, and let an object or a root point to it. `traits` may be
+ * NULL. */
 void* hf_allocate_in(hf_transaction* transaction, size_t bytes, const hf_traits* traits);
-/* Frees a block with the commit. A block that this transaction has made is gone at once. Where it is no allocated
- * block, the commit fails with HF_BAD_ADDRESS. NULL is ignored. */
+/* Frees a block with the commit, or at once if this transaction has made it; NULL is ignored. For anything else the
+ * commit fails with HF_BAD_ADDRESS. */
 hf_code hf_free_in(hf_transaction* transaction, void* block);
 
-/* Carries everything out, or hands the innermost part over. On failure nothing is changed. Ends the transaction in
- * either case, unless it was in a part. */
+/* Carries everything out and ends the transaction, or hands the innermost part over. On failure nothing is changed, and
+ * the transaction ends unless it was in a part. */
 hf_code hf_commit_transaction(hf_transaction* transaction);
-/* A transaction that was committed and need not be durable yet. {0, 0} is durable. */
+/* A committed transaction that need not be durable yet. {0, 0} is durable. */
 typedef struct hf_ticket {
     uint64_t number;
     uint64_t batch;
 } hf_ticket;
 /* As hf_commit_transaction, but in the domain `disk` without waiting for the disk: durable when hf_sync of the ticket
- * has returned HF_OK, after a later hf_commit_transaction of this thread, or when the heap was closed. Until then the
- * heap shows what was before, except in the ranges that transactions of the same thread open, and the program keeps the
- * locks of what was changed (transaction::commit_later() in <holdfast/transaction.hpp>). HF_INVALID_ARGUMENT while a
- * part is open. `ticket` may not be NULL. */
+ * has returned HF_OK, after a later hf_commit_transaction of this thread, or when the heap was closed. Until then only
+ * ranges that transactions of this thread open show it, and the program keeps its locks (transaction::commit_later() in
+ * <holdfast/transaction.hpp>). HF_INVALID_ARGUMENT while a part is open. `ticket` may not be NULL. */
 hf_code hf_commit_later(hf_transaction* transaction, hf_ticket* ticket);
 /* Waits until the transaction of the ticket and the earlier ones of its thread are durable. HF_POISONED where the disk
  * failed. */
 hf_code hf_sync(hf_heap* heap, hf_ticket ticket);
 /* Waits for the tickets of all threads. */
 hf_code hf_sync_all(hf_heap* heap);
-/* Drops the innermost part or, where there is none, the transaction, and ends it. NULL is ignored. */
+/* Drops and ends the innermost part or, where there is none, the transaction. NULL is ignored. */
 void hf_abort(hf_transaction* transaction);
 
 /* NOLINTEND(readability-identifier-naming,modernize-use-using) */

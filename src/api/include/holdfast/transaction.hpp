@@ -1,27 +1,25 @@
 // holdfast::transaction: changes of objects, blocks and roots that count together or not at all.
 //
 //     heap.transact([&](holdfast::transaction& tx) {
-//         account& from = tx.open(heap_from);  // a copy in DRAM: reads and writes go to it
+//         account& from = tx.open(heap_from);  // a copy in DRAM
 //         account& to = tx.open(heap_to);
 //         from.balance -= 10;
 //         to.balance += 10;
 //     });                                      // both are changed, or neither
 //
-// Nothing in the heap changes before commit(). An exception, abort() and the destructor drop what was not committed:
-// copies, new blocks and frees.
+// Nothing in the heap changes before commit(). An exception, abort() and the destructor drop copies, new blocks and
+// frees.
 //
 // Durability `atomic`: when commit() has returned, the changes survive what the domain survives; a crash before leaves
-// none of them. Costs one fence, and one more where a new block has more than 512 bytes or the changes exceed half of
-// the thread's ring of records. Durability `commit` and `collect`: all or nothing in memory; a crash leaves what these
-// durabilities leave.
+// none of them. Costs one fence, or two (docs/transactions.md). Durability `commit` and `collect`: all or nothing in
+// memory; a crash leaves what these durabilities leave.
 //
-// What the program promises: while a transaction is open, no other thread changes or opens the same objects; a lock
-// that is held until commit() has returned does that (holdfast::section). Words that transactions change are changed by
-// nothing else until the heap was closed or a checkpoint() has passed: a crash may take another store back to what the
-// last transaction left. open_options::check_transactions finds programs that break this.
+// The program promises (open_options::check_transactions finds offenders) that while a transaction is open, no other
+// thread changes or opens its objects, by a lock that is held until commit() has returned (holdfast::section). Nothing
+// else changes words that transactions change, until the heap was closed or a checkpoint() has passed: a crash may take
+// another store back.
 //
-// Not part of a transaction: named objects, and what containers allocate. An opened object holds no container, directly
-// or in a member.
+// Not part of a transaction: named objects, and what containers allocate. An opened object holds no container.
 //
 // Thread safety: a transaction belongs to one thread; any number of threads have one each.
 #pragma once
@@ -49,12 +47,11 @@ namespace detail {
 class transaction_core;
 struct transaction_access;
 
-/// How a copy of an opened object is made.
 struct shadow_type {
     std::size_t size = 0;
     std::size_t alignment = 0;
     void (*copy)(void* to, const void* from) = nullptr;  ///< null: byte by byte
-    const char* name = nullptr;                          ///< std::type_info::name()
+    const char* name = nullptr;
 };
 template <class T>
 [[nodiscard]] const shadow_type& shadow_type_of() {
@@ -74,20 +71,20 @@ template <class T>
 
 class transaction {
 public:
-    /// Throws error(read_only) for a heap opened so. Closing the heap aborts it: then commit() throws
+    /// Throws error(read_only) for a heap opened so. Closing the heap aborts it; then commit() throws
     /// error(invalid_argument).
     explicit transaction(manager& heap);
-    /// A transaction within another one: its abort() drops what was done since, its commit() hands it over to the outer
-    /// one. It must end before the outer one commits, and ends where that aborts. Throws error(invalid_argument) where
-    /// the outer one has an open one within it.
+    /// A transaction within another: its abort() drops what was done since, its commit() hands it to the outer one. It
+    /// must end before the outer one commits, and ends where that aborts. Throws error(invalid_argument) where another
+    /// is open within the outer one.
     explicit transaction(transaction& outer);  // NOLINT(google-explicit-constructor): it copies nothing
     transaction(const transaction&) = delete;
     transaction& operator=(const transaction&) = delete;
     ~transaction();
 
     /// The copy in which the transaction reads and writes an object, the same for each call; the object itself where
-    /// this transaction has made it. Throws error(bad_address) for an object that does not lie in the heap at a
-    /// multiple of 8; error(invalid_argument) for one that holds a container.
+    /// this transaction has made it. Throws error(bad_address) unless the object lies in the heap at a multiple of 8;
+    /// error(invalid_argument) for one that holds a container.
     template <class T>
         requires(!detail::is_instance<T, ptr>)
     [[nodiscard]] T& open(T& object) {
@@ -97,9 +94,8 @@ public:
     [[nodiscard]] T& open(const ptr<T>& object) {
         return open(*object);
     }
-    /// Stores 8 bytes in a place that is not opened: a root, a counter. Reading the place gives the old value until
-    /// commit(), except in a block that this transaction has made. The copy of an object that is opened later has the
-    /// new one.
+    /// Stores 8 bytes in a place that is not opened: a root, a counter. Until commit() the place has the old value,
+    /// except in a block that this transaction has made; a copy that is opened later has the new one.
     template <class T>
         requires(sizeof(T) == sizeof(std::uint64_t) &&  // NOLINT(misc-redundant-expression)
                  alignof(T) == alignof(std::uint64_t) && std::is_trivially_copyable_v<T>)
@@ -112,8 +108,8 @@ public:
     void store(ptr<T>& place, std::type_identity_t<T>* target) {
         store_pointer(&place, target);
     }
-    /// What commit() would leave at a place of 8 bytes: what this transaction has stored there or in the copy around
-    /// it, what a transaction of this thread has left for a sync, or else what is there.
+    /// What commit() would leave in these 8 bytes: what this transaction has stored there or in the copy around them,
+    /// what one of this thread has left for a sync, or else what is there.
     template <class T>
         requires(!detail::is_instance<T, ptr> && sizeof(T) == sizeof(std::uint64_t) &&
                  alignof(T) == alignof(std::uint64_t) && std::is_trivially_copyable_v<T>)
@@ -127,9 +123,9 @@ public:
     [[nodiscard]] T* load(const ptr<T>& place) const {
         return static_cast<T*>(load_target(&place));
     }
-    /// A block that becomes allocated with commit(): the program fills it, and lets an object or a root point to it.
+    /// A block that becomes allocated with commit(): fill it, and let an object or a root point to it.
     [[nodiscard]] void* allocate(std::size_t bytes, const allocation_traits& traits = {});
-    /// Constructs a T in such a block. If the constructor throws, there is no block.
+    /// Constructs a T in such a block; none is left if the constructor throws.
     template <class T, class... Args>
     [[nodiscard]] T* make(Args&&... args) {
         static_assert(detail::require_persistable<T>());
@@ -141,8 +137,8 @@ public:
             throw;
         }
     }
-    /// Frees a block with commit(), or at once if this transaction has made it; null is ignored. commit() throws
-    /// error(bad_address) where it is no allocated block, or one that was freed before in this transaction.
+    /// Frees a block with commit(), or at once if this transaction has made it; null is ignored. For anything else, or
+    /// a second free, commit() throws error(bad_address).
     void free(void* block);
     template <class T>
     void destroy(T* object) {
@@ -150,22 +146,19 @@ public:
         free(const_cast<std::remove_cv_t<T>*>(object));
     }
 
-    /// Carries everything out. Throws bad_alloc or error: then nothing is changed, and the transaction is aborted.
-    /// error(invalid_argument): opened objects overlap; a pointer leads out of the heap, to the copy of an opened
-    /// object, say; a transaction within this one is open.
+    /// Carries everything out, or throws bad_alloc or error: then nothing is changed, and the transaction is aborted.
+    /// error(invalid_argument): opened objects overlap; a pointer leads out of the heap, as to the copy of an opened
+    /// object; a transaction within this one is open.
     void commit();
     /// As commit(), but in the domain `disk` without waiting for the disk: durable when manager::sync() of the ticket
     /// has returned, after a later commit() of this thread, or when the heap was closed. A crash before leaves all or
     /// nothing of what the thread had waiting. Until then:
-    ///   - the heap shows what was before. A transaction of the same thread sees the changes by open() and load(), but
-    ///     not by reading the heap itself;
-    ///   - the program keeps the locks of what was changed: other threads would change what they see;
-    ///   - a block in which a change waits is freed by transactions alone: otherwise the sync stores into memory that
-    ///   is
-    ///     another block's by then.
-    /// Where objects hold `ptr`s that wait, open() syncs first. Calls outside of transactions, allocate_to() say, do
-    /// not wait for tickets, and are not ordered with them. In other domains and durabilities it is commit(). Throws as
-    /// commit(), and error(invalid_argument) for a transaction within another one.
+    ///   - the heap shows what was before, also to this thread, except by open() and load();
+    ///   - the program keeps the locks of what was changed;
+    ///   - transactions alone free a block in which a change waits: otherwise the sync stores into another block.
+    /// Where objects hold `ptr`s that wait, open() syncs first. Calls outside of transactions are not ordered with
+    /// tickets. In other domains and durabilities it is commit(). Throws as commit(), and error(invalid_argument) for a
+    /// transaction within another one.
     [[nodiscard]] ticket commit_later();
     void abort() noexcept;
     [[nodiscard]] bool is_open() const noexcept { return core_ != nullptr; }
@@ -184,7 +177,7 @@ private:
     std::unique_ptr<detail::transaction_core> owned_;
     detail::transaction_core* core_ = nullptr;
     transaction* outer_ = nullptr;
-    transaction* inner_ = nullptr;  ///< that is open within this one
+    transaction* inner_ = nullptr;
 };
 
 template <class Function>
@@ -211,8 +204,8 @@ ticket manager::transact_later(Function&& body) {
     return tx.is_open() ? tx.commit_later() : ticket();
 }
 
-/// A transaction that holds locks until it is durable (strict two-phase locking), so that other threads see its changes
-/// only after they survive. Locks several mutexes without deadlock. Source: Atlas.
+/// A transaction that holds locks until it is durable (strict two-phase locking), so others see only changes that
+/// survive. Locks several mutexes without deadlock. Source: Atlas.
 template <class... Mutexes>
 class section {
 public:

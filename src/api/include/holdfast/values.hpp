@@ -4,10 +4,10 @@
 //     const auto& content = *root->entries.as<holdfast::values::dict>();
 //     if (const auto* found = content.find("title")) std::cout << found->text();
 //
-// Transactions alone change them (transaction.hpp), so a crash in durability `atomic` leaves each change whole or not
-// at all. A value is owned by one place: a dict, a list, a tuple, or the root.
+// Transactions alone change values, so a crash in durability `atomic` leaves each change whole or not at all. One place
+// owns a value: a dict, a list, a tuple, or the root.
 //
-// The functions here trust the heap: as() only compares tags. A reader of a heap that may be damaged or hostile asks
+// The functions trust the heap: as() only compares tags. A reader of a heap that may be damaged or hostile asks
 // manager::usable_size() for each object before it follows a pointer, and bounds each walk by the size.
 //
 // Thread safety: many readers, or one writer.
@@ -24,7 +24,7 @@
 
 namespace holdfast::values {
 
-// Heaps store this name with each type: a change of layout gets another number.
+// Part of the type names in heaps: a change of layout gets another number.
 inline namespace layout_1 {
 
 enum class kind : std::uint32_t {
@@ -34,17 +34,17 @@ enum class kind : std::uint32_t {
     real = 3,         ///< number: the bits of a double
     text = 4,         ///< object: a blob of UTF-8
     bytes = 5,        ///< object: a blob
-    big_integer = 6,  ///< object: a blob, two's complement, little endian; does not fit 64 bits
+    big_integer = 6,  ///< object: a blob, two's complement, little endian; needs more than 64 bits
     tuple = 7,        ///< object: a sequence that does not change
     list = 8,         ///< object: a sequence
     dict = 9,         ///< object: a dict
     array = 10,       ///< object: an array
     pickled = 11,     ///< object: a blob of Python's module pickle
-    entry = 12,       ///< of a dict; no value has this kind
-    root = 13,        ///< the named object `holdfast.values`; no value has this kind
+    entry = 12,       ///< of a dict; no value's kind
+    root = 13,        ///< the named object `holdfast.values`; no value's kind
 };
 
-/// Every object begins with it.
+/// Begins every object.
 struct object_tag {
     static constexpr std::uint32_t expected_mark = 0x31564648;  ///< "HFV1"
     kind what = kind::none;
@@ -59,7 +59,7 @@ struct value {
     std::uint64_t number = 0;
     ptr<object_tag> object;  ///< null for kinds that have none
 
-    /// The object, where it has the tag of this value's kind; null otherwise.
+    /// Null unless the object has the tag of this value's kind.
     template <class T>
     [[nodiscard]] const T* as() const noexcept {
         const object_tag* const found = object.get();
@@ -85,13 +85,13 @@ struct blob {
 struct sequence {
     object_tag tag;
     std::uint64_t size = 0;
-    std::uint64_t capacity = 0;  ///< elements that the block has room for
+    std::uint64_t capacity = 0;  ///< in elements
     ptr<value> elements;         ///< null where the capacity is 0
 
     [[nodiscard]] static bool holds(kind what) noexcept { return what == kind::list || what == kind::tuple; }
 };
 
-/// `next` links entries of one bucket, `previous` and `following` all entries in the order of their insertion.
+/// `next` links a bucket, `previous` and `following` all entries in the order of their insertion.
 struct dict_entry {
     object_tag tag{kind::entry};
     std::uint64_t hash = 0;  ///< of the key, by hash_of_...()
@@ -109,15 +109,15 @@ struct dict_segment {
     ptr<dict_bucket> buckets;
 };
 
-/// A hash table that grows by one bucket at a time (linear hashing, Litwin 1980), so that no insertion moves more than
-/// the entries of one bucket. Segment 0 has 8 buckets, segment s has 8 * 2^(s-1). A dict of up to 8 entries has none:
-/// it is searched from its first entry.
+/// Grows by one bucket at a time (linear hashing, Litwin 1980), so an insertion moves the entries of one bucket at
+/// most. Segment 0 has 8 buckets, segment s has 8 * 2^(s-1). A dict of up to 8 entries has none and is searched from
+/// its first entry.
 struct dict {
     static constexpr std::uint64_t first_buckets = 8;
     static constexpr std::uint64_t most_segments = 40;
     object_tag tag{kind::dict};
     std::uint64_t size = 0;
-    std::uint64_t generation = 0;  ///< grows with every entry that is added or removed
+    std::uint64_t generation = 0;  ///< grows with every insertion and removal
     std::uint64_t buckets = 0;     ///< 0, or at least first_buckets
     ptr<dict_segment> segments;    ///< most_segments of them
     ptr<dict_entry> first;
@@ -138,12 +138,11 @@ struct dict {
     [[nodiscard]] static std::uint64_t segment_length(std::uint64_t segment) noexcept {
         return segment == 0 ? first_buckets : first_buckets << (segment - 1);
     }
-    /// Null where there is none.
     [[nodiscard]] inline const value* find(std::string_view key) const noexcept;
 };
 
-/// An array in C order. The type is the Python literal of numpy.lib.format.dtype_to_descr(): '<f8', or [('x', '<f4'),
-/// ('y', '<f4')]. The shape follows the struct.
+/// In C order; the shape follows the struct. The type is the Python literal of numpy.lib.format.dtype_to_descr():
+/// '<f8', or [('x', '<f4'), ('y', '<f4')].
 struct array {
     static constexpr std::uint32_t most_dimensions = 64;
     object_tag tag{kind::array};
@@ -159,11 +158,11 @@ struct array {
     }
 };
 
-/// The named object `holdfast.values`.
 struct root {
     object_tag tag{kind::root};
     value entries;   ///< a dict: for Python, the heap itself
-    value detached;  ///< a list: removed from its place, and in use by the process; freed by the next open for writing
+    value detached;  ///< a list: removed from its place, but still used by the process; the next open for writing frees
+                     ///< it
 };
 inline constexpr const char* root_name = "holdfast.values";
 
@@ -171,15 +170,15 @@ static_assert(sizeof(value) == 24 && sizeof(blob) == 16 && sizeof(sequence) == 3
 static_assert(sizeof(dict) == 56 && sizeof(array) == 40 && sizeof(root) == 56);
 static_assert(offsetof(value, object) == 16 && offsetof(dict_entry, next) == 64 && offsetof(array, data) == 32);
 
-// The hash of a key is part of the data. Keys that are equal in Python have one form: True is the integer 1, and a
-// float that is an integer is that integer.
+// The hash of a key is part of the data. Keys that are equal in Python have one form: True is the integer 1, a float
+// that is an integer is that integer.
 [[nodiscard]] inline std::uint64_t hash_of_number(kind what, std::uint64_t number) noexcept {
     return detail::hash_mix(number ^ detail::hash_first, detail::hash_second + static_cast<std::uint64_t>(what));
 }
 [[nodiscard]] inline std::uint64_t hash_of_bytes(kind what, std::string_view bytes) noexcept {
     return detail::hash_bytes(bytes.data(), bytes.size()) ^ static_cast<std::uint64_t>(what);
 }
-/// Of a tuple: begins with hash_of_number(kind::tuple, size), and takes in the hash of each element in turn.
+/// Of a tuple: begins with hash_of_number(kind::tuple, size) and takes in the hash of each element.
 [[nodiscard]] inline std::uint64_t hash_of_next(std::uint64_t before, std::uint64_t element) noexcept {
     return detail::hash_mix(before ^ detail::hash_first, element ^ detail::hash_second) + before;
 }
@@ -205,8 +204,8 @@ inline const value* dict::find(std::string_view key) const noexcept {
     return nullptr;
 }
 
-/// Null where no Python program has written to the heap. Throws error(type_mismatch) where the name bears something
-/// else, or a layout that this header does not know.
+/// Null where no Python program has written to the heap. Throws error(type_mismatch) for an unknown layout, or another
+/// object of the name.
 [[nodiscard]] inline const root* find_root(const heap_objects& heap) { return heap.find<root>(root_name).first; }
 
 }  // namespace layout_1

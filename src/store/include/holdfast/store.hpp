@@ -10,12 +10,12 @@
 //     auto view = shop.read();
 //     for (const auto& [fruit, number] : view.from("b")) { ... }
 //
-// It is the engine of lmdb.h (docs/store.md): any number of processes and threads read versions that do not change, one
-// at a time writes, and a commit is durable when commit() returns. Programs link Holdfast's library lmdb, whose lmdb.h
-// is in include/holdfast/lmdb.
+// The engine is lmdb.h's (docs/store.md): any number of processes and threads read versions that do not change, one at
+// a time writes, and a commit is durable when commit() returns. Programs link Holdfast's library lmdb, whose lmdb.h is
+// in include/holdfast/lmdb.
 //
 // What a view or a transaction returns is valid until its end, in a transaction until its next change. Errors, but for
-// keys that are not there, are thrown as holdfast::store_error.
+// missing keys, are thrown as holdfast::store_error.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@
 
 namespace holdfast {
 
-/// `code` is one of lmdb.h, or an error number of the system.
+/// `code`: of lmdb.h, or an error number of the system.
 class store_error : public std::exception {
 public:
     explicit store_error(int code) noexcept : code_(code) {}
@@ -47,7 +47,7 @@ struct store_options {
     bool durable = true;  ///< false: a commit survives the process, not a loss of power
     bool read_only = false;
     std::size_t limit = 0;       ///< bytes; 0: as the file system has
-    unsigned databases = 16;     ///< named ones that this process opens
+    unsigned databases = 16;     ///< named ones of this process
     unsigned longest_key = 511;  ///< bytes, up to 65,536 (docs/store.md)
     mode_t mode = 0664;
 };
@@ -89,7 +89,7 @@ struct cursor_closer {
 
 }  // namespace store_detail
 
-/// Entries in the order of their keys, for one range-based loop.
+/// For one range-based loop, in the order of keys.
 class store_range {
 public:
     using entry = std::pair<std::string_view, std::string_view>;
@@ -130,7 +130,7 @@ public:
         entry entry_;
     };
 
-    /// `writes`: of a transaction, whose cursors end with it; null: of a view, whose cursors are closed in any case.
+    /// `writes`: of a transaction, whose cursors end with it; null: of a view, which leaves cursors to be closed.
     store_range(MDB_txn* in, MDB_dbi database, std::string_view key, const std::shared_ptr<char>& writes)
         : key_(key), writes_(writes), is_of_view_(writes == nullptr) {
         MDB_cursor* made = nullptr;
@@ -161,12 +161,12 @@ private:
 
 class store_transaction;
 
-/// One version of the store, unchanged while the view lives. Thread safety: by one thread at a time.
+/// One unchanging version of the store. Thread safety: by one thread at a time.
 class store_view {
 public:
     [[nodiscard]] std::optional<std::string_view> get(std::string_view key, MDB_dbi database = 1) const {
         if (key.empty()) {
-            return std::nullopt;  // no key is
+            return std::nullopt;  // never a key
         }
         MDB_val name = store_detail::to_value(key);
         MDB_val value{};
@@ -185,7 +185,7 @@ public:
         store_detail::check(mdb_stat(transaction_.get(), database, &sums));
         return sums.ms_entries;
     }
-    /// The empty key: all entries.
+    /// The first entry not below the key, and those behind it; all for the empty key.
     [[nodiscard]] store_range from(std::string_view key, MDB_dbi database = 1) const {
         return {transaction_.get(), database, key, writes_};
     }
@@ -199,10 +199,10 @@ protected:
         transaction_.reset(made);
     }
     std::unique_ptr<MDB_txn, store_detail::transaction_ender> transaction_;
-    std::shared_ptr<char> writes_;  ///< of a transaction, while it has not ended; a view has none
+    std::shared_ptr<char> writes_;  ///< until a transaction ends; a view has none
 };
 
-/// Changes that become visible, and durable, together. Ranges are read, and nested transactions end, before they do.
+/// Changes that become visible, and durable, together; before that, ranges are read, and nested transactions end.
 /// Thread safety: by the thread that began them.
 class store_changes : public store_view {
 public:
@@ -234,7 +234,7 @@ public:
         return outcome == MDB_SUCCESS;
     }
     void clear(MDB_dbi database = 1) { store_detail::check(mdb_drop(transaction_.get(), database, 0)); }
-    /// A transaction in this one, which waits meanwhile, and has its changes when it commits.
+    /// A transaction in this one, which waits meanwhile, and gets its changes with commit().
     [[nodiscard]] store_transaction nested();
 
 protected:
@@ -257,11 +257,10 @@ private:
 
 inline store_transaction store_changes::nested() { return {mdb_txn_env(transaction_.get()), transaction_.get()}; }
 
-/// Its views and transactions end before it. Thread safety: any number of threads; each has its own views and
-/// transactions.
+/// Views and transactions end before it. Thread safety: any number of threads, each with its own of them.
 class store {
 public:
-    /// Opens or makes the file. Beside it lies one with -lock at the end of its name.
+    /// Opens or makes the file, and one whose name adds -lock.
     explicit store(const std::string& path, const store_options& options = {})
         : env_(store_detail::make_environment(options)) {
         const unsigned flags = MDB_NOSUBDIR | MDB_NOTLS | (options.durable ? 0U : unsigned{MDB_NOSYNC}) |
@@ -269,15 +268,14 @@ public:
         store_detail::check(mdb_env_open(env_.get(), path.c_str(), flags, options.mode));
     }
     [[nodiscard]] store_view read() const { return {env_.get(), nullptr, MDB_RDONLY}; }
-    /// Waits for the transaction of another thread or process to end.
+    /// Waits until the transaction of another thread or process ends.
     [[nodiscard]] store_transaction write() { return {env_.get(), nullptr}; }
-    /// Its number; 1 is the one without a name. Makes a missing one, unless the store is open for reading. Waits as
-    /// write() does.
+    /// Its number; 1 has no name. Makes a missing one, unless the store is read-only. Waits as write() does.
     [[nodiscard]] MDB_dbi database(const std::string& name, unsigned flags = 0) {
         unsigned of_store = 0;
         store_detail::check(mdb_env_get_flags(env_.get(), &of_store));
         const bool read_only = (of_store & MDB_RDONLY) != 0;
-        // A name ends at a zero of the C interface: what is behind it would be lost.
+        // The C interface would lose what is behind a zero.
         store_detail::check(name.find('\0') == std::string::npos ? MDB_SUCCESS : MDB_BAD_VALSIZE);
         store_view in(env_.get(), nullptr, read_only ? MDB_RDONLY : 0U);
         MDB_dbi number = 0;
@@ -286,9 +284,9 @@ public:
         store_detail::check(mdb_txn_commit(in.transaction_.release()));
         return number;
     }
-    /// Makes durable what was committed without that.
+    /// Makes all commits durable.
     void sync() { store_detail::check(mdb_env_sync(env_.get(), 1)); }
-    /// Throws store_error where a page is damaged; returns the number of pages.
+    /// Returns the number of pages. Throws store_error where one is damaged.
     std::size_t check() const {
         std::size_t pages = 0;
         store_detail::check(hf_lmdb_check(env_.get(), &pages));

@@ -6,12 +6,12 @@
 //         shop.write(tx).put("sold", "1");
 //     });                                      // both are there, or neither
 //
-// All of holdfast::store is there, too: views, and transactions of the store alone. A commit promises what the heap's
-// durability does: in `atomic` it survives a crash when it has returned; in `commit` a crash leads store and heap back
-// to the heap's last commit. The store's file lies in the heap's directory; snapshots and copies have it, and only the
-// heap's writer has it open. Programs link the libraries holdfast and lmdb.
+// Views, and transactions of the store alone, are as in holdfast::store. A commit promises what the heap's durability
+// does: in `atomic` it survives a crash when it has returned; in `commit` a crash leads store and heap back to the
+// heap's last commit. The store's file lies in the heap's directory; snapshots and copies have it, and only the heap's
+// writer has it open. Programs link the libraries holdfast and lmdb.
 //
-// The heap's named object holdfast.store.NAME says what of the store counts. Programs must not change it.
+// The heap's named object holdfast.store.NAME, which programs must not change, says what of the store counts.
 #pragma once
 
 #include <sys/random.h>
@@ -41,7 +41,6 @@ namespace holdfast {
 
 namespace detail {
 
-/// In the heap.
 struct store_place {
     store_place(std::uint64_t of_file, const std::array<std::uint64_t, 2>& of_store)
         : file(of_file), identity{of_store[0], of_store[1]} {}
@@ -52,7 +51,6 @@ struct store_place {
 
 [[nodiscard]] inline std::string store_object(const std::string& name) { return "holdfast.store." + name; }
 
-/// By the names of the stores.
 [[nodiscard]] inline std::map<std::string, const store_place*> store_places(const manager& heap) {
     const std::string prefix = store_object({});
     std::map<std::string, const store_place*> places;
@@ -94,7 +92,7 @@ public:
     [[nodiscard]] const std::shared_ptr<MDB_env>& env() const noexcept { return env_; }
     [[nodiscard]] manager_core& core() const noexcept { return core_; }
     [[nodiscard]] std::uint64_t& word() const noexcept { return place_->accepted; }
-    /// Makes the word as durable as the heap's transaction that has stored it.
+    /// As durable as the heap's transaction that has stored the word.
     void persist_word() const noexcept { guest_access::persist(core_, &place_->accepted, sizeof(place_->accepted)); }
 
     const char* before_commit() noexcept override {
@@ -144,7 +142,6 @@ private:
         ::close(file.descriptor);
         store_detail::check(outcome);
     }
-    /// A commit of the store alone.
     static int accept(void* context, std::uint64_t commit) {
         const auto& self = *static_cast<const hosted_store*>(context);
         if (self.left_.load()) {
@@ -179,12 +176,12 @@ public:
         }
     }
     void end(transaction_end how) noexcept override {
-        writes_.reset();  // cursors of its ranges end with it
+        writes_.reset();  // cursors of ranges end with it
         if (prepared_) {
             if (how == transaction_end::carried_out) {
                 host_->persist_word();
             }
-            // What fails here is known to the store, which takes no further changes then.
+            // A failure is known to the store, which takes no further changes then.
             static_cast<void>(hf_lmdb_settle(transaction_.get(), how == transaction_end::carried_out ? MDB_SUCCESS
                                                                  : how == transaction_end::unknown   ? MDB_PANIC
                                                                                                      : ECANCELED));
@@ -199,9 +196,8 @@ private:
 
 }  // namespace detail
 
-/// Any number of these may be open for the same store; the options of the first one count, of which `durable`,
-/// `read_only` and `mode` follow from the heap. Its views end before the heap is closed. Thread safety: as
-/// holdfast::store.
+/// Several may be open for one store; the options of the first count, of which `durable`, `read_only` and `mode` follow
+/// from the heap. Views end before the heap is closed. Thread safety: as holdfast::store.
 class heap_store : public store {
 public:
     /// Opens or makes the store. Throws error of the heap, and store_error: ENOENT where there is none in a heap that
@@ -214,9 +210,9 @@ public:
 
     using store::write;
     /// Changes of the store that count if and only if the heap's transaction does, and end with it; one object for each
-    /// transaction. The first call waits for other writers of the store to end, and keeps them waiting: threads that
-    /// write several stores in a transaction must all begin with the same one. Throws store_error(EINVAL) for a
-    /// transaction of another heap, and error(invalid_argument) for one within another one.
+    /// transaction. From the first call on other writers of the store wait, as it has for them: threads that write
+    /// several stores in a transaction must all begin with the same one. Throws store_error(EINVAL) for a transaction
+    /// of another heap, and error(invalid_argument) for one within another one.
     [[nodiscard]] store_changes& write(transaction& in) {
         if (!detail::guest_access::belongs_to(in, host_->core())) {
             throw store_error(EINVAL);
@@ -244,10 +240,9 @@ private:
     return names;
 }
 
-/// Removes the store, also where its file is lost or damaged. False where there is none. In `commit` the removal
-/// counts, and the file goes, with the heap's next commit; in the other durabilities when the call returns. Views and
-/// transactions of the store must have ended. Throws store_error(EBUSY) where the program has a heap_store for it, and
-/// error of the heap.
+/// Removes the store, also where its file is lost or damaged; false where there is none. In `commit` it goes, with its
+/// file, with the heap's next commit, else when the call returns. Views and transactions of the store must have ended.
+/// Throws store_error(EBUSY) where the program has a heap_store for it, and error of the heap.
 inline bool remove_store(manager& heap, const std::string& name) {
     bool was_there = false;
     const bool removed = detail::guest_access::remove(heap, name, [&] {

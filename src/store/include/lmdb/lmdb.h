@@ -1,17 +1,17 @@
 // LMDB's interface, version 0.9, over the store of Holdfast (docs/store.md).
 //
 // Programs of LMDB compile against this header or run, unchanged, on this library: names, values, structures and error
-// codes are LMDB's. The documentation of LMDB 0.9 (http://www.lmdb.tech/doc/) is the contract; what differs is said
-// here and in docs/store.md:
+// codes are LMDB's. The documentation of LMDB 0.9 (http://www.lmdb.tech/doc/) is the contract, except here and in
+// docs/store.md:
 //  - Without mdb_env_set_mapsize a store grows as its file system allows.
 //  - The table of readers grows; without mdb_env_set_maxreaders, to 16,384.
-//  - Data files have a format of our own (docs/store-format.md). A file of LMDB is MDB_INVALID;
-//    with MDB_RDONLY it is read into memory.
+//  - Data files have a format of our own (docs/store-format.md). A file of LMDB is MDB_INVALID; with MDB_RDONLY it is
+//    read into memory.
 //  - Without MDB_NOSYNC, a commit is durable when mdb_txn_commit returns. With it, a loss of power may undo the commit,
 //    and damages nothing that was durable before.
 //
-// Thread safety: as LMDB. An environment by any number of threads; a transaction by one thread at a time; a thread has
-// at most one write transaction, and one read transaction unless MDB_NOTLS is set.
+// Thread safety: as LMDB. An environment by any number of threads; a transaction by one at a time; a thread has at most
+// one write transaction, and one read transaction unless MDB_NOTLS is set.
 #pragma once
 
 #include <sys/types.h>
@@ -39,10 +39,10 @@ typedef int mdb_filehandle_t;
 typedef struct MDB_env MDB_env;
 typedef struct MDB_txn MDB_txn;
 typedef struct MDB_cursor MDB_cursor;
-/// A database of an environment. Handles are valid in all transactions of the process.
+/// A database, in all transactions of the process.
 typedef unsigned int MDB_dbi;
 
-/// A key or a value. What the library returns is read-only and valid until the next update or the transaction's end.
+/// A key or a value. What the library returns is read-only, and valid until the next update or the transaction's end.
 typedef struct MDB_val {
     size_t mv_size;  ///< bytes
     void* mv_data;
@@ -54,17 +54,17 @@ typedef void(MDB_assert_func)(MDB_env* env, const char* msg);
 typedef int(MDB_msg_func)(const char* msg, void* ctx);
 
 // Flags of an environment.
-#define MDB_FIXEDMAP 0x01        // accepted, has no effect
-#define MDB_NOSUBDIR 0x4000      // the path is the data file; the lock file is the path with -lock
-#define MDB_NOSYNC 0x10000       // a commit survives the process, not a loss of power
-#define MDB_RDONLY 0x20000       // also of transactions
-#define MDB_NOMETASYNC 0x40000   // accepted: a commit costs one sync in any case
-#define MDB_WRITEMAP 0x80000     // what the library returns may be written to
-#define MDB_MAPASYNC 0x100000    // with MDB_WRITEMAP as MDB_NOSYNC
-#define MDB_NOTLS 0x200000       // a reader's slot belongs to its transaction, not to its thread
-#define MDB_NOLOCK 0x400000      // the caller excludes writers from each other, and from readers
-#define MDB_NORDAHEAD 0x800000   // random reads are to come
-#define MDB_NOMEMINIT 0x1000000  // accepted: memory that was not initialised is never written
+#define MDB_FIXEDMAP 0x01    // no effect
+#define MDB_NOSUBDIR 0x4000  // the path is the data file; the lock file adds -lock
+#define MDB_NOSYNC 0x10000   // a commit survives the process, not a loss of power
+#define MDB_RDONLY 0x20000
+#define MDB_NOMETASYNC 0x40000  // no effect: a commit costs one sync
+#define MDB_WRITEMAP 0x80000    // what the library returns may be written to
+#define MDB_MAPASYNC 0x100000   // with MDB_WRITEMAP as MDB_NOSYNC
+#define MDB_NOTLS 0x200000
+#define MDB_NOLOCK 0x400000
+#define MDB_NORDAHEAD 0x800000
+#define MDB_NOMEMINIT 0x1000000  // no effect: uninitialised memory is never written
 
 // Flags of a database.
 #define MDB_REVERSEKEY 0x02
@@ -108,7 +108,7 @@ typedef enum MDB_cursor_op {
     MDB_PREV_MULTIPLE
 } MDB_cursor_op;
 
-// Errors. A positive value is an error of the system (errno).
+// A positive error is one of the system (errno).
 #define MDB_SUCCESS 0
 #define MDB_KEYEXIST (-30799)
 #define MDB_NOTFOUND (-30798)
@@ -219,32 +219,30 @@ int mdb_reader_check(MDB_env* env, int* dead);
 
 // Ours alone.
 
-/// Lets keys, names of databases among them, have up to `bytes`, from 511 (what programs expect of
-/// mdb_env_get_maxkeysize) to 65,536; values of MDB_DUPSORT as many, up to 1,978. To be called before mdb_env_open, by
-/// each process that writes longer keys; reading and removing them needs no call. The first key of more than 1,978
-/// bytes makes the store one of version 2, which programs that know only version 1 refuse. EINVAL outside of the range
-/// or where the environment is open.
+/// Lets keys, and names of databases, have up to `bytes`, from 511 (what programs expect of mdb_env_get_maxkeysize) to
+/// 65,536; values of MDB_DUPSORT as many, up to 1,978. Before mdb_env_open, by each process that writes longer keys;
+/// reading and removing them needs no call. Programs that know only version 1 refuse the store from the first key of
+/// more than 1,978 bytes on. EINVAL outside of the range or where the environment is open.
 #define HF_LMDB_MOST_KEYSIZE 65536
 int hf_lmdb_set_maxkeysize(MDB_env* env, unsigned int bytes);
 
 /// Checks every page that the last commit reaches: checksums, structure, order of keys, counts, and that no page is
-/// used twice or free. `pages`, unless null, is set to their number. MDB_CORRUPTED where anything is wrong. Writers and
-/// readers go on. The order of databases with a comparator of the caller is checked only if it was set.
+/// used twice or free. `pages`, unless null, gets their number. MDB_CORRUPTED where anything is wrong. Writers and
+/// readers go on. Databases with a comparator of the caller need it set.
 int hf_lmdb_check(MDB_env* env, size_t* pages);
 
-/// FREE: for the next transaction. OLD: of an earlier version that somebody may still read, or, where another process
-/// writes, perhaps free. LONG: long values and keys.
+/// FREE: for the next transaction. OLD: of a version that may still be read, or, where another process writes, perhaps
+/// free. LONG: long values and keys.
 enum { HF_LMDB_FREE, HF_LMDB_OLD, HF_LMDB_LONG, HF_LMDB_LEAF, HF_LMDB_META, HF_LMDB_BRANCH, HF_LMDB_LOG };
-/// A run of pages of 4096 bytes.
 typedef struct hf_lmdb_extent {
     uint64_t page;
     uint64_t pages;
-    uint64_t backed_pages;  ///< of them, with content on disk, not only reserved
+    uint64_t backed_pages;  ///< with content on disk
     unsigned int kind;
-    unsigned int used_bytes;  ///< of a leaf, which is an extent by itself: header and entries
+    unsigned int used_bytes;  ///< of a leaf, an extent by itself: header and entries
 } hf_lmdb_extent;
 /// Calls `visit` for all pages of the file in order, as of the last commit, until it returns another value than 0,
-/// which this returns. Before that it reads every page and fails as hf_lmdb_check does.
+/// which this returns. Reads every page before, and fails as hf_lmdb_check does.
 int hf_lmdb_map(MDB_env* env, int (*visit)(void* context, const hf_lmdb_extent* extent), void* context);
 
 // NOLINTEND(readability-identifier-naming,modernize-use-using)

@@ -2,11 +2,9 @@
 //
 //     namespace bip = holdfast::compat::interprocess;
 //
-// A managed_mapped_file is then a Holdfast heap: crash-safe, growing by grow(), with one writing process. Calls have
-// the semantics of Boost.Interprocess's documentation, except where docs/porting.md says otherwise; what cannot be
-// ported (several writing processes) does not compile.
-//
-// No function is [[nodiscard]]: the programs were not written for it.
+// A managed_mapped_file is then a Holdfast heap: crash-safe, growing by grow(), with one writing process. Calls are as
+// Boost.Interprocess's documentation says, except for docs/porting.md; what cannot be ported does not compile. Nothing
+// is [[nodiscard]]: the programs were not written for it.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +20,7 @@
 
 namespace holdfast::compat::interprocess {
 
-/// 8 bytes, aligned to 8. The other parameters of Boost.Interprocess's template are ignored.
+/// 8 bytes, aligned to 8; ignores the other parameters of Boost.Interprocess's template.
 template <class T, class Difference = std::ptrdiff_t, class Offset = std::size_t, std::size_t Alignment = 0>
 using offset_ptr = ptr<T>;
 using holdfast::to_raw_pointer;

@@ -2,11 +2,9 @@
 //
 //     namespace metall = holdfast::compat::metall;
 //
-// A data store is then a Holdfast heap, a directory that `holdfast` can open. Calls have the semantics of Metall's
-// documentation, except where docs/porting.md says otherwise. A crash leaves the data store as the last flush(),
-// snapshot() or destructor left it.
-//
-// No function is [[nodiscard]]: the programs were not written for it.
+// A data store is then a Holdfast heap, a directory that `holdfast` can open; a crash leaves it as the last flush(),
+// snapshot() or destructor left it. Calls are as Metall's documentation says, except for docs/porting.md. Nothing is
+// [[nodiscard]]: the programs were not written for it.
 #pragma once
 
 #include <holdfast/compat/metall/containers.hpp>

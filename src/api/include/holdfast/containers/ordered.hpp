@@ -1,7 +1,7 @@
 // Ordered associative containers that work in a heap: trees (map, set) and sorted vectors (flat_map, flat_set).
 //
-// Look-up with string keys takes a std::string_view or a literal, without building a string. Thread safety, complexity,
-// and what happens between two heaps are as in sequences.hpp.
+// Look-up with string keys takes a std::string_view or a literal. Thread safety, complexity and moves between heaps: as
+// sequences.hpp.
 #pragma once
 
 #include <utility>
@@ -19,8 +19,7 @@ namespace holdfast {
 
 namespace detail {
 
-/// The defaults, spelt out to be part of the type names that a heap stores: nodes that keep their colour in a pointer
-/// are not found as the nodes of older heaps, which have a word for it.
+/// The defaults, as part of the type names in heaps: older heaps have nodes with a word for the colour.
 using tree_options =
     boost::container::tree_assoc_options_t<boost::container::tree_type<boost::container::red_black_tree>,
                                            boost::container::optimize_size<true>>;
@@ -36,7 +35,7 @@ using set = detail::heap_bound_tree<boost::container::set<Key, Compare, Allocato
 template <class Key, class Compare = less<Key>, class Allocator = allocator<Key>>
 using multiset = detail::heap_bound_tree<boost::container::multiset<Key, Compare, Allocator, detail::tree_options>>;
 
-/// A sorted vector of pairs: small and fast to search; insertion is linear and invalidates iterators.
+/// Small and fast to search; insertion is linear and invalidates iterators.
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<Key, T>>>
 using flat_map = boost::container::flat_map<Key, T, Compare, vector<std::pair<Key, T>, Allocator>>;
 template <class Key, class T, class Compare = less<Key>, class Allocator = allocator<std::pair<Key, T>>>

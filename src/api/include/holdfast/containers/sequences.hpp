@@ -2,8 +2,8 @@
 //
 //     auto* numbers = heap.construct<holdfast::vector<int>>("numbers")(heap.get_allocator<int>());
 //
-// Thread safety and complexity are those of Boost.Container. A move or a swap between two heaps moves the elements one
-// by one. Nodes of another heap (merge(), splice(), insert()) are refused with error(invalid_argument).
+// Thread safety and complexity are Boost.Container's. A move or a swap between two heaps moves the elements one by one.
+// Nodes of another heap (merge(), splice(), insert()) are refused with error(invalid_argument).
 #pragma once
 
 #include <cstddef>
@@ -25,15 +25,14 @@ namespace holdfast {
 
 namespace detail {
 
-/// Doubles the capacity. Boost's factor of 8/5 copies about half as much again, and saves little memory where blocks
-/// come in size classes.
+/// Doubles the capacity. Boost's factor of 8/5 copies half as much again, and saves little memory with size classes.
 using vector_options =
     boost::container::vector_options_t<boost::container::growth_factor<boost::container::growth_factor_100>>;
 
 }  // namespace detail
 
-/// boost::container::vector, and stronger: push_back(), emplace_back(), resize(), and insert() and emplace() of one
-/// element leave the elements as they were where they throw. vector<bool> has one byte for each bool.
+/// boost::container::vector, but push_back(), emplace_back(), resize(), and insert() and emplace() of one element
+/// change nothing where they throw. vector<bool> has one byte for each bool.
 template <class T, class Allocator = allocator<T>>
 class vector : public detail::growing<boost::container::vector<T, Allocator, detail::vector_options>> {
     using base = detail::growing<boost::container::vector<T, Allocator, detail::vector_options>>;
@@ -46,14 +45,13 @@ template <class T, class Allocator = allocator<T>>
 using deque = detail::heap_bound<boost::container::deque<T, Allocator>>;
 template <class T, class Allocator = allocator<T>>
 using list = detail::heap_bound<boost::container::list<T, Allocator>>;
-/// A singly linked list that knows its size (Boost's slist).
+/// Boost's slist, which knows its size.
 template <class T, class Allocator = allocator<T>>
 using forward_list = detail::heap_bound<boost::container::slist<T, Allocator>>;
 /// A vector whose elements never move.
 template <class T, class Allocator = allocator<T>>
 using stable_vector = detail::heap_bound<boost::container::stable_vector<T, Allocator>>;
-/// A vector that keeps up to N elements inside itself. A program must name the allocator type of Boost's small_vector;
-/// this one takes that of a heap.
+/// Keeps up to N elements inside itself, with the allocator of a heap.
 template <class T, std::size_t N, class Allocator = allocator<T>>
 class small_vector : public detail::growing<boost::container::small_vector<T, N, Allocator>> {
     using base = detail::growing<boost::container::small_vector<T, N, Allocator>>;
@@ -76,7 +74,7 @@ public:
     small_vector(const small_vector&) = default;
     small_vector(small_vector&&) = default;
     small_vector(const small_vector& other, const Allocator& of) : base(other, inner_allocator(of)) {}
-    /// Boost takes the other's memory, whatever its allocator.
+    /// Boost's would take the other's memory, whatever its allocator.
     small_vector(small_vector&& other, const Allocator& of) : base(inner_allocator(of)) {
         if (other.get_allocator() == of) {
             base::operator=(static_cast<base&&>(other));

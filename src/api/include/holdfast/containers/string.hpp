@@ -53,8 +53,8 @@ using holdfast::wstring;
 
 }  // namespace holdfast
 
-// Boost's member swap() takes the other string's memory, whatever heap that lies in. These are for the strings above;
-// with other traits or allocators the members are Boost's: use swap(a, b).
+// Boost's member swap() takes the other string's memory, whatever its heap. With other traits or allocators use swap(a,
+// b).
 #define HF_STRING_MEMBERS(character, allocator)                                                         \
     template <>                                                                                         \
     inline void boost::container::basic_string<character, std::char_traits<character>,                  \

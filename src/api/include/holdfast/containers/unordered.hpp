@@ -1,8 +1,8 @@
-// Hash tables in a heap, with the interface of the standard ones. Elements never move, so a holdfast::ptr to an element
-// is valid until the element is erased. docs/decisions/0005-hash-tables-of-our-own.md says why they are not Boost's.
+// Hash tables in a heap, with the interface of the standard ones. Elements never move: a holdfast::ptr to one is valid
+// until it is erased. docs/decisions/0005-hash-tables-of-our-own.md says why they are not Boost's.
 //
-// The hash function is part of the stored data (hash.hpp). With string keys, find, count, contains, equal_range and
-// erase take a std::string_view or a literal.
+// The hash function is part of the stored data (hash.hpp). With string keys, look-up and erase take a std::string_view
+// or a literal.
 //
 // Thread safety: several threads may read; one that changes the table is alone. Durability `commit`: changes are part
 // of the next commit(). In `atomic` and `collect` the program must persist() its data, and a crash within a call may
@@ -74,8 +74,7 @@ typename Table::size_type erase_elements_if(Table& table, Predicate predicate) {
 
 }  // namespace detail
 
-// Heaps store this name with each type: a change of layout gets another number, so that old objects are not found as
-// new ones.
+// Part of the type names in heaps: a change of layout gets another number.
 inline namespace layout_1 {
 
 template <class Key, class T, class Hash = hash<Key>, class Equal = equal_to<Key>,
@@ -132,7 +131,7 @@ public:
     iterator insert_or_assign(const_iterator /*hint*/, Key&& key, Value&& value) {
         return assign_at(std::move(key), std::forward<Value>(value)).first;
     }
-    /// T must be constructible without arguments or from the allocator alone.
+    /// T must be constructible without arguments or from the allocator.
     T& operator[](const Key& key) { return emplace_at(key).first->second; }
     T& operator[](Key&& key) { return emplace_at(std::move(key)).first->second; }
     /// Throws std::out_of_range.
@@ -165,7 +164,7 @@ private:
         if (auto* const found = this->find_node(key, hash); found != nullptr) {
             return {iterator(found), false};
         }
-        this->make_room();  // without it the arguments stay the caller's
+        this->make_room();  // if it throws, the arguments are the caller's
         auto made = this->make_node(std::piecewise_construct, std::forward_as_tuple(std::forward<K>(key)),
                                     std::forward_as_tuple(std::forward<Args>(args)...));
         return this->insert_node(made, hash, nullptr);

@@ -9,11 +9,11 @@
 
 namespace holdfast::c_api {
 
-/// For hf_errorcode() and hf_errormsg(). The sentence is cut to fit its buffer. Returns the code.
+/// For hf_errorcode() and hf_errormsg(), which cut the sentence. Returns the code.
 hf_code remember(hf_code code, std::string_view sentence) noexcept;
-/// Stores the code and the message of the exception in flight; returns the code.
+/// Of the exception in flight.
 hf_code remember_exception() noexcept;
-/// Throws error(invalid_argument) that names the argument.
+/// Throws error(invalid_argument).
 [[noreturn]] void throw_invalid(std::string_view argument, std::string_view found, std::string_view expected);
 
 template <class Function>

@@ -1,4 +1,4 @@
-// The proxies behind construct<T>(name)[n](args...). If a constructor throws, they destroy what they have constructed.
+// The proxies behind construct<T>(name)[n](args...). If a constructor throws, they destroy the elements before it.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,6 @@ private:
     std::size_t count_ = 0;
 };
 
-/// Constructs the elements and publishes the object, under the object lock.
 template <class T, class ConstructElement>
 T* construct_elements(manager_core& core, const instance_name& name, std::size_t count, if_exists policy,
                       ConstructElement&& construct_element) {
@@ -136,7 +135,6 @@ private:
     std::size_t count_ = 1;
 };
 
-/// Removes the object from the directory, destroys its elements in reverse order, and frees its memory.
 template <class T>
 void destroy_found(manager_core& core, const found_object& found) {
     T* const first = static_cast<T*>(found.address);

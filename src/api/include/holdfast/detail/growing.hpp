@@ -1,5 +1,5 @@
-// A vector whose elements survive a growth that fails. Boost's vector moves its elements to the new memory before it
-// constructs the new ones, and loses them where one of these throws (the disk is full).
+// A vector whose elements survive a growth that fails. Boost's moves its elements to the new memory before it
+// constructs the new ones, and loses them where that throws (the disk is full).
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 namespace holdfast::detail {
 
 /// Base: boost::container::vector or small_vector. Where push_back(), emplace_back(), resize(), and insert() and
-/// emplace() of one element throw, they leave the vector as it was, as long as moves within one heap do not throw;
-/// insert() of several elements does so at the end.
+/// emplace() of one element throw, the vector is as it was, if moves within one heap do not throw; so does insert() of
+/// several elements at the end.
 template <class Base>
 class growing : public Base {
 public:
@@ -44,7 +44,6 @@ public:
     }
     ~growing() = default;
 
-    /// Between two heaps: moves the elements one by one.
     void swap(growing& other) { swap_containers<Base>(*this, other); }
     friend void swap(growing& a, growing& b) { a.swap(b); }
 
@@ -69,8 +68,7 @@ public:
         }
         return Base::emplace_back(std::forward<Args>(args)...);
     }
-    /// An argument may be an element of this vector, which Boost's moves away before it reads it. So the new element is
-    /// made beside the vector.
+    /// An argument may be an element of this vector, which Boost's moves away before it reads it.
     template <class... Args>
     iterator emplace(const_iterator position, Args&&... args) {
         spare made(this->get_stored_allocator(), std::forward<Args>(args)...);
@@ -126,7 +124,7 @@ private:
     static constexpr bool never_throws = std::conjunction_v<std::is_trivially_copy_constructible<value_type>,
                                                             std::is_nothrow_constructible<value_type, Args...>>;
 
-    /// A value that the caller has moved, and that found no room, is the caller's again.
+    /// Where a moved value found no room, the caller has it again.
     template <class Call>
     static auto or_give_back(value_type& value, spare& made, Call&& call) {
         try {
@@ -139,7 +137,7 @@ private:
         }
     }
     [[nodiscard]] bool must_grow(size_type count) const noexcept { return count > this->capacity() - this->size(); }
-    /// At least doubles the room. Returns where the position is now.
+    /// At least doubles the room; returns the new position.
     const_iterator grow(const_iterator position, size_type count) {
         const auto index = position - this->cbegin();
         const size_type most = this->max_size();

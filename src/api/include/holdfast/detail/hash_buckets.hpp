@@ -1,4 +1,4 @@
-// The buckets of a hash table as its users see them. An index of a bucket must be below bucket_count().
+// The buckets of a hash table as its users see them. An index is below bucket_count().
 #pragma once
 
 #include <bit>

@@ -1,7 +1,7 @@
-// The buckets of a hash table and their chains. Memory, hashes and keys are the table's.
+// The buckets of a hash table and their chains.
 //
-// Invariants: the number of buckets is 0 or a power of two; behind the last bucket lies one more link, an end mark; all
-// buckets before first_ are empty.
+// Invariants: the number of buckets is 0 or a power of two; one more link behind them is an end mark; all buckets
+// before first_ are empty.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ class hash_chains {
 public:
     [[nodiscard]] hash_link* buckets() const noexcept { return buckets_.get(); }
     [[nodiscard]] std::size_t count() const noexcept { return count_; }
-    /// The high bits of hash times 2^64 / phi: even the identity is a good enough hash, and when the buckets double,
-    /// each becomes two neighbours.
+    /// The high bits of hash times 2^64 / phi: even the identity is a good enough hash, and doubling splits each bucket
+    /// into two neighbours.
     [[nodiscard]] std::size_t index_of(std::size_t hash) const noexcept {
         constexpr std::uint64_t two_to_64_by_phi = 0x9E3779B97F4A7C15U;
         return static_cast<std::size_t>((std::uint64_t{hash} * two_to_64_by_phi) >> shift_);
@@ -49,8 +49,8 @@ public:
         added->next = before->next;
         before->next = added->as_target();
     }
-    /// The node does not change. True where its bucket was the first one with nodes and is empty now: a caller that
-    /// knows the next node then calls skip_to(), which saves later searches.
+    /// The node does not change. True where its bucket was the first one with nodes and is empty now: skip_to() of the
+    /// next node then saves searches.
     bool unlink(Node* taken, std::size_t hash) noexcept {
         hash_link* const bucket = buckets() + index_of(hash);
         hash_link* before = bucket;
@@ -66,13 +66,13 @@ public:
         if (bucket != buckets() + first_) {
             return false;
         }
-        // Pass a few empty buckets at each removal, so that first() need not pass all at once.
+        // A few empty buckets at each removal, so that first() need not pass all at once.
         for (int step = 0; step < 8 && first_ < count_ && !buckets()[first_]; ++step) {
             ++first_;
         }
         return true;
     }
-    /// The caller has seen that all buckets before that of the hash are empty.
+    /// All buckets before that of the hash are empty.
     void skip_to(std::size_t hash) noexcept { first_ = std::max(first_, index_of(hash)); }
     void clear() noexcept {
         if (buckets_) {

@@ -1,11 +1,10 @@
-// The data of a hash table, and the changes that keep it sound: nodes, buckets and their growth.
+// The data of a hash table, and the changes that keep it sound.
 //
 // Invariants:
 // - Each node is in the chain of its key's hash (hash_chains::index_of()); the occupancy counts the nodes.
 // - Where keys are unique, no two nodes have equal keys; in a multi table nodes with equal keys follow each other.
 // - The nodes and the array of buckets come from the allocator and are freed with the table.
-// - The members and their order are data on media, in each container of containers/unordered.hpp: the classes that are
-//   built on this one add no member.
+// - The members and their order are data on media: the classes that are built on this one add no member.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +19,7 @@
 
 namespace holdfast::detail {
 
-/// Whether hashing a key again is as cheap as reading a stored hash.
+/// As cheap as reading a stored hash.
 template <class Key, class Hash>
 inline constexpr bool hashes_quickly =
     (std::is_arithmetic_v<Key> || std::is_enum_v<Key>)&&std::is_nothrow_invocable_v<const Hash&, const Key&>;
@@ -34,14 +33,13 @@ concept transparent_pair = requires {
 template <class Allocator>
 using hash_bucket_allocator = typename std::allocator_traits<Allocator>::template rebind_alloc<hash_link>;
 
-/// Memory for an array of `count` buckets and the link behind them (hash_chains::adopt()).
+/// With the link behind the buckets (hash_chains::adopt()).
 template <class Allocator>
 [[nodiscard]] hash_link* allocate_hash_buckets(Allocator& allocator, std::size_t count) {
     hash_bucket_allocator<Allocator> links(allocator);
     return std::to_address(links.allocate(count + 1));
 }
 
-/// `array` may be null.
 template <class Allocator>
 void free_hash_buckets(Allocator& allocator, hash_link* array, std::size_t count) noexcept {
     if (array != nullptr) {
@@ -60,7 +58,6 @@ protected:
     using node_owner = hash_node_owner<node, Allocator>;
     static constexpr bool is_multi = Traits::is_multi;
     static constexpr bool iterates_constants = std::is_same_v<typename Traits::key_type, typename Traits::value_type>;
-    /// Whether elements are found by any type that hash and comparison accept.
     static constexpr bool finds_by_any_type = transparent_pair<Hash, Equal>;
 
 public:
@@ -83,7 +80,7 @@ public:
     explicit hash_core(const Allocator& allocator) noexcept : allocator_(allocator) {}
     hash_core(const Hash& hash, const Equal& equal, const Allocator& allocator)
         : hash_(hash), equal_(equal), allocator_(allocator) {}
-    /// Has the functions and the maximal load factor of `model`, and no elements.
+    /// The functions and the maximal load factor of `model`.
     hash_core(const hash_core& model, const Allocator& allocator) : hash_core(model.hash_, model.equal_, allocator) {
         occupancy_.set_max_factor(model.occupancy_.max_factor(), 0);
     }
@@ -101,7 +98,7 @@ public:
     [[nodiscard]] hasher hash_function() const { return hash_; }
     [[nodiscard]] key_equal key_eq() const { return equal_; }
 
-    /// Moves all elements to at least so many buckets, and to enough for the elements.
+    /// To at least so many buckets, and enough for the elements.
     void rehash(size_type buckets) {
         const size_type count = occupancy_.rehashed(buckets);
         if (count != chains_.count()) {
@@ -137,7 +134,6 @@ protected:
         }
     }
     [[nodiscard]] node* first_node() const noexcept { return occupancy_.size() == 0 ? nullptr : chains_.first(); }
-    /// Null where no node has the key.
     template <class K>
     [[nodiscard]] node* find_node(const K& key, std::size_t hash) const {
         if (occupancy_.size() == 0) {
@@ -157,7 +153,7 @@ protected:
         } while (!is_hash_end_mark(target));
         return nullptr;
     }
-    /// The first node with another key behind `found`, the first one with this key; or null.
+    /// The first node with another key behind `found`, the first with this key; or null.
     template <class K>
     [[nodiscard]] node* behind_equals(node* found, const K& key) const {
         node* behind = found->following();
@@ -168,7 +164,6 @@ protected:
         }
         return behind;
     }
-    /// Null where no node has the key.
     template <class K>
     [[nodiscard]] node* last_equal(const K& key, std::size_t hash) const {
         node* last = find_node(key, hash);
@@ -190,7 +185,7 @@ protected:
             change_buckets(occupancy_.grown(chains_.count()));
         }
     }
-    /// In a multi table, `equal` is null or the node with the same key to link behind.
+    /// `equal`: null, or in a multi table the node with the same key to link behind.
     insertion insert_node(node_owner& made, std::size_t hash, node* equal) {
         make_room();
         node* const added = made.release();
@@ -214,25 +209,23 @@ protected:
         occupancy_.remove_one();
         return chains_.unlink(taken, hash_of_node(taken));
     }
-    /// The node is in no table.
     void destroy_node(node* destroyed) noexcept { destroy_hash_node(allocator_, destroyed); }
-    /// Returns the node that followed it, or null.
     node* erase_node(node* taken) noexcept {
         node* const next = taken->following();
         if (unlink(taken) && next != nullptr) {
-            // Keeps erasing the first element until the table is empty linear in total.
+            // Erasing the first element again and again stays linear in total.
             chains_.skip_to(hash_of_node(next));
         }
         destroy_node(taken);
         return next;
     }
 
-    /// Takes the contents of `other`. This table is empty and has no buckets.
+    /// This table is empty and has no buckets.
     void steal(hash_core& other) noexcept {
         swap(chains_, other.chains_);
         occupancy_.take(other.occupancy_);
     }
-    /// The allocators are equal; each table keeps its own.
+    /// The allocators are equal.
     void swap_contents(hash_core& other) noexcept {
         using std::swap;
         swap(chains_, other.chains_);
@@ -248,7 +241,7 @@ private:
         const size_type count_before = chains_.count();
         hash_link* fresh = nullptr;
         if (count != 0) {
-            expect_writable(allocator_);  // a copy of the allocator cannot tell which heap the table lies in
+            expect_writable(allocator_);  // a copy may lie elsewhere
             fresh = allocate_hash_buckets(allocator_, count);
         }
         chains_.adopt(fresh, count);

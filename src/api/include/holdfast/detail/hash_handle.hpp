@@ -28,7 +28,6 @@ void destroy_hash_node(Allocator& allocator, Node* destroyed) noexcept {
     free_hash_node(allocator, destroyed);
 }
 
-/// The node is in no table.
 template <class Node, class Allocator, class... Args>
 [[nodiscard]] Node* make_hash_node(Allocator& allocator, Args&&... args) {
     hash_node_allocator<Node, Allocator> nodes(allocator);
@@ -43,7 +42,7 @@ template <class Node, class Allocator, class... Args>
     return made;
 }
 
-/// Owns a node that is in no table; destroys it unless it was released.
+/// Destroys a node that is in no table, unless it was released.
 template <class Node, class Allocator>
 class hash_node_owner {
 public:
@@ -63,7 +62,7 @@ private:
     Node* owned_;
 };
 
-/// Owns a node that extract() took out of a table. Lives in the process, not in the heap.
+/// What extract() returns. Lives in the process, not in the heap.
 template <class Traits, class Node, class Allocator>
 class hash_node_handle {
 public:
@@ -73,7 +72,7 @@ public:
 
     hash_node_handle() noexcept = default;
     hash_node_handle(Node* owned, const Allocator& allocator) : owned_(owned), allocator_(allocator) {}
-    /// Converts between handles of tables with unique keys and of their multi variants.
+    /// Between tables with unique keys and their multi variants.
     template <class OtherTraits>
     explicit hash_node_handle(hash_node_handle<OtherTraits, Node, Allocator>&& other)
         : hash_node_handle(other.empty() ? hash_node_handle{} : hash_node_handle{other.peek(), other.get_allocator()}) {
@@ -113,7 +112,7 @@ public:
     }
     void swap(hash_node_handle& other) noexcept {
         std::swap(owned_, other.owned_);
-        // Destroyed and constructed anew, because an allocator need not be assignable.
+        // An allocator need not be assignable.
         auto kept = allocator_;
         allocator_.reset();
         if (other.allocator_) {
@@ -137,7 +136,6 @@ private:
     std::optional<Allocator> allocator_;
 };
 
-/// The result of insert(node_type&&) where keys are unique.
 template <class Iterator, class Handle>
 struct hash_insert_result {
     Iterator position;

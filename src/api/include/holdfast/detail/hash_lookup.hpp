@@ -1,5 +1,5 @@
 // Iteration, size and look-up by key in a hash table. Elements with equal keys form one range; the end, and the result
-// of a search in vain, are the null iterator.
+// of a vain search, are the null iterator.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ public:
     using const_pointer = typename std::allocator_traits<typename Core::allocator_type>::const_pointer;
     using Core::Core;
 
-    /// Iterating over the table is linear in size() + bucket_count().
+    /// Linear in size() + bucket_count() for the whole table.
     [[nodiscard]] iterator begin() noexcept { return iterator(this->first_node()); }
     [[nodiscard]] const_iterator begin() const noexcept { return const_iterator(this->first_node()); }
     [[nodiscard]] const_iterator cbegin() const noexcept { return begin(); }
@@ -49,7 +49,6 @@ public:
     [[nodiscard]] std::pair<const_iterator, const_iterator> equal_range(const key_type& key) const {
         return range_of<const_iterator>(key);
     }
-    // Look-up by any type, where hash and comparison are transparent.
     template <class K>
         requires(Core::finds_by_any_type)
     [[nodiscard]] iterator find(const K& key) {

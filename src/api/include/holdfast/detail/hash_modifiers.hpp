@@ -1,7 +1,7 @@
 // Insertion, removal and extraction of single elements of a hash table.
 //
-// An insertion has strong exception safety: hashing, comparing, allocating, constructing and growing come first;
-// linking comes last and does not throw. Removal does not throw where hash and comparison do not.
+// An insertion is strongly exception-safe: hashing, comparing, allocating, constructing and growing come before
+// linking, which does not throw. Removal does not throw where hash and comparison do not.
 #pragma once
 
 #include <cstddef>
@@ -65,8 +65,8 @@ public:
     iterator emplace_hint(const_iterator /*hint*/, Args&&... args) {
         return place_of(emplace(std::forward<Args>(args)...));
     }
-    /// An empty handle inserts nothing. Throws error(invalid_argument) for a node of another heap. Where it throws, the
-    /// handle has the node.
+    /// An empty handle inserts nothing. Throws error(invalid_argument) for a node of another heap; where it throws, the
+    /// handle keeps the node.
     auto insert(node_type&& handle) {
         using result = std::conditional_t<is_multi, iterator, insert_return_type>;
         if (handle.empty()) {
@@ -146,11 +146,11 @@ private:
                 return {iterator(found), false};
             }
         }
-        this->make_room();  // without it the value stays the caller's
+        this->make_room();  // if it throws, the value is the caller's
         node_owner made = this->make_node(std::forward<Value>(value));
         return this->insert_node(made, hash, found);
     }
-    /// `key` may lie in an element that is erased, so all uses of it come before the first erasure.
+    /// `key` may lie in an erased element: all its uses come before the first erasure.
     template <class K>
     size_type erase_key(const K& key) {
         const auto [first, last] = this->template range_of<const_iterator>(key);

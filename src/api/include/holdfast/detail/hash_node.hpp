@@ -1,9 +1,9 @@
 // Links, nodes and iterators of a hash table.
 //
 // A bucket is a link: null, or the first node of its chain. The last node links to its own bucket, by an odd address
-// (the end mark). So an iterator is one pointer and finds the next bucket without the table or a hash. One more link
-// behind the last bucket holds an end mark: iteration ends there. Links are holdfast::ptr, so the table is right
-// wherever the heap is mapped. A link is decoded once, because each copy of a ptr encodes and decodes.
+// (the end mark), so an iterator is one pointer and finds the next bucket without the table or a hash. The link behind
+// the last bucket holds an end mark, where iteration ends. Each copy of a ptr encodes and decodes, so a link is decoded
+// once.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ struct hash_not_kept {
     [[nodiscard]] static bool may_be(std::size_t /*wanted*/) noexcept { return true; }
 };
 
-/// KeepsHash: the node stores its hash, where hashing again is slow or may throw.
+/// KeepsHash: the node stores its hash, because hashing again is slow or may throw.
 template <class Value, bool KeepsHash>
 struct hash_node : std::conditional_t<KeepsHash, hash_kept, hash_not_kept> {
     using value_type = Value;
@@ -52,7 +52,7 @@ struct hash_node : std::conditional_t<KeepsHash, hash_kept, hash_not_kept> {
     [[nodiscard]] static hash_node* at(std::byte* target) noexcept { return reinterpret_cast<hash_node*>(target); }
     [[nodiscard]] std::byte* as_target() noexcept { return reinterpret_cast<std::byte*>(this); }
 
-    /// The next node in iteration order; null at the end.
+    /// In iteration order; null at the end.
     [[nodiscard]] hash_node* following() noexcept {
         std::byte* target = std::addressof(*next);
         if (is_hash_end_mark(target)) {
@@ -71,11 +71,11 @@ struct hash_node : std::conditional_t<KeepsHash, hash_kept, hash_not_kept> {
     };
 };
 
-/// A table allocates nodes, so allocator<hash_node<V>> asks whether a node is persistable: it is if its value is.
+/// A node is persistable if its value is, which allocator<hash_node<V>> asks.
 template <class Value, bool KeepsHash>
 struct parts<hash_node<Value, KeepsHash>> : part_list<Value> {};
 
-/// One pointer, null at the end. It may be stored in the heap. A rehash invalidates it.
+/// One pointer, null at the end, which may be stored in the heap. A rehash invalidates it.
 template <class Node, bool IsConst>
 class hash_iterator {
 public:
@@ -112,7 +112,7 @@ private:
     ptr<Node> node_;
 };
 
-/// Iterates over one bucket. It holds a raw pointer, so it must not be stored in the heap.
+/// Over one bucket. Not for the heap: it holds a raw pointer.
 template <class Node, bool IsConst>
 class hash_local_iterator {
 public:

@@ -1,8 +1,7 @@
 // How full a hash table is, and how many buckets it should have.
 //
 // Invariants: the maximal load factor is positive and at most 2^20; the limit is the number of buckets times that
-// factor, rounded down. The size may exceed the limit after the factor was lowered; the next insertion then grows the
-// table.
+// factor, rounded down. The size may exceed a lowered limit; the next insertion then grows the table.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +12,10 @@
 
 namespace holdfast::detail {
 
-/// The number of buckets itself is that of hash_chains.
 class hash_occupancy {
 public:
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
     [[nodiscard]] float max_factor() const noexcept { return max_factor_; }
-    /// Whether the table must grow for one more element.
     [[nodiscard]] bool is_full() const noexcept { return size_ >= limit_; }
     [[nodiscard]] bool fits(std::size_t elements) const noexcept { return elements <= limit_; }
     [[nodiscard]] float factor(std::size_t buckets) const noexcept {
@@ -30,17 +27,15 @@ public:
         const double wanted = std::ceil(static_cast<double>(elements) / static_cast<double>(max_factor_));
         return wanted < static_cast<double>(too_many) ? static_cast<std::size_t>(wanted) : too_many;
     }
-    /// What a table that is asked for `buckets` gets: enough for its elements; 0 where it needs none.
+    /// Of a table that is asked for `buckets`: enough for its elements; 0 where it needs none.
     [[nodiscard]] std::size_t rehashed(std::size_t buckets) const noexcept {
         const std::size_t wanted = std::min(std::max(buckets, buckets_for(size_)), too_many);
         return wanted == 0 ? 0 : std::bit_ceil(std::max(wanted, min_buckets));
     }
-    /// What a full table of `buckets` grows to.
     [[nodiscard]] std::size_t grown(std::size_t buckets) const noexcept {
         return std::bit_ceil(std::max({min_buckets, buckets_for(size_ + 1), buckets * 2}));
     }
 
-    /// Ignores values that are not positive numbers.
     void set_max_factor(float factor, std::size_t buckets) noexcept {
         if (factor > 0) {
             max_factor_ = std::min(factor, 1048576.0F);
@@ -53,7 +48,7 @@ public:
     void add_one() noexcept { ++size_; }
     void remove_one() noexcept { --size_; }
     void remove_all() noexcept { size_ = 0; }
-    /// Takes the elements, the limit and the maximal load factor of `other`, which keeps the factor alone.
+    /// `other` keeps the maximal load factor alone.
     void take(hash_occupancy& other) noexcept {
         max_factor_ = other.max_factor_;
         size_ = std::exchange(other.size_, 0);
@@ -62,11 +57,11 @@ public:
 
 private:
     static constexpr std::size_t min_buckets = 8;
-    static constexpr std::size_t too_many = std::size_t{1} << 62U;  ///< a power of two that no allocator has room for
+    static constexpr std::size_t too_many = std::size_t{1} << 62U;  ///< more than any allocator has room for
 
     float max_factor_ = 1.0F;
     std::size_t size_ = 0;
-    std::size_t limit_ = 0;  ///< of elements that fit without growing
+    std::size_t limit_ = 0;  ///< of elements, without growing
 };
 
 }  // namespace holdfast::detail

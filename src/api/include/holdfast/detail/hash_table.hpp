@@ -1,8 +1,8 @@
 // The hash table behind unordered_map, unordered_set and their multi variants.
 //
-// Separate chaining: elements never move, as the standard containers promise. The nodes store the results of a hash
-// function that may throw, so growing does not call it. The table is built in steps: hash_core (all data), hash_lookup,
-// hash_buckets, hash_modifiers, and here construction, copies, moves, swaps and merges of whole tables.
+// Separate chaining: elements never move, as the standard promises. Nodes store the results of a hash function that may
+// throw, so growing does not call it. hash_core has all data; hash_lookup, hash_buckets, hash_modifiers and this class,
+// for whole tables, build on it.
 //
 // Invariants: a table that was moved from has no elements; elements lie in the heap of their table's allocator; an
 // assignment that throws leaves the table that it assigns to as it was.
@@ -24,7 +24,6 @@ namespace holdfast::detail {
 template <class Traits, class Hash, class Equal, class Allocator>
 using hash_interface = hash_modifiers<hash_buckets<hash_lookup<hash_core<Traits, Hash, Equal, Allocator>>>>;
 
-/// Traits: key_type, value_type, is_multi, key_of(value).
 template <class Traits, class Hash, class Equal, class Allocator>
 class hash_table : public hash_interface<Traits, Hash, Equal, Allocator> {
     using base = hash_interface<Traits, Hash, Equal, Allocator>;
@@ -95,7 +94,6 @@ public:
         this->swap_contents(copy);
         return *this;
     }
-    /// Between two heaps: as swap_containers().
     void swap(hash_table& other) {
         if (this->get_allocator() == other.get_allocator()) {
             this->swap_contents(other);
@@ -111,8 +109,8 @@ public:
             other.swap_contents(mine);  // NOLINT(bugprone-use-after-move): it is empty now
         }
     }
-    /// Moves the nodes whose keys may be added to this table. Between two heaps it moves none. Where it throws, each
-    /// element is in one of the two tables.
+    /// Moves the nodes whose keys may be added; between two heaps none. Where it throws, each element is in one of the
+    /// tables.
     template <class OtherTraits, class OtherHash, class OtherEqual>
     void merge(hash_table<OtherTraits, OtherHash, OtherEqual, Allocator>& other) {
         if (static_cast<void*>(&other) == this || !(other.get_allocator() == this->get_allocator())) {
@@ -153,7 +151,7 @@ private:
             append(std::as_const(one->value), other.hash_of_node(one));
         }
     }
-    /// In the order of another table. The key is new here, or equal to that of the element before it.
+    /// In the order of another table: the key is new, or that of the element before.
     template <class Value>
     void append(Value&& value, std::size_t hash) {
         node* const equal = is_multi ? this->last_equal(Traits::key_of(value), hash) : nullptr;

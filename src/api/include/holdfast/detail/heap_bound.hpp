@@ -1,6 +1,6 @@
 // Containers of nodes that never get a node of another heap. Boost's swap(), merge(), splice() and insert() of nodes
-// ignore the allocators, and would damage both heaps. Here a swap between two heaps moves the elements one by one, and
-// the other calls throw.
+// ignore the allocators, and would damage both heaps. Here swap() moves the elements one by one then, and the others
+// throw.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace holdfast::detail {
 
-/// Within one heap by Base's swap(). Between two heaps each element is moved to the other one; if that throws, the
+/// Within one heap: Base's swap(). Between two heaps: moves each element to the other one; if that throws, the
 /// containers have their elements, but for those that could not be moved back.
 template <class Base, class Container>
 void swap_containers(Container& a, Container& b) {
@@ -36,7 +36,7 @@ void swap_containers(Container& a, Container& b) {
     static_cast<Base&>(b).swap(for_b);  // NOLINT(bugprone-use-after-move): what is left of it goes to for_b
 }
 
-/// Throws error(invalid_argument) where the allocator of nodes is not that of the container.
+/// Throws error(invalid_argument) where the allocators differ.
 template <class Container, class Nodes>
 void expect_one_heap(const Container& to, const Nodes& from) {
     if (!(to.get_allocator() == from.get_allocator())) [[unlikely]] {
@@ -53,7 +53,6 @@ inline constexpr bool is_deque = false;
 template <class T, class Allocator, class Options>
 inline constexpr bool is_deque<boost::container::deque<T, Allocator, Options>> = true;
 
-/// Base: a container of Boost's.
 template <class Base>
 class heap_bound : public Base {
 public:
@@ -80,7 +79,7 @@ public:
     void swap(heap_bound& other) { swap_containers<Base>(*this, other); }
     friend void swap(heap_bound& a, heap_bound& b) { a.swap(b); }
 
-    // What is inserted may be an element of the deque, which Boost's moves away before it reads it.
+    // What is inserted may be an element, which Boost's deque moves away before it reads it.
     using Base::emplace;
     using Base::insert;
     template <class... Args>
@@ -120,7 +119,7 @@ public:
     }
 };
 
-/// Base: map, set, multimap or multiset of Boost's.
+/// Base: Boost's map, set, multimap or multiset.
 template <class Base>
 class heap_bound_tree : public heap_bound<Base> {
     using container = heap_bound<Base>;

@@ -1,6 +1,5 @@
-// The core of an open heap, for the concepts of a manager (heap_blocks.hpp to heap_information.hpp). These stand on
-// each other in one line, so that all reach the core and the fast path directly: several bases would need a virtual
-// one.
+// The core of an open heap. The concepts of a manager (heap_blocks.hpp to heap_information.hpp) stand on each other in
+// one line and reach the core and the fast path directly: several bases would need a virtual one.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +20,8 @@ namespace holdfast::detail {
 class manager_core;
 struct manager_access;
 
-/// A copy of what the fast paths of allocate() and deallocate() need, so that they follow no pointer to it.
-/// fast_path::of_no_heap(), so that the slow paths run, where the manager is closed or moved from.
+/// What the fast paths of allocate() and deallocate() need, copied to follow no pointer; fast_path::of_no_heap(), which
+/// takes the slow paths, where the manager is closed or moved from.
 class fast_path_copy {
 public:
     fast_path_copy() noexcept;
@@ -47,9 +46,9 @@ public:
 
     [[nodiscard]] bool is_open() const noexcept;
     [[nodiscard]] bool read_only() const noexcept;
-    /// `commit` for a heap that is closed or opened read-only.
+    /// `commit` for a closed or read-only heap.
     [[nodiscard]] holdfast::durability durability() const noexcept;
-    /// The path that the heap was opened by; "" for a closed heap.
+    /// Of the open; "" for a closed heap.
     [[nodiscard]] const std::string& path() const noexcept;
 
 protected:

@@ -8,8 +8,7 @@ namespace holdfast::detail {
 
 class heap_handle;
 
-/// Looks at the cell of one open heap (api/heap_life.hpp), at any time: cells are never freed. Thread safety: a look is
-/// one load.
+/// Of the cell of one open heap (api/heap_life.hpp), which is never freed. Thread safety: a look is one load.
 class heap_watch {
 public:
     heap_watch() noexcept = default;
@@ -17,7 +16,6 @@ public:
     [[nodiscard]] bool goes_on() const noexcept {
         return of_ != nullptr && of_->load(std::memory_order_acquire) == number_;
     }
-    /// Whether both are of one open heap.
     [[nodiscard]] bool operator==(const heap_watch&) const noexcept = default;
 
 private:
@@ -25,13 +23,13 @@ private:
     std::uint64_t number_ = 0;
 };
 
-/// Ends with the heap; a watch of a closed heap does not go on.
+/// A watch of a closed heap does not go on.
 [[nodiscard]] heap_watch watch_of(const heap_handle& heap) noexcept;
 
-/// Objects that somebody has open: while the heap is open, destroy() refuses them (error(locked)). Thread-safe. False
-/// where the object is claimed.
+/// Objects that somebody has open: destroy() refuses them (error(locked)) while the heap is open. Thread-safe. False:
+/// already claimed.
 [[nodiscard]] bool claim_object(const void* address, const heap_watch& heap);
-/// Ends the claim, if it is that of this heap.
+/// Of this heap's claim alone.
 void release_object(const void* address, const heap_watch& heap) noexcept;
 [[nodiscard]] bool is_claimed_object(const void* address) noexcept;
 

@@ -3,6 +3,6 @@
 
 #if defined(__cplusplus) && __cplusplus < 202002L
 #error "Holdfast needs C++20: compile with -std=c++20"
-// A missing header ends the compilation; #error alone would be followed by hundreds of errors about concepts.
+// A missing header ends the compilation; hundreds of errors about concepts would follow #error alone.
 #include <Holdfast needs C++20: compile with -std=c++20>
 #endif

@@ -17,7 +17,7 @@ struct unique_instance_t {};
 struct anonymous_instance_t {};
 /// Name of the one object of its type: construct<T>(unique_instance)(args...).
 inline constexpr const unique_instance_t* unique_instance = nullptr;
-/// No name: the object is found by iteration or through a pointer.
+/// No name: iteration or a pointer finds the object.
 inline constexpr const anonymous_instance_t* anonymous_instance = nullptr;
 
 namespace detail {
@@ -25,7 +25,6 @@ namespace detail {
 class manager_core;
 struct manager_access;
 
-/// The name argument of construct and find.
 class instance_name {
 public:
     // NOLINTBEGIN(google-explicit-constructor): names are written as literals.
@@ -44,7 +43,7 @@ private:
     std::string_view name_;
 };
 
-/// Media hold the type's name, as the ABI mangles it (GCC and clang agree), and its size.
+/// On media: the type's name, as the ABI mangles it (GCC and clang agree), and its size.
 struct object_type {
     std::string_view name;
     std::uint64_t size;
@@ -61,8 +60,8 @@ struct found_object {
     std::size_t count = 0;
 };
 
-/// Owns the memory of one object, and frees it unless publish() has succeeded. Without an object_lock around it,
-/// another thread may publish the name first; publish() then throws error(name_exists).
+/// The memory of one object, freed unless publish() has succeeded. Without an object_lock around it, another thread may
+/// publish the name first; publish() then throws error(name_exists).
 class construction {
 public:
     /// Throws error(name_exists); error(invalid_argument) for an empty name or count 0; error(read_only);
@@ -97,16 +96,15 @@ private:
     manager_core& core_;
 };
 
-/// Whether an object has the name, of any type.
+/// By an object of any type.
 [[nodiscard]] bool is_taken(manager_core& core, const instance_name& name, object_type type);
-/// {nullptr, 0} where there is none. Throws error(type_mismatch) where the name bears an object of another type.
+/// {nullptr, 0} where there is none. Throws error(type_mismatch) for another type.
 [[nodiscard]] found_object find_object(manager_core& core, const instance_name& name, object_type type);
 /// Throws error(bad_address) or error(type_mismatch).
 [[nodiscard]] found_object find_object_at(manager_core& core, const void* address, object_type type);
 /// The caller then destroys the elements and calls release_memory().
 void unpublish(manager_core& core, void* address);
 void release_memory(manager_core& core, void* address) noexcept;
-/// The key of the heap, for its allocators.
 [[nodiscard]] std::uint64_t key_of(const manager_core& core) noexcept;
 
 }  // namespace detail

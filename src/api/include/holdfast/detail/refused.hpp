@@ -1,4 +1,4 @@
-// Refuses containers that keep raw pointers although their allocator hands out fancy ones: by the names of their nodes,
+// Refuses containers that keep raw pointers although their allocator hands out fancy ones, by the names of their nodes,
 // which are all that an allocator sees.
 #pragma once
 
@@ -20,7 +20,7 @@ class fallback_allocator;
 
 namespace detail {
 
-/// The name of T as the compiler prints it, with text behind it that depends on the compiler: compare the beginning.
+/// The compiler's name of T, with other text behind it: compare the beginning.
 template <class T>
 [[nodiscard]] consteval std::string_view printed_name() noexcept {
     std::string_view name{__PRETTY_FUNCTION__};
@@ -28,7 +28,7 @@ template <class T>
     return name;
 }
 
-/// Whether T is an instance of the std:: template `name`, also in libstdc++'s inline namespace.
+/// Of the template std::`name`, also in libstdc++'s inline namespace.
 template <class T>
 [[nodiscard]] consteval bool is_std_instance(std::string_view name) noexcept {
     std::string_view printed = printed_name<T>();
@@ -42,8 +42,8 @@ template <class T>
     return printed.starts_with(name) && printed.substr(name.size()).starts_with('<');
 }
 
-/// Instantiated by allocator<T>; fails to compile where T is a node of libstdc++'s containers. Only names are compared,
-/// so T may be incomplete. A standard library whose nodes hold fancy pointers names them otherwise.
+/// For allocator<T>: fails to compile where T, which may be incomplete, has the name of a node of libstdc++'s
+/// containers. A library whose nodes hold fancy pointers names them otherwise.
 template <class T>
 struct refuse_raw_nodes {
     static_assert(
@@ -69,7 +69,6 @@ struct refuse_raw_nodes {
 template <class...>
 inline constexpr bool always_false = false;
 
-// Bases of the specialisations below.
 template <class T>
 struct refuse_std_string {
     static_assert(always_false<T>,
@@ -93,7 +92,7 @@ struct refuse_flat_table {
 }  // namespace detail
 }  // namespace holdfast
 
-// These containers take fancy pointers, keep raw ones, and allocate no type that would reveal them. So their instances
+// These containers take fancy pointers, keep raw ones, and allocate no type that would reveal them, so their instances
 // with our allocators are refused by specialisation.
 template <class Char, class Traits, class SegmentManager>
 class std::basic_string<Char, Traits, holdfast::allocator<Char, SegmentManager>>

@@ -10,26 +10,23 @@
 
 namespace holdfast::detail {
 
-/// Allocates from the heap with this key that the process has open for writing; 0 bytes get a smallest block. Throws
-/// holdfast::bad_alloc with the reason, error(not_found) where no such heap is open. Alignment: a power of two up to 2
-/// MiB. Thread-safe.
+/// From the heap with this key that is open for writing; 0 bytes get a smallest block. Throws holdfast::bad_alloc with
+/// the reason, error(not_found). Alignment: a power of two up to 2 MiB. Thread-safe.
 [[nodiscard]] void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment);
-/// `type`: allocation_traits::type.
 [[nodiscard]] void* allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment, std::uint32_t type);
 
-/// How many heaps the process has open read-only.
+/// Heaps that the process has open read-only.
 extern std::atomic<std::uint32_t> open_readers;
 /// Throws error(not_found) where `asker`, the address of an allocator with that key, lies in a heap that is open
-/// read-only. A copy of a heap has its key, so the writer with that key may be another heap.
+/// read-only. Copies of a heap share its key: the writer with it may be another heap.
 void refuse_reader(std::uint64_t heap_key, const void* asker);
-/// A container calls this before it allocates, for the allocator that it holds: the address of a copy says nothing
-/// about the heap that the container lies in.
+/// Before a container allocates, with the allocator that it holds: a copy of that may lie elsewhere.
 inline void expect_writable(std::uint64_t heap_key, const void* asker) {
     if (open_readers.load(std::memory_order_relaxed) != 0) [[unlikely]] {
         refuse_reader(heap_key, asker);
     }
 }
-/// expect_writable() of the allocator that a container holds, if it has that function.
+/// For allocators that have expect_writable().
 template <class Allocator>
 void expect_writable(const Allocator& held) {
     if constexpr (requires { held.expect_writable(); }) {
@@ -41,13 +38,13 @@ void expect_writable(const Allocator& held) {
 
 /// May count a heap that was closed while its manager lives.
 extern std::atomic<std::uint32_t> open_heaps;
-/// Whether a word of the object is the key of an open heap other than `heap_key`, and so an allocator of that heap.
-/// Keys are random numbers of 64 bits, so nothing else looks like one.
+/// Whether a word of the object is the key of an open heap other than `heap_key`, and so an allocator of that heap:
+/// nothing else looks like 64 random bits.
 [[nodiscard]] bool holds_allocator_of_another_heap(std::uint64_t heap_key, const void* object,
                                                    std::size_t bytes) noexcept;
-/// Throws error(invalid_argument). `type`: as std::type_info::name() spells it.
+/// Throws error(invalid_argument). `type`: std::type_info::name().
 [[noreturn]] void throw_element_of_another_heap(std::uint64_t heap_key, const char* type);
-/// Throws error(invalid_argument) for nodes that cannot become part of a container of this type.
+/// Throws error(invalid_argument).
 [[noreturn]] void throw_nodes_of_another_heap(std::uint64_t heap_key, const char* type);
 template <class T>
 [[nodiscard]] bool is_of_another_heap(std::uint64_t heap_key, const T& object) noexcept {
@@ -55,14 +52,14 @@ template <class T>
            holds_allocator_of_another_heap(heap_key, std::addressof(object), sizeof(T));
 }
 
-/// As allocate(), but null instead of an exception.
+/// Null instead of an exception.
 [[nodiscard]] void* try_allocate(std::uint64_t heap_key, std::size_t bytes, std::size_t alignment) noexcept;
 
-/// Frees what allocate() returned; null is ignored. An address that is not an allocated block changes nothing and goes
-/// to the error handler, because destructors must not throw. Thread-safe.
+/// Null is ignored. An address that is no allocated block changes nothing and goes to the error handler, because
+/// destructors must not throw. Thread-safe.
 void deallocate(std::uint64_t heap_key, void* address) noexcept;
 
-/// Throws std::bad_array_new_length. Out of line, which keeps allocator<T>::allocate() small.
+/// Out of line, which keeps allocator<T>::allocate() small.
 [[noreturn]] void throw_bad_array_length();
 
 }  // namespace holdfast::detail

@@ -1,4 +1,4 @@
-// An element that is made before a container moves its own ones.
+// An element that is made before a container moves its own.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace holdfast::detail {
 
-/// An element that a container's allocator constructs and destroys beside the container.
+/// Constructed and destroyed by the container's allocator beside the container.
 template <class T, class Allocator>
 class spare_element {
 public:

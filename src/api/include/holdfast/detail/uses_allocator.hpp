@@ -1,6 +1,6 @@
-// Uses-allocator construction: an element that takes an allocator gets that of its container, so that containers of
-// containers lie in one heap. Both halves of a pair are elements. Nothing is added where the program passes an
-// allocator or the element takes none; such an element is refused where an allocator in it is of another heap.
+// Uses-allocator construction: an element, or half of a pair, that takes an allocator gets that of its container, so
+// containers of containers lie in one heap. Nothing is added where the program passes an allocator or the element takes
+// none; such an element is refused where an allocator in it is of another heap.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace holdfast::detail {
 
-/// std::pair, and the pair of Boost's flat containers.
+/// std::pair, or that of Boost's flat containers.
 template <class T>
 concept pair_like = requires(T& pair) {
     typename T::first_type;
@@ -31,26 +31,25 @@ struct reaches_allocator<T, Allocator>
     : std::bool_constant<reaches_allocator<std::remove_const_t<typename T::first_type>, Allocator>::value ||
                          reaches_allocator<std::remove_const_t<typename T::second_type>, Allocator>::value> {};
 
-/// Whether an argument is an allocator, or stands for one. Boost's trees inherit from theirs, and are none.
+/// Boost's trees inherit from their allocator, and are none.
 template <class Argument, class Allocator>
 struct passes_allocator : std::bool_constant<std::is_convertible_v<Argument, Allocator> &&
                                              !std::uses_allocator_v<std::remove_cvref_t<Argument>, Allocator>> {};
 
-/// Whether a T is constructed from the arguments and then the allocator. False where an argument is an allocator
-/// already: two allocators would fit the constructors that containers have for two iterators.
+/// False where an argument is an allocator already: two would fit the constructors that containers have for two
+/// iterators.
 template <class T, class Allocator, class... Args>
 inline constexpr bool takes_allocator_last =
     std::conjunction_v<std::uses_allocator<T, Allocator>,
                        std::negation<std::disjunction<passes_allocator<Args, Allocator>...>>,
                        std::is_constructible<T, Args..., const Allocator&>>;
 
-// A narrowing conversion of a caller's argument must not be reported here, where the caller cannot mend it.
+// The caller cannot mend a narrowing conversion here.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 
-/// Whether a container may be a part of T: a member of a class, an element of a tuple. A container has at least a key
-/// and a pointer.
+/// A container in T, as a member or a tuple's element, has at least a key and a pointer.
 template <class T>
 inline constexpr bool may_hold_allocator =
     std::is_class_v<T> && !std::is_trivially_copy_constructible_v<T> && alignof(T) >= alignof(std::uint64_t) &&
@@ -61,8 +60,8 @@ inline constexpr bool is_from_its_own_type = false;
 template <class T, class Source>
 inline constexpr bool is_from_its_own_type<T, Source> = std::is_same_v<T, std::remove_cvref_t<Source>>;
 
-/// Constructs a T that takes no allocator. Throws error(invalid_argument) where an allocator in it is of another heap:
-/// its memory would stay behind when that heap goes. What is copied or moved is looked at before, so it stays whole.
+/// For a T that takes no allocator. Throws error(invalid_argument) where an allocator in it is of another heap, whose
+/// memory would stay behind. What is copied or moved is looked at before, and stays whole.
 template <class T, class... Args>
 void construct_as_passed(std::uint64_t heap_key, T* target, Args&&... args) {
     if constexpr (may_hold_allocator<T> && is_from_its_own_type<T, Args...>) {
@@ -82,7 +81,7 @@ void construct_as_passed(std::uint64_t heap_key, T* target, Args&&... args) {
 template <class T, class Allocator, class... Args>
 void construct_with(const Allocator& allocator, T* target, Args&&... args);
 
-/// Destroys the first half if the second one throws.
+/// Destroys the first half if the second throws.
 template <class T, class First, class Second>
 void construct_halves(T* target, First&& construct_first, Second&& construct_second) {
     using first_type = std::remove_const_t<typename T::first_type>;
@@ -137,7 +136,7 @@ void construct_pair(const Allocator& allocator, T* target, First&& first, Second
         [&](auto* half) { construct_with(allocator, half, std::forward<Second>(second)); });
 }
 
-/// Where T takes the allocator, it comes after the arguments, or before them behind std::allocator_arg.
+/// An allocator that T takes comes last, or first behind std::allocator_arg.
 template <class T, class Allocator, class... Args>
 void construct_with(const Allocator& allocator, T* target, Args&&... args) {
     [[maybe_unused]] void* const place = const_cast<void*>(static_cast<const volatile void*>(target));

@@ -1,5 +1,5 @@
-/* Between a store and the heap that it lies in (store_in_heap.hpp). A word of the heap has the number of the store's
- * last commit that counts. A commit is prepared, then the heap sets the word, then the commit is settled. */
+/* Between a store and its heap (store_in_heap.hpp). A word of the heap has the number of the store's last commit that
+ * counts. A commit is prepared, then the heap sets the word, then the commit is settled. */
 #pragma once
 
 #include <lmdb.h>
@@ -23,21 +23,21 @@ typedef struct hf_lmdb_heap {
     void* context;
 } hf_lmdb_heap;
 
-/* As mdb_env_open(), of a store that only this process has open. Flags: MDB_RDONLY, MDB_NOSYNC, MDB_WRITEMAP and
+/* As mdb_env_open(), for a store that only this process opens. Flags: MDB_RDONLY, MDB_NOSYNC, MDB_WRITEMAP and
  * MDB_NORDAHEAD. MDB_NOSYNC: a commit need not be durable before hf_lmdb_before_heap_commit(). */
 int hf_lmdb_open_in_heap(MDB_env* env, const char* path, unsigned int flags, mdb_mode_t mode, const hf_lmdb_heap* heap);
 
-/* The first half of a commit. `commit`: its number, the heap's next word; 0: the transaction has changed nothing, and
+/* The first half of a commit. `commit`: its number, the heap's next word; 0: nothing has changed, and the transaction
  * has ended. On failure it is aborted. In all three cases mdb_txn_abort() frees it. */
 int hf_lmdb_prepare(MDB_txn* txn, uint64_t* commit);
 /* The second. `of_heap`: as accept() returns it. mdb_txn_abort() frees the transaction. */
 int hf_lmdb_settle(MDB_txn* txn, int of_heap);
 
-/* Before and after a commit of the heap's memory, which has the word; not between the halves of a commit. */
+/* Around a commit of the heap's memory, which has the word; not between the halves of a commit. */
 int hf_lmdb_before_heap_commit(MDB_env* env);
 void hf_lmdb_after_heap_commit(MDB_env* env);
-/* Or after one that failed: a recovery of the heap may find its old state or the new one, so a transaction may fail
- * with EBUSY until a commit of the heap succeeds. */
+/* Instead, after one that failed: a recovery of the heap may find its old state or the new one, so a transaction may
+ * fail with EBUSY until a commit of the heap succeeds. */
 void hf_lmdb_heap_commit_failed(MDB_env* env);
 /* The heap is closed: nothing can be written any more; views stay as they are. */
 void hf_lmdb_leave_heap(MDB_env* env);

@@ -1,9 +1,8 @@
 // The allocators of Boost.Interprocess over a Holdfast heap.
 //
-// All kinds are allocator<T, segment_manager>: Holdfast's slabs and thread caches do what the pools of the other names
-// are for. Those are types of their own, whose functions that fill or empty pools do nothing.
-//
-// An allocator holds the key of its heap and may lie in it. Thread safety: any number of threads.
+// All are allocator<T, segment_manager>, whose slabs and thread caches do what pools are for; functions that fill or
+// empty pools do nothing. An allocator holds the key of its heap and may lie in it. Thread safety: any number of
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +17,6 @@ namespace holdfast::compat::interprocess {
 
 namespace detail {
 
-/// Allocator<U> for every U: what the allocators below share.
 template <class T, class SegmentManager, template <class> class Allocator>
 class basic_allocator : public holdfast::allocator<T, SegmentManager> {
     using base = holdfast::allocator<T, SegmentManager>;
@@ -65,7 +63,6 @@ public:
     }
 };
 
-/// The functions by which programs tune pools.
 struct pool_functions {
     static constexpr std::size_t default_max_cached_nodes = 64;
     void deallocate_free_blocks() const noexcept {}
@@ -80,7 +77,7 @@ struct plain_family {
     template <class T>
     using allocator = interprocess::allocator<T, SegmentManager>;
 };
-/// `Kind` and its parameters make pools of different names different types.
+/// `Kind` and its parameters tell pools of different names apart.
 template <class Kind, class SegmentManager, std::size_t NodesPerBlock>
 struct pool_family {
     template <class T>
@@ -110,8 +107,7 @@ public:
 template <class T, class SegmentManager, std::size_t NodesPerBlock = 64>
 using node_allocator =
     typename detail::pool_family<detail::node_kind, SegmentManager, NodesPerBlock>::template allocator<T>;
-/// In Boost.Interprocess each has a pool of its own, and two are equal only if one is the other. Here two are equal if
-/// they serve the same heap.
+/// Boost.Interprocess's equal themselves alone. Here two are equal if they serve the same heap.
 template <class T, class SegmentManager, std::size_t NodesPerBlock = 64>
 using private_node_allocator =
     typename detail::pool_family<detail::private_node_kind, SegmentManager, NodesPerBlock>::template allocator<T>;

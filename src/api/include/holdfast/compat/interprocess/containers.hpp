@@ -1,5 +1,4 @@
-// The containers of Boost.Interprocess, which are those of Boost.Container. vector is holdfast::vector, which keeps its
-// elements where an insertion fails.
+// The containers of Boost.Container, but holdfast::vector, which keeps its elements where an insertion fails.
 //
 // Hash tables: boost::unordered_map and its kin take an allocator of a segment; holdfast::unordered_map is faster
 // (docs/decisions/0005-hash-tables-of-our-own.md).
@@ -26,7 +25,6 @@ using boost::container::slist;
 using boost::container::stable_vector;
 using boost::container::string;
 using boost::container::wstring;
-/// Without an allocator it takes ordinary memory, as the others do.
 template <class T, class Allocator = boost::container::new_allocator<T>>
 using vector = holdfast::vector<T, Allocator>;
 

@@ -1,5 +1,4 @@
-// Exceptions of holdfast::compat::interprocess: Boost.Interprocess's own classes, so that its smart pointers and a
-// program that catches boost::interprocess::interprocess_exception agree with this header.
+// Boost.Interprocess's own exceptions, which its smart pointers and programs that catch them expect.
 #pragma once
 
 #include <memory>
@@ -34,7 +33,7 @@ using boost::interprocess::size_error;
 
 namespace detail {
 
-/// A bad_alloc with the heap's reason (disk, quota, size of the segment) in what().
+/// what() has the heap's reason (disk, quota, size of the segment).
 class heap_bad_alloc : public bad_alloc {
 public:
     explicit heap_bad_alloc(const char* message) : message_(std::make_shared<const std::string>(message)) {}
@@ -66,7 +65,7 @@ inline error_code_t code_of(errc reason) noexcept {
     }
 }
 
-/// What `call` throws of Holdfast becomes the exception that Boost.Interprocess has for it, with the same what().
+/// Turns Holdfast's exceptions into Boost.Interprocess's, with the same what().
 template <class Call>
 decltype(auto) translated(Call&& call) {
     try {

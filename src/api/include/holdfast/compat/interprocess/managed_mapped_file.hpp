@@ -3,8 +3,8 @@
 //     bip::managed_mapped_file file(bip::open_or_create, "data.hf", 1 << 20);
 //     auto* counters = file.find_or_construct<bip::vector<int, int_allocator>>("counters")(file.get_segment_manager());
 //
-// The "file" is a directory, a heap for every program of Holdfast. One process at a time may have it open for writing.
-// docs/porting.md says what differs.
+// The "file" is a directory, a heap for every program of Holdfast, with one writing process at a time. docs/porting.md
+// says what differs.
 #pragma once
 
 #include <cstddef>
@@ -31,17 +31,16 @@ using holdfast::open_or_create_t;
 using holdfast::open_read_only;
 using holdfast::open_read_only_t;
 struct open_copy_on_write_t {};
-/// Changes are this process's own, and gone with the close. It counts as a writer.
+/// A writer whose changes are its own, and gone with the close.
 inline constexpr open_copy_on_write_t open_copy_on_write{};
 
-/// What allocators, deleters and containers take; valid as long as the segment is open.
+/// For allocators, deleters and containers; valid while the segment is open.
 class segment_manager : public detail::segment_objects {
 public:
     explicit segment_manager(detail::open_segment& segment) noexcept : detail::segment_objects(segment) {}
     segment_manager(const segment_manager&) = delete;
     segment_manager& operator=(const segment_manager&) = delete;
 
-    /// As holdfast::allocator::key().
     std::uint64_t key() const noexcept { return heap().get_segment_manager()->key(); }
     template <class T>
     interprocess::allocator<T, segment_manager> get_allocator() {
@@ -60,11 +59,11 @@ public:
     using segment_manager = interprocess::segment_manager;
     using char_type = char;
 
-    /// No segment: only assignment, swap and destruction may follow.
+    /// Without a segment: only assignment, swap and destruction may follow.
     managed_mapped_file() noexcept = default;
-    /// Reserves `size` bytes on disk at once; grow() adds to them. The directory gets `access` where that differs from
-    /// the default, with the right to search for those who may read or write. Throws interprocess_exception
-    /// (already_exists_error where anything is at the path), bad_alloc.
+    /// Reserves `size` bytes on disk at once; grow() adds to them. The directory gets `access` unless that is the
+    /// default, and those who may read or write may search it. Throws interprocess_exception (already_exists_error
+    /// where anything is at the path), bad_alloc.
     managed_mapped_file(create_only_t, const std::string& path, size_type size, const void* address = nullptr,
                         const permissions& access = permissions())
         : managed_mapped_file(
@@ -82,7 +81,7 @@ public:
     managed_mapped_file(open_read_only_t, const std::string& path, const void* address = nullptr)
         : managed_mapped_file(
               opening{}, [&] { return holdfast::manager(open_read_only, path, options_at(address)); }, false) {}
-    /// flush() does nothing, and the destructor leaves the segment as it was.
+    /// flush() does nothing, and the destructor does not commit.
     managed_mapped_file(open_copy_on_write_t, const std::string& path, const void* address = nullptr)
         : managed_mapped_file(
               opening{}, [&] { return opened_to_discard(path, address); }, true) {}
@@ -100,8 +99,8 @@ public:
     }
     friend void swap(managed_mapped_file& a, managed_mapped_file& b) noexcept { a.swap(b); }
 
-    /// Makes the present state durable, atomically: a crash leaves this state or the one before. False on failure: then
-    /// the last flushed state stands.
+    /// Makes the present state durable, atomically: a crash leaves this state or the last flushed one. False on
+    /// failure, which leaves the last.
     bool flush() {
         if (segment_->discards || heap().read_only()) {
             return true;
@@ -122,10 +121,10 @@ public:
     interprocess::deleter<T, segment_manager> get_deleter() const {
         return {get_segment_manager()};
     }
-    /// For what Boost.Interprocess has not: snapshot(), statistics(), check(), transactions.
+    /// For what Boost.Interprocess has not.
     holdfast::manager& native() const noexcept { return heap(); }
 
-    /// Of a segment that no process has open: adds `extra` bytes to its size. False on failure.
+    /// Adds `extra` bytes to the size of a segment that no process has open. False on failure.
     static bool grow(const std::string& path, size_type extra) noexcept {
         return resized(path, [extra](holdfast::manager&, std::uint64_t size) { return size + extra; });
     }
@@ -143,7 +142,6 @@ public:
     }
 
 private:
-    /// It is in the registry as long as it lives.
     struct open_parts {
         open_parts(holdfast::manager heap, bool discards) : segment(std::move(heap), discards), handle(segment) {
             segment.handle = &handle;
@@ -227,7 +225,7 @@ private:
     std::unique_ptr<open_parts> opened_;
 };
 
-// What may stand in the parameters of basic_managed_mapped_file. A heap has one algorithm, index and kind of lock.
+// Parameters of basic_managed_mapped_file, which ignores them.
 struct mutex_family {};
 struct null_mutex_family {};
 template <class MutexFamily, class VoidPointer = ptr<void>, std::size_t MemAlignment = 0>
@@ -253,11 +251,10 @@ struct segment_of_names {
 };
 }  // namespace detail
 
-/// Whatever algorithm and index the program chose.
 template <class Char, class Algorithm, template <class> class Index>
 using basic_managed_mapped_file = typename detail::segment_of_names<Char>::type;
 
-/// Removes a segment, or an ordinary file, as Boost.Interprocess leaves it.
+/// Of a segment, or, as in Boost.Interprocess, an ordinary file.
 struct file_mapping {
     static bool remove(const char* path) noexcept {
         try {

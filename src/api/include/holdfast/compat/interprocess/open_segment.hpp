@@ -1,8 +1,7 @@
 // The open heap behind a managed_mapped_file, and the registry of those that this process has open. Not for users.
 //
-// Boost.Interprocess keeps its segment manager inside the segment, where allocators and deleters reach it by an offset.
-// Holdfast keeps nothing of a running process in a heap: this registry leads from an allocator's key, or from an
-// address in a heap, to the segment manager.
+// Boost.Interprocess keeps its segment manager inside the segment. A heap has nothing of a running process: the
+// registry leads from an allocator's key, or an address in a heap, to the segment manager.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +22,7 @@ class segment_manager;
 
 namespace detail {
 
-/// The size that a program asked for is not stored: it follows from the heap's limit, which has room for the metadata
-/// of that many bytes (manager(create_only, path, size)).
+/// The size is not stored: it follows from the heap's limit, which has room for that many bytes and their metadata.
 inline constexpr std::uint64_t size_unit = 4096;
 inline constexpr std::uint64_t room_for_metadata = std::uint64_t{4} << 20U;
 constexpr std::uint64_t align_size(std::uint64_t size) noexcept {
@@ -43,9 +41,9 @@ struct open_segment {
     open_segment(holdfast::manager opened, bool discards_changes)
         : heap(std::move(opened)), discards(discards_changes), limit(heap.statistics().maximum_size) {}
 
-    /// Bytes: the size that it was created with or has grown to; of a heap without a limit, what its files hold.
+    /// Bytes: of its creation or grow(); without a limit, what the files hold.
     std::size_t size() const { return limit == 0 ? heap.get_size() : static_cast<std::size_t>(size_of_limit(limit)); }
-    /// Until the segment is closed: names are handed out as const char*.
+    /// A name as const char*, until the segment is closed.
     const char* keep(const std::string& name) {
         const std::lock_guard guard(mutex);
         return names.insert(name).first->c_str();
@@ -53,7 +51,7 @@ struct open_segment {
 
     holdfast::manager heap;
     bool discards;        ///< open_copy_on_write: nothing is committed
-    std::uint64_t limit;  ///< of the heap; it does not change while the heap is open
+    std::uint64_t limit;  ///< of the heap; constant while it is open
     segment_manager* handle = nullptr;
     std::mutex mutex;
     std::set<std::string> names;
@@ -69,14 +67,13 @@ public:
         const std::lock_guard guard(mutex_);
         std::erase(segments_, &segment);
     }
-    /// Null where there is none.
     open_segment* at(const void* address) const {
         const std::shared_lock guard(mutex_);
         const auto found = std::find_if(segments_.begin(), segments_.end(),
                                         [&](const auto* one) { return one->heap.belongs_to_segment(address); });
         return found == segments_.end() ? nullptr : *found;
     }
-    /// Copies of a heap that are open at once share the key: then that which `asker` lies in.
+    /// Of copies of a heap, which share the key: the one that `asker` lies in.
     open_segment* with_key(std::uint64_t key, const void* asker) const {
         const std::shared_lock guard(mutex_);
         open_segment* found = nullptr;

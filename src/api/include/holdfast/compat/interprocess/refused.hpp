@@ -1,4 +1,4 @@
-// What cannot be ported: it does not compile, and the message says why. docs/porting.md says what to do instead.
+// What cannot be ported does not compile, and the message says why. docs/porting.md says what to do instead.
 #pragma once
 
 #include <holdfast/compat/interprocess/managed_mapped_file.hpp>

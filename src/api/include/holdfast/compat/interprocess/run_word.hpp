@@ -15,14 +15,14 @@
 namespace holdfast::compat::interprocess::detail {
 
 inline std::uint64_t fresh_run() noexcept {
-    // The time and the process, mixed: 40 bits of it are stored.
+    // 40 bits of the mixed time and process are stored.
     std::uint64_t mixed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) ^
                           static_cast<std::uint64_t>(::getpid()) << 40U;
     mixed = (mixed ^ mixed >> 33U) * 0xff51afd7ed558ccdU;
     return mixed ^ mixed >> 33U;
 }
 
-/// Not that of any run before, nor of the process that this one was forked from.
+/// Differs from all earlier runs, and from the process that this one was forked from.
 inline std::uint64_t this_run() noexcept {
     static std::atomic<std::uint64_t> run{fresh_run()};
     static const int registered =
@@ -32,14 +32,14 @@ inline std::uint64_t this_run() noexcept {
 }
 
 /// 24 bits of state that only the run which stored them reads: for the next run, after a crash or a flush() in the
-/// midst of things, they are 0. It lies in a segment; threads of this process wait for it.
+/// midst of things, they are 0. Lies in a segment; threads of this process wait for it.
 class run_word {
 public:
     static constexpr unsigned state_bits = 24;
     static constexpr std::uint64_t state_mask = (std::uint64_t{1} << state_bits) - 1;
 
     std::uint64_t state() const noexcept { return state_of(word_.load(std::memory_order_acquire)); }
-    /// `change(state, next)` says whether `next` may replace the state. False where it may not.
+    /// `change(state, next)` says whether `next` may replace the state; false where not.
     template <class Change>
     bool try_change(Change&& change) noexcept {
         std::uint64_t word = word_.load(std::memory_order_relaxed);
@@ -76,7 +76,7 @@ private:
     std::atomic<std::uint64_t> word_{0};
 };
 
-/// Calls `attempt` until it succeeds or the time has come; sleeps at most a millisecond in between.
+/// Until it succeeds or the time has come; sleeps at most a millisecond in between.
 template <class TimePoint, class Attempt>
 bool attempt_until(const TimePoint& time, Attempt&& attempt) {
     static_assert(

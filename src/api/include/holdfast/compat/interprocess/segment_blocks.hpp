@@ -1,7 +1,7 @@
 // What a managed_mapped_file and its segment_manager share: memory, handles, sizes.
 //
-// Thread-safe, except zero_free_memory(). Exceptions: interprocess_exception and bad_alloc, as in Boost.Interprocess.
-// Durability: a crash leaves the segment as the last flush() or destructor of the managed_mapped_file left it.
+// Thread-safe, except zero_free_memory(). Exceptions: interprocess_exception and bad_alloc. Durability: a crash leaves
+// the segment as the last flush() or destructor of the managed_mapped_file left it.
 #pragma once
 
 #include <cstddef>
@@ -36,12 +36,11 @@ public:
     using multiallocation_chain = boost::container::dtl::basic_multiallocation_chain<void_pointer>;
 
     void* get_address() const noexcept { return heap().get_address(); }
-    /// Bytes at creation, rounded up to 4 KiB, or after grow(). Allocations fail with bad_alloc when about so many
-    /// bytes are allocated; metadata do not count.
+    /// Bytes: as created, rounded up to 4 KiB, or as grown. Allocations fail with bad_alloc when about so many are
+    /// allocated, without metadata.
     size_type get_size() const {
         return translated([&] { return segment_->size(); });
     }
-    /// get_size() less the bytes of allocated blocks.
     size_type get_free_memory() const {
         return translated([&] {
             const size_type size = segment_->size();
@@ -50,7 +49,7 @@ public:
         });
     }
     bool belongs_to_segment(const void* address) const noexcept { return heap().belongs_to_segment(address); }
-    /// Bytes from get_address(): the same in every process and after every open.
+    /// Bytes from get_address(), the same after every open.
     handle_t get_handle_from_address(const void* address) const {
         return translated([&] { return static_cast<handle_t>(heap().get_handle_from_address(address)); });
     }
@@ -80,16 +79,15 @@ public:
     void deallocate(void* address) const {
         translated([&] { heap().deallocate(address); });
     }
-    /// Usable bytes: at least those that were asked for.
+    /// Usable bytes, at least those asked for.
     size_type size(const void* address) const {
         return translated([&] { return heap().usable_size(address); });
     }
 
-    /// Appends `count` blocks of `bytes` bytes to the chain, or none and throws bad_alloc.
+    /// Appends `count` blocks of `bytes` bytes to the chain; or none, and throws bad_alloc.
     void allocate_many(size_type bytes, size_type count, multiallocation_chain& chain) const {
         append_blocks(chain, count, [bytes](size_type) { return bytes; });
     }
-    /// Block i has lengths[i] elements of `element` bytes.
     void allocate_many(const size_type* lengths, size_type count, size_type element,
                        multiallocation_chain& chain) const {
         append_blocks(chain, count, [lengths, element](size_type i) { return lengths[i] * element; });
@@ -107,8 +105,8 @@ public:
         }
     }
 
-    /// A block has room up to its size class, and is expanded in place by telling how much; it never grows backwards.
-    /// `received`: elements, preferred before the call, had after it.
+    /// A block has room up to its size class, so telling how much expands it in place, never backwards. `received`:
+    /// elements, preferred before the call, had after it.
     template <class T>
     T* allocation_command(allocation_type command, size_type least, size_type& received, T*& reuse) const {
         if (reuse != nullptr && (command & (expand_fwd | shrink_in_place)) != 0) {
@@ -155,7 +153,7 @@ public:
     bool all_memory_deallocated() const {
         return translated([&] { return heap().all_memory_deallocated(); });
     }
-    /// Reads the heap's tables, not the user's data.
+    /// Of the heap's tables, not the user's data.
     bool check_sanity() const {
         return translated([&] { return heap().check_sanity(); });
     }
@@ -197,7 +195,7 @@ private:
             return;
         }
     }
-    /// Blocks come in the order of their addresses, as the slabs do.
+    /// Blocks and slabs come in order of address.
     void zero_gaps(const std::vector<extent_info>& slabs) const {
         auto* const base = static_cast<std::byte*>(heap().get_address());
         auto slab = slabs.begin();

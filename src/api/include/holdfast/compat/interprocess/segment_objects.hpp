@@ -1,8 +1,5 @@
-// What a managed_mapped_file and its segment_manager share: named, unique and anonymous objects.
-//
-// The segment knows the types of its objects: to ask for one as another type throws interprocess_exception.
-//
-// Thread-safe.
+// What a managed_mapped_file and its segment_manager share: named, unique and anonymous objects. To ask for one as
+// another type throws interprocess_exception. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +16,6 @@ namespace holdfast::compat::interprocess {
 using holdfast::anonymous_instance;
 using holdfast::unique_instance;
 
-/// What get_instance_type() returns.
 enum instance_type { anonymous_type, named_type, unique_type };
 
 template <class T, class SegmentManager>
@@ -29,7 +25,6 @@ class deleter;
 
 namespace detail {
 
-/// construct<T>(name)[count](args...): Inner is Holdfast's proxy.
 template <class T, class Inner>
 class construct_proxy {
 public:
@@ -61,7 +56,7 @@ private:
     bool returns_null_;
 };
 
-/// The name is valid as long as the iterator that it came from.
+/// The name is valid as long as the entry's iterator.
 class object_entry {
 public:
     explicit object_entry(const object_info& object) noexcept : object_(&object) {}
@@ -74,7 +69,6 @@ private:
     const object_info* object_;
 };
 
-/// Iterates over the objects that existed at begin().
 class const_object_iterator {
 public:
     using iterator_category = std::input_iterator_tag;
@@ -132,7 +126,6 @@ public:
     auto find_or_construct(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
         return proxy<T>(heap().find_or_construct<T>(name), true);
     }
-    /// Element i is constructed from the i-th values of the iterators.
     template <class T>
     auto construct_it(const holdfast::detail::instance_name& name) const {
         return proxy<T>(heap().construct_it<T>(name), false);
@@ -149,29 +142,26 @@ public:
     auto find_or_construct_it(const holdfast::detail::instance_name& name, const std::nothrow_t&) const {
         return proxy<T>(heap().find_or_construct_it<T>(name), true);
     }
-    /// {nullptr, 0} where there is none.
     template <class T>
     std::pair<T*, size_type> find(const holdfast::detail::instance_name& name) const {
         return translated([&] { return heap().find<T>(name); });
     }
-    /// The lock is recursive, and so this is find().
+    /// The lock is recursive, so this is find().
     template <class T>
     std::pair<T*, size_type> find_no_lock(const holdfast::detail::instance_name& name) const {
         return find<T>(name);
     }
-    /// False where there is none.
     template <class T>
     bool destroy(const holdfast::detail::instance_name& name) const {
         return translated([&] { return heap().destroy<T>(name); });
     }
-    /// Destroys an object of any kind.
     template <class T>
     void destroy_ptr(const T* object) const {
         translated([&] { heap().destroy_ptr(object); });
     }
 
-    /// Of any object of a segment that this process has open. The name is valid until that segment is closed; null for
-    /// an anonymous object.
+    /// Of any object of an open segment of this process. The name is valid until that is closed; null for an anonymous
+    /// object.
     template <class T>
     static const char* get_instance_name(const T* object) {
         open_segment& segment = segment_of(object);
@@ -194,12 +184,12 @@ public:
     const_named_iterator named_end() const { return {}; }
     const_unique_iterator unique_begin() const { return const_unique_iterator(heap().unique_begin()); }
     const_unique_iterator unique_end() const { return {}; }
-    /// The directory of objects grows by itself.
+    /// No-ops: the directory of objects grows by itself.
     void reserve_named_objects(size_type /*count*/) const noexcept {}
     void reserve_unique_objects(size_type /*count*/) const noexcept {}
     void shrink_to_fit_indexes() const noexcept {}
 
-    /// While it runs, no other thread constructs, finds or destroys objects. It is no transaction
+    /// Meanwhile no other thread constructs, finds or destroys objects. It is no transaction
     /// (<holdfast/transaction.hpp>): an exception undoes nothing.
     template <class Function>
     void atomic_func(Function&& function) const {

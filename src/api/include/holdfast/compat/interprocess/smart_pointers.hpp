@@ -1,8 +1,7 @@
-// The smart pointers of Boost.Interprocess; they may lie in a segment.
+// The smart pointers of Boost.Interprocess, with a deleter of ours; they may lie in a segment.
 //
-// They are Boost's templates, with a deleter of ours. After a crash, a count in a segment is as the last flush() left
-// it, together with the pointers in the segment that it counts. A shared_ptr in ordinary memory is gone then, and is
-// still counted: keep the pointers of a shared object in its segment.
+// After a crash, a count in a segment is as the last flush() left it, with the pointers in the segment that it counts.
+// A shared_ptr in ordinary memory is gone then, and still counted: keep the pointers of a shared object in its segment.
 #pragma once
 
 #include <new>
@@ -28,8 +27,7 @@ using boost::interprocess::static_pointer_cast;
 using boost::interprocess::weak_ptr;
 using boost::movelib::unique_ptr;
 
-/// Destroys an object (destroy_ptr) of the segment that it lies in. Where no managed_mapped_file of this process has
-/// that open, nothing is destroyed.
+/// Destroys an object (destroy_ptr) of a segment that a managed_mapped_file of this process has open.
 template <class T, class SegmentManager>
 class deleter {
 public:

@@ -1,7 +1,5 @@
-// Locks that may lie in a segment: the names of Boost.Interprocess, for the threads of one process.
-//
-// A heap has one writing process: these locks exclude its threads from each other. Unlike Boost.Interprocess's, a lock
-// that was held when the process died is free in the next run.
+// Locks that may lie in a segment, as Boost.Interprocess's, for the threads of its one writing process. A lock that was
+// held when the process died is free in the next run.
 //
 // lock() changes a lock in a segment, so the next flush() writes its page.
 #pragma once
@@ -25,8 +23,7 @@ using boost::interprocess::sharable_lock;
 using boost::interprocess::try_to_lock;
 using boost::interprocess::upgradable_lock;
 
-/// One writer, or many readers; one reader at a time may become the writer. Neither readers nor writers that wait hold
-/// back the others.
+/// One writer, or many readers, of which one at a time may become the writer. Nobody who waits holds back the others.
 class interprocess_upgradable_mutex {
     static constexpr std::uint64_t writer = 1;
     static constexpr std::uint64_t upgrader = 2;
@@ -175,7 +172,7 @@ private:
     std::uint64_t depth_ = 0;
 };
 
-/// For any lock that has lock() and unlock(). A wait may end without a notification.
+/// For any lock with lock() and unlock(). A wait may end without a notification.
 class interprocess_condition_any {
 public:
     interprocess_condition_any() noexcept = default;
@@ -228,7 +225,7 @@ private:
 };
 using interprocess_condition = interprocess_condition_any;
 
-/// The next run finds its count as the last flush() left it.
+/// In the next run the count is as the last flush() left it.
 class interprocess_semaphore {
 public:
     explicit interprocess_semaphore(unsigned count) noexcept : count_(count) {}

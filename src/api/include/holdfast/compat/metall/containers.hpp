@@ -1,7 +1,5 @@
-// metall::container over a Holdfast heap.
-//
-// All hash tables are holdfast::unordered_map and its kin: open addressing (unordered_flat_map) would move elements,
-// and Boost's keeps raw pointers.
+// metall::container over a Holdfast heap. All hash tables are holdfast::unordered_map and its kin: open addressing
+// (unordered_flat_map) would move elements, and Boost's keeps raw pointers.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +59,6 @@ using unordered_flat_set = holdfast::unordered_set<Key, Hash, Equal, Allocator>;
 template <class Key, class Hash = hash<Key>, class Equal = equal_to<Key>, class Allocator = allocator<Key>>
 using unordered_node_set = holdfast::unordered_set<Key, Hash, Equal, Allocator>;
 
-// The standard's adaptors.
 template <class T, class Container = deque<T>>
 using stack = std::stack<T, Container>;
 template <class T, class Container = deque<T>>
@@ -69,8 +66,8 @@ using queue = std::queue<T, Container>;
 template <class T, class Container = vector<T>, class Compare = std::less<typename Container::value_type>>
 using priority_queue = std::priority_queue<T, Container, Compare>;
 
-/// Elements lie in banks by the hash of their keys, each an ordered map. The locks of the banks belong to the process
-/// and are shared by all maps of the type, as in Metall; so an editor must not touch another map of the same type.
+/// Elements lie in banks by the hash of their keys, each an ordered map. All maps of the type share the locks of the
+/// banks, as in Metall: an editor must not touch another one.
 ///
 /// Thread safety: insert(), edit() and scoped_edit() by any number of threads. Iteration, find(), count() and size()
 /// while no thread edits.
@@ -144,7 +141,6 @@ public:
         }
         return sum;
     }
-    /// False where the key is there.
     bool insert(value_type&& value) {
         const std::size_t bank = bank_of(value.first);
         const auto lock = utility::mutex::mutex_lock<Banks>(bank);
@@ -157,7 +153,7 @@ public:
         auto lock = utility::mutex::mutex_lock<Banks>(bank);
         return {banks_[bank].try_emplace(key).first->second, std::move(lock)};
     }
-    /// Calls the editor with the element, made where there is none, under its lock.
+    /// scoped_edit() by a function.
     template <class Editor>
     void edit(const Key& key, Editor&& editor) {
         const auto locked = scoped_edit(key);

@@ -14,7 +14,7 @@
 #define METALL_VERSION 2800
 #endif
 
-// Metall's C names: a program that defines METALL_LOGGER_EXTERN_C before this header has a metall_log() of its own.
+// A program that defines METALL_LOGGER_EXTERN_C before this header has a metall_log() of its own.
 enum metall_log_level {
     metall_critical = 5,
     metall_error = 4,
@@ -35,8 +35,8 @@ inline std::string to_version_string(version_type version) {
            std::to_string(version % 100);
 }
 
-/// Messages of functions that do not throw. Thread-safe, except the functions that set something. It never ends the
-/// process: abort_on_critical_error() has no effect.
+/// For functions that do not throw. Thread-safe, except the functions that set something. abort_on_critical_error() has
+/// no effect.
 class logger {
 public:
     enum struct level {

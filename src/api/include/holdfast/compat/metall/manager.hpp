@@ -1,11 +1,11 @@
 // holdfast::compat::metall::manager: the interface of metall::manager over a Holdfast heap.
 //
-// As in Metall, constructors do not throw: check_sanity() says whether the data store is open, and functions of one
-// that is not return null, false or 0. Each failure is a message of `logger`. Exceptions of the program's own
-// constructors pass through.
+// As in Metall, constructors do not throw: check_sanity() says whether the data store is open; functions of one that is
+// not return null, false or 0. Each failure is a message of `logger`. Exceptions of the program's own constructors pass
+// through.
 //
 // Thread safety and durability: as holdfast::manager in durability `commit`. flush(), snapshot() and the destructor
-// commit; a crash leaves the data store as the last of them left it, where Metall's would be inconsistent.
+// commit; a crash leaves the data store as the last of them left it.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ using holdfast::to_raw_pointer;
 
 namespace detail {
 
-/// construct<T>(name)[count](args...). Null where the data store is not open, the name is taken, or memory is short.
+/// Null where the data store is not open, the name is taken, or memory is short.
 template <class T, class Inner>
 class construct_proxy {
 public:
@@ -74,8 +74,8 @@ class closed_stores {
 public:
     using char_type = char;
 
-    /// Replaces a data store at the destination. `clone` and `threads` are ignored: blocks are shared where the file
-    /// system can. Fails where a writer has the source open.
+    /// Replaces a data store at the destination. Ignores `clone` and `threads`: blocks are shared where the file system
+    /// can. Fails where a writer has the source open.
     static bool copy(const std::string& source, const std::string& destination, bool /*clone*/ = true,
                      int /*threads*/ = 0) noexcept {
         return or_else(false, [&] {
@@ -89,7 +89,7 @@ public:
             return copy(from, to, clone, threads);
         });
     }
-    /// False where a data store is there and cannot be removed; true where nothing is.
+    /// False where a data store cannot be removed; true where none is there.
     static bool remove(const std::string& path) noexcept {
         return or_else(false, [&] {
             static_cast<void>(holdfast::manager::remove(path));
@@ -99,7 +99,7 @@ public:
     static std::future<bool> remove_async(const std::string& path) noexcept {
         return run_async([path = absolute(path)] { return remove(path); });
     }
-    /// Whether open_read_only would succeed. A crash does not make a data store inconsistent.
+    /// Whether open_read_only would succeed, as it does after a crash.
     static bool consistent(const std::string& path) noexcept {
         return or_else(false, [&] { return holdfast::manager::consistent(path); });
     }
@@ -120,7 +120,7 @@ public:
             return true;
         });
     }
-    /// False, and `description` as it was, where there is none.
+    /// False, and `description` unchanged, where there is none.
     static bool get_description(const std::string& path, std::string* description) noexcept {
         return or_else(false, [&] { return told(holdfast::manager::get_description(path), description); });
     }
@@ -141,7 +141,7 @@ protected:
         }
         return !found.empty();
     }
-    /// Lets `make` make a data store beside `path`, then puts it in the place of one that may be there.
+    /// `make` makes a data store beside one at `path`, and then replaces it.
     template <class Make>
     static void replace(const std::string& path, Make&& make) {
         const auto parent = std::filesystem::path(path).parent_path();
@@ -178,7 +178,6 @@ private:
     }
 };
 
-/// Objects of an open data store.
 class store_objects : public closed_stores {
 public:
     using size_type = std::size_t;
@@ -208,7 +207,7 @@ public:
     auto find_or_construct_it(const instance_name& name) {
         return proxy<T>([&] { return state_->heap.template find_or_construct_it<T>(name); });
     }
-    /// {nullptr, 0} where there is none, or one of another type.
+    /// {nullptr, 0} also for another type.
     template <class T>
     std::pair<T*, size_type> find(const instance_name& name) const noexcept {
         return ask(std::pair<T*, size_type>(nullptr, 0), [&] { return state_->heap.template find<T>(name); });
@@ -280,7 +279,6 @@ public:
 protected:
     struct open_store {
         explicit open_store(holdfast::manager opened) : heap(std::move(opened)) {}
-        /// Names are handed out as const char*.
         const char* keep(const std::string& name) {
             const std::lock_guard guard(mutex);
             return names.insert(name).first->c_str();
@@ -292,7 +290,6 @@ protected:
 
     store_objects() noexcept = default;
 
-    /// `otherwise` where the data store is not open or the call fails.
     template <class Result, class Call>
     Result ask(Result otherwise, Call&& call) const noexcept {
         return check_sanity() ? or_else(std::move(otherwise), std::forward<Call>(call)) : otherwise;
@@ -310,7 +307,7 @@ private:
 
 }  // namespace detail
 
-/// The parameters are ignored, except that chunk_size() returns the second one.
+/// Ignores the parameters, but for chunk_size().
 template <class ChunkNumber = std::uint32_t, std::size_t ChunkSize = (std::size_t{1} << 21U)>
 class basic_manager : public detail::store_objects {
 public:
@@ -333,10 +330,10 @@ public:
     basic_manager(open_read_only_t, const std::string& path) noexcept {
         open([&] { return holdfast::manager(open_read_only, path); });
     }
-    /// Replaces a data store at the path, and makes the directories above it. A directory that holds anything else
-    /// stays, and check_sanity() is false.
+    /// Replaces a data store at the path, and makes the directories above. A directory with anything else stays, and
+    /// check_sanity() is false.
     basic_manager(create_only_t, const std::string& path) noexcept { create(path, {}); }
-    /// Allocations fail when about `capacity` bytes are allocated, at least 8 MiB. Nothing is reserved on disk.
+    /// Allocations fail when about `capacity` bytes, at least 8 MiB, are allocated. Nothing is reserved on disk.
     basic_manager(create_only_t, const std::string& path, size_type capacity) noexcept {
         open_options options;
         options.maximum_size = std::max<std::uint64_t>(capacity, least_capacity);
@@ -370,7 +367,7 @@ public:
             return true;
         });
     }
-    /// flush(), then copies the data store; replaces one at the destination. The copy has its own UUID.
+    /// flush(), then a copy with its own UUID, which replaces a data store at the destination.
     bool snapshot(const std::string& destination, bool /*clone*/ = true, int /*threads*/ = 0) noexcept {
         return ask(false, [&] {
             replace(destination, [&](const std::string& fresh) { state_->heap.snapshot(fresh); });
@@ -391,25 +388,25 @@ public:
             return true;
         });
     }
-    /// False, and `description` as it was, where there is none.
+    /// False where there is none.
     bool get_description(std::string* description) const noexcept {
         return ask(false, [&] { return told(state_->heap.get_description(), description); });
     }
-    /// Where none is open: its allocations throw.
+    /// Where none is open, its allocations throw.
     template <class T = std::byte>
     allocator_type<T> get_allocator() const noexcept {
         return check_sanity() ? state_->heap.template get_allocator<T>() : allocator_type<T>(std::uint64_t{0});
     }
     static constexpr size_type chunk_size() noexcept { return ChunkSize; }
     const void* get_address() const noexcept { return check_sanity() ? state_->heap.get_address() : nullptr; }
-    /// The most bytes that can be allocated: the capacity, else the addresses that are reserved.
+    /// The capacity in bytes, else the addresses that are reserved.
     size_type get_size() const noexcept {
         return ask(size_type{0}, [&]() -> size_type {
             const heap_statistics numbers = state_->heap.statistics();
             return numbers.maximum_size == 0 ? numbers.reserved_address_space : numbers.maximum_size;
         });
     }
-    /// For what Metall has not: transactions, statistics(), check(). Null where none is open.
+    /// Null where none is open.
     holdfast::manager* native() const noexcept { return check_sanity() ? &state_->heap : nullptr; }
 
 private:

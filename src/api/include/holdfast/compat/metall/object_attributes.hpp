@@ -1,7 +1,7 @@
 // Objects of a data store that is not open: manager::access_named_object_attribute(path) and its kin.
 //
-// The accessor opens the heap read-only, copies the directory of objects, and closes it. set_description() opens it for
-// writing. Both fail where a writer, this process included, has the heap open.
+// The accessor copies the directory of objects of the heap, opened read-only; set_description() opens it for writing.
+// Both fail where a writer, this process included, has the heap open.
 #pragma once
 
 #include <cstddef>
@@ -42,10 +42,9 @@ public:
 private:
     friend class object_attribute_accessor;
     object_info object_;
-    std::shared_ptr<std::string> description_;  ///< one that an accessor has set since
+    std::shared_ptr<std::string> description_;  ///< set since by an accessor
 };
 
-/// Iterates over copies of the objects that existed at begin().
 class object_attribute_iterator {
 public:
     using iterator_category = std::forward_iterator_tag;
@@ -91,7 +90,7 @@ inline object_attribute_iterator attributes(object_iterator first, const object_
 
 }  // namespace detail
 
-/// The objects of one kind in a data store. Thread safety: none.
+/// Of one kind. Thread safety: none.
 class object_attribute_accessor {
 public:
     using iterator = object_attribute_iterator;

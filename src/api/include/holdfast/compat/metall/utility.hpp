@@ -12,7 +12,7 @@ namespace holdfast::compat::metall::utility {
 
 namespace mutex {
 
-/// Locks one of `Banks` mutexes of the process, for data that cannot hold a mutex. `index` is below Banks.
+/// Locks one of `Banks` mutexes of the process, for data that cannot hold one. `index` is below Banks.
 template <int Banks>
 std::unique_lock<std::mutex> mutex_lock(std::size_t index) {
     constexpr auto count = static_cast<std::size_t>(Banks);
@@ -22,7 +22,7 @@ std::unique_lock<std::mutex> mutex_lock(std::size_t index) {
 
 }  // namespace mutex
 
-/// Hashes that are the same in each run: holdfast::hash, and others for each seed.
+/// Hashes alike in each run: holdfast::hash, and others for each seed.
 template <class T, unsigned Seed = 123>
 struct hash {
     std::size_t operator()(const T& value) const {
