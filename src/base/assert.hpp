@@ -1,5 +1,5 @@
-// Assertions are for bugs of Holdfast only; input, media and the environment are checked by results (result.hpp). They
-// are on where HOLDFAST_CHECKED is 1 (presets dev, asan, tsan, fuzz, crash). Elsewhere none aborts a user's process.
+// For bugs of Holdfast only; input, media and the environment are checked by results. Assertions are on in the presets
+// dev, asan, tsan, fuzz and crash.
 #pragma once
 
 #if !defined(HOLDFAST_CHECKED)
@@ -8,7 +8,6 @@
 
 namespace holdfast::base {
 
-/// For HF_ASSERT alone.
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line) noexcept;
 
 }  // namespace holdfast::base

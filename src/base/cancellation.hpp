@@ -1,12 +1,11 @@
-// Calls that write or sync are points at which another thread may cancel the caller (pthread_cancel). Inside an
-// operation, a cancellation would leave a lock held, or end the process.
+// Calls that write or sync are cancellation points (pthread_cancel). Inside an operation a cancellation would leave a
+// lock held, or end the process.
 #pragma once
 
 #include <pthread.h>
 
 namespace holdfast::base {
 
-/// This thread is not cancelled as long as the object lives.
 class cancellation_off {
 public:
     cancellation_off() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

@@ -12,12 +12,12 @@ std::uint64_t checksum64_by_avx2(const void* bytes, std::size_t size, std::uint6
 
 namespace {
 
-/// Before it is initialised it is false, and the checksum is the same.
+/// False until it is initialised, which changes no checksum.
 const bool has_avx2 = [] {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") != 0;
 }();
-constexpr std::size_t worth_a_call = 512;  // bytes; shorter input gains nothing from wider instructions
+constexpr std::size_t worth_a_call = 512;  // bytes; wider instructions gain nothing below
 
 }  // namespace
 

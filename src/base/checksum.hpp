@@ -1,4 +1,4 @@
-// Checksums of everything on media: XXH3 (the xxhash library), 64 bits for structures, the low 32 bits for pages.
+// Checksums on media: XXH3, 64 bits for structures, the low 32 bits for pages.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,9 @@ namespace holdfast::base {
 
 [[nodiscard]] std::uint64_t checksum64(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept;
 
-/// Never 0, which means "never written" in the table of page sums.
+/// Never 0, which the table of page sums reads as "never written".
 [[nodiscard]] std::uint32_t page_checksum(std::span<const std::byte> page) noexcept;
 
-/// checksum64() of parts that arrive one after the other.
 class running_checksum {
 public:
     /// Throws std::bad_alloc.

@@ -1,6 +1,5 @@
-// XXH3, twice as fast on whole pages. This file alone is compiled with AVX2 (cmake/holdfast_layers.cmake), so it must
-// not use templates or inline functions that other files use: the linker keeps one copy for all, perhaps the one with
-// AVX2.
+// Compiled with AVX2 (cmake/holdfast_layers.cmake), so it must not use templates or inline functions that other files
+// use: the linker keeps one copy for all, perhaps this one.
 #if defined(__AVX2__)
 
 #include <cstddef>

@@ -1,12 +1,10 @@
-// The functions of fmt, compiled once for all of Holdfast, because they take a third to two thirds of the time of each
-// file (FMT_HEADER_ONLY). Linked, fmt's library would be a dependency of every program. A program may link its own
-// copy: cmake/holdfast_dependencies.cmake gives this one its own namespace.
+// The functions of fmt, compiled once: FMT_HEADER_ONLY takes up to two thirds of the time of each file, and fmt's
+// library would be a dependency of every program. cmake/holdfast_dependencies.cmake gives this copy its own namespace.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
 namespace detail {
 
-// The instances that fmt's headers declare extern.
 template auto thousands_sep_impl<char>(locale_ref) -> thousands_sep_result<char>;
 template auto decimal_point_impl(locale_ref) -> char;
 template auto dragonbox::to_decimal(float) noexcept -> dragonbox::decimal_fp<float>;

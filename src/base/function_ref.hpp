@@ -1,4 +1,3 @@
-// A parameter type for any callable, which neither owns nor allocates.
 #pragma once
 
 #include <concepts>
@@ -11,7 +10,7 @@ namespace holdfast::base {
 template <class Signature>
 class function_ref;
 
-/// Valid as long as the callable lives.
+/// A parameter for any callable. It neither owns nor allocates.
 template <class Result, class... Arguments>
 class function_ref<Result(Arguments...)> {
 public:

@@ -1,4 +1,3 @@
-// Processes that tests start, and memory that outlives them.
 #pragma once
 
 #include <poll.h>
@@ -28,12 +27,9 @@ namespace holdfast::base {
 
 class process_end {
 public:
-    /// From waitpid().
     constexpr explicit process_end(int status) noexcept : status_(status) {}
 
-    /// -1 where a signal ended the process.
     [[nodiscard]] int exit_status() const noexcept { return WIFEXITED(status_) ? WEXITSTATUS(status_) : -1; }
-    /// 0 where the process exited.
     [[nodiscard]] int signal() const noexcept { return WIFSIGNALED(status_) ? WTERMSIG(status_) : 0; }
     [[nodiscard]] bool succeeded() const noexcept { return exit_status() == 0; }
     [[nodiscard]] bool was_killed() const noexcept { return signal() == SIGKILL; }
@@ -48,12 +44,12 @@ private:
     int status_;
 };
 
-/// Ends with this object at the latest.
+/// The process ends with this object.
 class child_process {
 public:
-    /// The child runs `work` and exits with its result, an int or a bool that is true for success. Where `work` returns
-    /// nothing, it exits with 1 if an assertion of GoogleTest failed in it, else 0. An exception is printed and ends it
-    /// with status 3. Throws std::system_error if the process cannot be started.
+    /// The child exits with the result of `work`: an int, or a bool that is true for success. Where `work` returns
+    /// nothing, it exits with 1 if an assertion of GoogleTest failed, else 0. An exception makes the status 3. Throws
+    /// std::system_error if the process cannot be started.
     template <std::invocable Work>
     explicit child_process(Work&& work) {  // NOLINT(bugprone-forwarding-reference-overload): none is invocable
         std::fflush(nullptr);
@@ -75,14 +71,13 @@ public:
     }
 
     [[nodiscard]] pid_t id() const noexcept { return id_; }
-    /// True if the child has ended.
     [[nodiscard]] bool ends_within(std::uint64_t nanoseconds) const {
         constexpr std::uint64_t second = 1'000'000'000;
         const timespec limit{static_cast<time_t>(nanoseconds / second), static_cast<long>(nanoseconds % second)};
         pollfd end{end_, POLLIN, 0};
         return ended_ || ::ppoll(&end, 1, &limit, nullptr) == 1;
     }
-    /// Waits until `reached` holds, or the child has ended. False where neither happens within a minute.
+    /// False where neither `reached` holds nor the child ends within a minute.
     [[nodiscard]] bool runs_until(const std::function<bool()>& reached) const {
         constexpr std::uint64_t interval_ns = 5'000;
         const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -131,7 +126,7 @@ private:
     }
 
     pid_t id_ = -1;
-    int end_ = -1;  ///< becomes readable at the end
+    int end_ = -1;  ///< a pidfd
     bool ended_ = false;
     int status_ = -1;
 };
@@ -141,7 +136,6 @@ template <class Work>
     return child_process(work).wait();
 }
 
-/// Prints how the process ended where `work` does not succeed in it.
 template <class Work>
 [[nodiscard]] bool succeeds_in_child(Work&& work) {
     const process_end end = run_in_child(work);
@@ -151,7 +145,7 @@ template <class Work>
     return end.succeeded();
 }
 
-/// In memory shared with children. It starts as zero bytes, which must be a valid T.
+/// It starts as zero bytes, which must be a valid T.
 template <class T>
 class shared_memory {
 public:

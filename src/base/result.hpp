@@ -1,4 +1,4 @@
-// A value or a failure, which must not be ignored. C++20 has no std::expected.
+// C++20 has no std::expected.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,6 @@
 
 namespace holdfast::base {
 
-/// Thread safety: as std::variant.
 template <class T>
 class [[nodiscard]] result {
 public:
@@ -19,7 +18,6 @@ public:
     [[nodiscard]] bool ok() const noexcept { return content_.index() == 0; }
     explicit operator bool() const noexcept { return ok(); }
 
-    /// Precondition: ok().
     [[nodiscard]] T& value() & noexcept {
         HF_ASSERT(ok());
         return *std::get_if<0>(&content_);
@@ -37,7 +35,6 @@ public:
     [[nodiscard]] T* operator->() noexcept { return &value(); }
     [[nodiscard]] const T* operator->() const noexcept { return &value(); }
 
-    /// Precondition: !ok().
     [[nodiscard]] failure& error() & noexcept {
         HF_ASSERT(!ok());
         return *std::get_if<1>(&content_);
@@ -75,7 +72,6 @@ private:
 
 }  // namespace holdfast::base
 
-// Only a macro can return a failure from the enclosing function.
 #define HF_CONCAT_2(a, b) a##b
 #define HF_CONCAT(a, b) HF_CONCAT_2(a, b)
 #define HF_TRY(expression)                                       \

@@ -12,10 +12,9 @@
 namespace holdfast::base {
 
 inline std::string disk_directory() { return std::filesystem::temp_directory_path().string(); }
-/// Where the machine has such a file system.
 inline std::string memory_directory() { return ::access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : disk_directory(); }
 
-/// Removed, with all in it, by the destructor, unless keep() was called.
+/// The destructor removes it with its contents.
 class scratch_directory {
 public:
     explicit scratch_directory(const std::string& parent = memory_directory())

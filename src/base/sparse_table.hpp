@@ -1,5 +1,5 @@
-// A flat table in DRAM with an element for each unit of an address range; it takes memory only where it is touched. So
-// an address leads to its bookkeeping by arithmetic and one load. Zero must be a valid state of the elements.
+// An element in DRAM for each unit of an address range. Takes memory only where it is touched. Zero must be a valid
+// state of the elements.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,6 @@
 
 namespace holdfast::base {
 
-/// Zeroed anonymous memory, reserved and not committed.
 class sparse_memory {
 public:
     sparse_memory() = default;
@@ -39,7 +38,7 @@ private:
     std::uint64_t size_ = 0;
 };
 
-/// Elements are zero at first. Thread safety: as a plain array.
+/// Thread safety: as a plain array.
 template <class T>
 class sparse_table {
     static_assert(std::is_trivially_destructible_v<T> && std::is_trivially_copyable_v<T>);

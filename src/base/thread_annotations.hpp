@@ -1,5 +1,4 @@
-// The locks of the library, and annotations that clang's -Wthread-safety checks; other compilers ignore them.
-// std::mutex has no annotations, and base::mutex is faster.
+// clang's -Wthread-safety checks the annotations. std::mutex has none, and base::mutex is faster.
 #pragma once
 
 #include <atomic>
@@ -21,18 +20,17 @@
 #define HF_RELEASE(...) HF_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 #define HF_TRY_ACQUIRE(...) HF_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
 #define HF_EXCLUDES(...) HF_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
-/// For a reason that the analysis cannot see; a comment there gives it.
+/// A comment at each use gives the reason.
 #define HF_NO_THREAD_SAFETY_ANALYSIS HF_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace holdfast::base {
 
 #if defined(HOLDFAST_MUTANTS) && HOLDFAST_MUTANTS
 
-/// The crash tests run one thread at a time. A thread that would wait for another calls this to let the others run.
-/// Null: the thread waits.
+/// The crash tests run one thread at a time: a thread that would wait calls this to let the others run. Null: the
+/// thread waits.
 inline thread_local void (*when_blocked)() noexcept = nullptr;
 
-/// Returns whether it did.
 [[nodiscard]] inline bool give_others_a_turn() noexcept {
     if (when_blocked == nullptr) {
         return false;
@@ -47,7 +45,6 @@ inline thread_local void (*when_blocked)() noexcept = nullptr;
 
 #endif
 
-/// In a loop that waits: leaves the core to its other hardware thread and saves power.
 inline void relax_processor() noexcept {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -56,7 +53,7 @@ inline void relax_processor() noexcept {
 #endif
 }
 
-/// Calls `try_once` for some microseconds, with growing pauses, until it returns true. Returns whether it did.
+/// Tries for some microseconds, with growing pauses.
 template <class Try>
 [[nodiscard]] bool wait_a_moment(Try try_once) noexcept {
     constexpr unsigned longest = 128;
@@ -72,10 +69,9 @@ template <class Try>
     return false;
 }
 
-/// One atomic instruction to lock, one to unlock. A thread that finds the mutex locked retries for some microseconds
-/// before it sleeps, because being woken takes ten times as long. A thread that comes by takes the lock before one that
-/// is being woken, which is fast; where a thread waits long for that, others let it go first. Source of the three
-/// states: U. Drepper, "Futexes are tricky".
+/// One atomic instruction to lock, one to unlock. A thread retries for some microseconds before it sleeps: being woken
+/// takes ten times as long. A thread that comes by takes the lock before one that is being woken, which others let go
+/// first after a long wait. Source of the three states: U. Drepper, "Futexes are tricky".
 class HF_CAPABILITY("mutex") mutex {
 public:
     mutex() = default;
@@ -99,7 +95,7 @@ public:
         }
     }
     void unlock() noexcept HF_RELEASE() {
-        // Sequentially consistent: notify_one() looks for sleepers by a load that must not come before this store.
+        // Sequentially consistent: the load by which notify_one() looks for sleepers must not come before this store.
         if (state_.exchange(unlocked, std::memory_order_seq_cst) == awaited) [[unlikely]] {
             state_.notify_one();
         }
@@ -113,7 +109,7 @@ private:
     static constexpr int unlocked = 0;
     static constexpr int locked = 1;
     static constexpr int awaited = 2;  ///< locked, and a thread may sleep
-    /// A thread that has waited so long, and still finds the lock taken when it is woken, is overtaken.
+    /// A woken thread that has waited longer and still finds the lock taken is overtaken.
     static constexpr std::int64_t patience_ns = 1'000'000;
 
     [[gnu::noinline]] void wait_for_lock() noexcept {
@@ -143,8 +139,8 @@ private:
         ::clock_gettime(CLOCK_MONOTONIC, &now);
         return now.tv_sec * 1'000'000'000 + now.tv_nsec;
     }
-    /// Waits at most some milliseconds, as long as a busy machine keeps a woken thread from running: one that cannot
-    /// run at all must not stop the others.
+    /// Waits as long as a busy machine keeps a woken thread from running. One that cannot run at all must not stop the
+    /// others.
     [[gnu::noinline]] void let_others_go_first() const noexcept {
         const auto none_waits = [this] { return overtaken_.load(std::memory_order_relaxed) == 0; };
         constexpr timespec a_little{0, 50'000};
@@ -155,11 +151,11 @@ private:
     }
 
     std::atomic<int> state_{unlocked};
-    std::atomic<int> overtaken_{0};  ///< threads that still wait
+    std::atomic<int> overtaken_{0};
 };
 
-/// For sections of a few dozen instructions without a system call; unlocking is a plain store. A thread that waits long
-/// (its owner was descheduled) sleeps 50 us at a time between attempts.
+/// For a few dozen instructions without a system call; unlocking is a plain store. Where the owner was descheduled, a
+/// thread sleeps 50 us at a time between attempts.
 class HF_CAPABILITY("mutex") brief_mutex {
 public:
     brief_mutex() = default;

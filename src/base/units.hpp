@@ -1,4 +1,4 @@
-// Strong types for units: pages, offsets in bytes and granules do not mix. Conversions are named and explicit.
+// Conversions between units are explicit.
 #pragma once
 
 #include <compare>
@@ -11,14 +11,14 @@ inline constexpr std::uint64_t mebibyte = 1024 * kibibyte;
 inline constexpr std::uint64_t gibibyte = 1024 * mebibyte;
 inline constexpr std::uint64_t tebibyte = 1024 * gibibyte;
 
-/// The unit of dirty tracking, extents and the journal. Fixed by the format, not by the machine.
+/// The unit of dirty tracking, extents and the journal, fixed by the format.
 inline constexpr std::uint64_t page_size = 4 * kibibyte;
-/// One slab fills one granule.
+/// What one slab fills.
 inline constexpr std::uint64_t granule_size = 64 * kibibyte;
 inline constexpr std::uint64_t pages_per_granule = granule_size / page_size;
 inline constexpr std::uint64_t cache_line_size = 64;
 
-/// Arithmetic and comparison need one unit, and wrap around silently.
+/// Arithmetic wraps around silently.
 template <class Tag>
 struct quantity {
     std::uint64_t value = 0;
@@ -36,11 +36,9 @@ struct quantity {
     friend constexpr quantity operator-(quantity a, quantity b) noexcept { return {a.value - b.value}; }
 };
 
-/// An index from the heap's base, or a count.
 using pages = quantity<struct pages_tag>;
-/// Bytes from the heap's base, across all segment files.
+/// Bytes from the heap's base, across all segments. Pages and granules count from there too.
 using heap_offset = quantity<struct heap_offset_tag>;
-/// Index from the heap's base.
 using granule = quantity<struct granule_tag>;
 
 [[nodiscard]] constexpr std::uint64_t to_bytes(pages count) noexcept { return count.value * page_size; }

@@ -1,5 +1,5 @@
-// How much free memory may keep its space on disk. Freed memory decays along the smootherstep curve, in steps of 50 ms;
-// after `total` none may be kept (jemalloc's decay, as in PMAlloc 2.2). Memory used again meanwhile counts as decayed.
+// Free memory loses its space on disk along the smootherstep curve, in steps of 50 ms (jemalloc's decay, as in PMAlloc
+// 2.2). What is used again meanwhile counts as decayed.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 
 namespace holdfast::extent {
 
-/// For x in 0..1: 0 at 0, 1 at 1, first and second derivatives 0 at both ends.
+/// x in 0..1
 [[nodiscard]] constexpr double smootherstep(double x) noexcept { return x * x * x * (x * (x * 6 - 15) + 10); }
 
-/// Nanoseconds of any clock that does not run backward. Not thread-safe.
+/// Nanoseconds of a clock that does not run backward. Not thread-safe.
 class decay_curve {
 public:
     static constexpr std::uint64_t step_ns = 50'000'000;
 
-    /// For `total_ns`: free memory is never given back. With 0 it is given back at once.
+    /// For `total_ns`; 0: free memory is given back at once.
     static constexpr std::uint64_t never = ~std::uint64_t{0};
     /// May throw std::bad_alloc.
     void start(std::uint64_t total_ns, std::uint64_t now_ns) {
@@ -29,12 +29,11 @@ public:
         newest_ = 0;
     }
     [[nodiscard]] bool enabled() const noexcept { return total_ns_ != never; }
-    /// Then limit() has a new result.
     [[nodiscard]] bool is_due(std::uint64_t now_ns) const noexcept {
         return enabled() && (freed_.empty() || now_ns >= epoch_ns_ + step_ns);
     }
 
-    /// How many of the present `backed` free pages may keep their space.
+    /// How many of the `backed` free pages may keep their space.
     [[nodiscard]] std::uint64_t limit(std::uint64_t now_ns, std::uint64_t backed) noexcept {
         if (!enabled()) {
             return backed;
@@ -70,8 +69,8 @@ private:
 
     std::uint64_t total_ns_ = never;
     std::uint64_t epoch_ns_ = 0;
-    std::uint64_t kept_ = 0;            ///< backed pages after the last step
-    std::vector<std::uint64_t> freed_;  ///< by step, a ring
+    std::uint64_t kept_ = 0;  ///< backed pages after the last step
+    std::vector<std::uint64_t> freed_;
     std::size_t newest_ = 0;
 };
 

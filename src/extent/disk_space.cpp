@@ -14,7 +14,7 @@ result<void> disk_space::back(const free_index::placement& place, pages length) 
     if (map_.backing().all_backed(place.at, length)) {
         return {};
     }
-    // Reserve more than is needed: a hole that comes into use again is mostly used from end to end.
+    // A hole that comes into use again is mostly used from end to end.
     const auto [least, most] = growth_.reserve_steps(place.at);
     const std::uint64_t step = std::clamp(std::bit_floor(place.in.length.value / 8 + 1), least.value, most.value);
     const pages in_end = place.in.start + place.in.length;
@@ -53,7 +53,7 @@ result<free_index::placement> disk_space::backed_place(const free_index::placeme
     return std::move(taken).error();
 }
 
-/// Looks at all free extents: on a full disk the best fit may be a hole while others are backed.
+/// On a full disk the best fit may be a hole while other free extents are backed.
 std::optional<free_index::placement> disk_space::find_backed(pages length, pages alignment) const {
     std::optional<free_index::placement> found;
     map_.free().for_each_backed([&](const free_index::run& one) {
@@ -75,7 +75,6 @@ std::optional<free_index::placement> disk_space::find_backed(pages length, pages
     return found;
 }
 
-/// `whole`: the start of the free extent.
 result<void> disk_space::back_range(pages whole, pages from, pages end) {
     // Where this fails, it is unknown which pages are reserved.
     page_backing& backing = map_.backing();
@@ -119,7 +118,7 @@ bool disk_space::make_space(pages wanted, pages spared) {
             map_.backing().set_hole(oldest->start, oldest->length);
             gone += map_.index().remove_all_backed(oldest->start);
         } else {
-            map_.index().add_backed(oldest->start, {});  // still backed, so it becomes the youngest
+            map_.index().add_backed(oldest->start, {});  // it becomes the youngest
         }
     }
     return gone.value != 0;

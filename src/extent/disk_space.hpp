@@ -1,7 +1,5 @@
-// Space on disk for places that are about to be handed out. Pages that are not known to be backed are reserved first,
-// so that a full disk is an error and never a SIGBUS. Where the disk is full, free extents are given back whatever
-// their age (PAllocator 4.6), but only while may_go() says so. Invariants: EXT-8, and the index counts for every free
-// extent the pages that are not known to be holes.
+// Pages that are not known to be backed are reserved before they are handed out: a full disk is an error and never a
+// SIGBUS. Free extents of any age then make room (PAllocator 4.6), while may_go() allows it. Invariant: EXT-8.
 #pragma once
 
 #include <optional>
@@ -16,7 +14,7 @@
 
 namespace holdfast::extent {
 
-/// Its owner holds the lock of the map, except for may_go().
+/// The caller holds the lock of the map, except for may_go().
 class disk_space {
 public:
     disk_space(extent_map& map, segment::space_growth& growth) noexcept : map_(map), growth_(growth) {}
@@ -24,21 +22,18 @@ public:
     disk_space& operator=(const disk_space&) = delete;
     ~disk_space() = default;
 
-    /// See space_reclaimer::set_settling().
     void set_settling(base::function_ref<bool()> settled) noexcept { settled_ = settled; }
     [[nodiscard]] bool may_go() const noexcept {
         return !settled_ || HF_MUTANT("extent.give_back.settle") || (*settled_)();
     }
 
-    /// Reserves space for the `length` pages at the place, and for some more of the same free extent.
+    /// Also reserves more of the same free extent.
     [[nodiscard]] base::result<void> back(const free_index::placement& place, base::pages length);
-    /// Reserves space for the place and returns it; where the disk is full, returns another place that has space.
+    /// Where the disk is full, another place is reserved and returned.
     [[nodiscard]] base::result<free_index::placement> backed_place(const free_index::placement& place,
                                                                    base::pages length, base::pages alignment);
-    /// The extent is in use.
     [[nodiscard]] base::result<void> back_used(base::pages start, base::pages length);
-    /// Gives back free extents, except for the one that starts at `spared`, until `wanted` pages went back. False where
-    /// there were none.
+    /// Gives back `wanted` pages of free extents, but not the one at `spared`. False where there were none.
     [[nodiscard]] bool make_space(base::pages wanted, base::pages spared);
 
 private:

@@ -17,8 +17,6 @@ using base::result;
 using segment::extent_kind;
 using segment::page_entry;
 
-// --- new, opened, recovered ---
-
 result<void> extent_allocator::format() {
     const base::scoped_lock lock(mutex_);
     const pages frontier = growth_.frontier();
@@ -52,9 +50,7 @@ result<void> extent_allocator::recover(pages frontier, visitor each, unsigned pa
     return recover_extents(map_, frontier, each, parts);
 }
 
-// --- allocated ---
-
-/// Calls `take` for a place, under the lock. Before the heap grows, what caches keep is fetched, without the lock.
+/// Before the heap grows, what caches keep is fetched without the lock.
 template <class Take>
 std::invoke_result_t<Take, const free_index::placement&> extent_allocator::take_at_place(pages length, pages alignment,
                                                                                          std::uint32_t node,
@@ -114,10 +110,8 @@ result<void> extent_allocator::allocate_adjacent(pages length, pages alignment, 
     return take_at_place({length.value * out.size()}, alignment, node, take);
 }
 
-// --- freed ---
-
 result<void> extent_allocator::free(pages start, extent_kind kind, bool backed) {
-    free_index::run huge{};  // becomes reserved, to be given back without the lock
+    free_index::run huge{};  // to be given back without the lock
     bool due = false;
     {
         const base::scoped_lock lock(mutex_);
@@ -161,8 +155,6 @@ void extent_allocator::free_some(std::span<extent> some) noexcept {
     space_.after_free({}, due);
 }
 
-// --- changed ---
-
 bool extent_allocator::resize(pages start, pages wanted) {
     const base::scoped_lock lock(mutex_);
     if (wanted.value == 0 || map_.refusal(start, extent_kind::used)) {
@@ -189,8 +181,6 @@ void extent_allocator::slab_withdrawn() noexcept {
     const base::scoped_lock lock(mutex_);
     map_.index().recount(extent_kind::slab, extent_kind::reserved);
 }
-
-// --- read ---
 
 std::optional<extent> extent_allocator::containing(pages page) const {
     const base::scoped_lock lock(mutex_);

@@ -22,8 +22,6 @@ constexpr pages length_of(std::size_t index) noexcept { return {index + least_ca
 
 }  // namespace
 
-// --- one arena ---
-
 result<void> extent_cache::reset() {
     const base::scoped_lock lock(mutex_);
     HF_TRY_ASSIGN(starts_, base::sparse_table<std::uint64_t>::create(lengths * depth, "cached extents"));
@@ -35,7 +33,6 @@ result<void> extent_cache::reset() {
     return {};
 }
 
-/// `lengths` where there is none.
 std::size_t extent_cache::next_used(std::size_t from) const noexcept {
     for (std::size_t word = from / 64; word < words; ++word) {
         const std::uint64_t here =
@@ -151,8 +148,6 @@ void extent_cache::append_to(std::vector<extent>& out) const {
     }
 }
 
-// --- all arenas ---
-
 result<void> extent_caches::start(unsigned arenas) {
     try {
         caches_ = std::make_unique<extent_cache[]>(arenas);
@@ -187,7 +182,7 @@ std::optional<extent> extent_caches::take_aligned(unsigned arena, pages wanted, 
     return found;
 }
 
-/// Not inlined: the array on the stack costs its callers more than all the rest.
+/// The array on the stack would cost inlined callers more than all the rest.
 [[gnu::noinline]] std::optional<extent> extent_caches::fetch(unsigned arena, pages wanted,
                                                              std::size_t refill) noexcept {
     std::array<pages, extent_cache::most_refilled> fresh;
@@ -203,7 +198,6 @@ std::optional<extent> extent_caches::take_aligned(unsigned arena, pages wanted, 
     return extent{fresh[0], wanted, extent_kind::reserved};
 }
 
-/// This arena, or the one in its place on the node of the page.
 unsigned extent_caches::arena_of(unsigned arena, pages start) const noexcept {
     const unsigned nodes = extents_.nodes();
     return nodes == 1 ? arena : arena - arena % nodes + extents_.node_of(start);
@@ -235,8 +229,7 @@ void extent_caches::put(unsigned arena, const extent& freed) noexcept {
     }
 }
 
-/// Once a period, the first thread that comes releases the idle extents of all arenas, whose own threads may be gone.
-/// It does a little at a time, so that no free takes long.
+/// Once a period, the first thread that comes releases idle extents of all arenas, whose own threads may be gone.
 void extent_caches::release_idle(std::uint64_t now) noexcept {
     if (!releasing_.try_lock()) {
         return;

@@ -1,7 +1,5 @@
-// The invariants of extents: each one function, shared by open(), check() and the tests.
-//
-// EXT-1 to EXT-5 need one page entry and the one before it: open() checks them while it walks. EXT-6 to EXT-8 are in
-// extent_checker.cpp, and EXT-9 is in extent_cache.cpp, for check() alone.
+// Each invariant is one function, shared by open(), check() and the tests. EXT-6 to EXT-8 (extent_checker.cpp) and
+// EXT-9 (extent_cache.cpp) are for check() alone.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +12,6 @@
 
 namespace holdfast::extent {
 
-/// `type`: of a used extent.
 struct extent {
     base::pages start{};
     base::pages length{};
@@ -23,7 +20,6 @@ struct extent {
     constexpr bool operator==(const extent&) const = default;
 };
 
-/// One step of the walk over all extents.
 struct entry_in_place {
     std::uint64_t word = 0;
     base::pages position{};
@@ -71,7 +67,7 @@ struct entry_in_place {
            kind == segment::extent_kind::roots;
 }
 
-/// A full disk is not the end of the reservation, which has no error of the system.
+/// The end of the reservation has no error of the system.
 [[nodiscard]] inline bool is_full_disk(const base::failure& what) noexcept {
     return what.code == base::failure_code::no_space && what.os_error != 0;
 }
@@ -79,7 +75,7 @@ struct entry_in_place {
 [[nodiscard]] base::failure make_failure(base::failure_code code, std::string field, std::string found,
                                          std::string expected);
 
-/// The failure that names what is wrong with the entry; nothing where EXT-1 to EXT-5 hold.
+/// Nothing where EXT-1 to EXT-5 hold.
 [[nodiscard]] std::optional<base::failure> first_fault(const entry_in_place& it);
 
 }  // namespace holdfast::extent

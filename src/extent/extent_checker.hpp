@@ -1,4 +1,3 @@
-// EXT-1 to EXT-6 in the page entries, EXT-7 in the index, EXT-8 in what is known about space on disk.
 #pragma once
 
 #include <string>
@@ -10,15 +9,15 @@
 
 namespace holdfast::extent {
 
-/// Changes nothing. The caller holds the lock of the map.
+/// The caller holds the lock of the map.
 class extent_checker {
 public:
     explicit extent_checker(const extent_map& map) noexcept : map_(map) {}
 
-    /// For a commit that writes these page entries: fails with corrupt where one differs from the index, or breaks
-    /// EXT-1 to EXT-6. Time: proportional to `count`, and to the length / 64 of the extents that begin there.
+    /// `corrupt`: an entry differs from the index, or breaks EXT-1 to EXT-6. Time: proportional to `count`, and to the
+    /// length / 64 of the extents that begin there.
     [[nodiscard]] base::result<void> check_entries(base::pages first, base::pages count) const;
-    /// Appends a sentence for every invariant that does not hold. Other threads stand still.
+    /// Appends a sentence for every breach. Other threads stand still.
     void check(std::vector<std::string>& problems) const;
 
 private:

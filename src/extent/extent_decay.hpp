@@ -1,5 +1,3 @@
-// How far the free extents of one heap have decayed (decay.hpp). After step(), at most may_stay() free pages may keep
-// their space until the next step.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +7,11 @@
 
 namespace holdfast::extent {
 
-/// Off until start(). Its owner holds a lock, except for now() and at_once().
+/// After step(), at most may_stay() free pages may keep their space until the next step. The caller holds a lock,
+/// except for now() and at_once().
 class extent_decay {
 public:
-    /// Nanoseconds, monotonic.
+    /// Monotonic nanoseconds.
     using clock_function = std::uint64_t (*)() noexcept;
 
     /// Comes before the first free. May throw std::bad_alloc.
@@ -21,13 +20,12 @@ public:
         at_once_ = total_ns == 0;
         curve_.start(total_ns, clock());
     }
-    /// 0 where there is no clock.
     [[nodiscard]] std::uint64_t now() const noexcept { return clock_ == nullptr ? 0 : clock_(); }
     [[nodiscard]] bool at_once() const noexcept { return at_once_; }
 
     [[nodiscard]] bool enabled() const noexcept { return clock_ != nullptr && curve_.enabled(); }
     [[nodiscard]] bool is_due() const noexcept { return clock_ != nullptr && curve_.is_due(clock_()); }
-    /// Ends a step if one is over; whether one was. `backed`: the free pages now, without holes.
+    /// Ends a step if one is over; whether one was. `backed`: free pages that are no holes.
     [[nodiscard]] bool step(base::pages backed) noexcept {
         if (clock_ == nullptr) {
             return false;
@@ -39,9 +37,8 @@ public:
         may_stay_ = {curve_.limit(now, backed.value)};
         return true;
     }
-    /// The limit that the last step has set.
     [[nodiscard]] base::pages may_stay() const noexcept { return may_stay_; }
-    /// The limit now, for callers that take no steps. Only where enabled().
+    /// For callers that take no steps. Only where enabled().
     [[nodiscard]] base::pages limit(base::pages backed) noexcept { return {curve_.limit(clock_(), backed.value)}; }
 
 private:

@@ -1,6 +1,5 @@
-// At which pages extents start, which of them are free and how long these are, and how many there are of each kind: in
-// DRAM, rebuilt at open. The index agrees with the page entry of every extent (EXT-7): those who change it store the
-// entries, in the order that extent_map.hpp gives.
+// At which pages extents start, and which are free, in DRAM. Those who change the index store the page entries (EXT-7),
+// in the order that extent_map.hpp gives.
 #pragma once
 
 #include <array>
@@ -17,11 +16,11 @@
 
 namespace holdfast::extent {
 
-/// Its owner holds a lock, except for starts_at(). Threads may call note_start() at once if 64 pages, from a multiple
+/// The caller holds a lock, except for starts_at(). Threads may call note_start() at once if 64 pages, from a multiple
 /// of 64 on, belong to one of them.
 class extent_index {
 public:
-    /// Used and reserved extents are counted together, because their page entries change without the lock.
+    /// Page entries change from used to reserved and back without the lock, so these kinds are counted together.
     class kind_counts {
     public:
         [[nodiscard]] std::uint64_t& operator[](segment::extent_kind kind) noexcept { return counts_[place(kind)]; }
@@ -42,10 +41,9 @@ public:
         std::array<std::uint64_t, 6> counts_{};
     };
 
-    /// Empty, with room for so many pages. May throw std::bad_alloc.
+    /// Makes the index empty. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset(base::pages pages, node_layout layout);
 
-    /// The extent is not free.
     void add(base::pages start, segment::extent_kind kind) noexcept {
         starts_.set(start);
         ++counts_[kind];
@@ -54,7 +52,6 @@ public:
         add(added.start, segment::extent_kind::free);
         free_.insert(added);
     }
-    /// The extent is not free.
     void remove(base::pages start, segment::extent_kind kind) noexcept {
         starts_.clear(start);
         --counts_[kind];
@@ -63,19 +60,18 @@ public:
         remove(start, segment::extent_kind::free);
         return free_.erase(start);
     }
-    /// So many pages more of the free extent are not known to be holes. It is the youngest then.
+    /// So many pages more are not known to be holes. The extent becomes the youngest.
     void add_backed(base::pages start, base::pages pages) noexcept;
-    /// So many pages more of the free extent are known to be holes. It is the youngest then.
+    /// So many pages more are known to be holes. The extent becomes the youngest.
     void remove_backed(base::pages start, base::pages pages) noexcept;
-    /// All pages of the free extent are holes. Returns how many were not known to be.
+    /// Returns how many pages were not known to be holes.
     base::pages remove_all_backed(base::pages start) noexcept;
-    /// An extent has another kind from here on.
     void recount(segment::extent_kind before, segment::extent_kind now) noexcept {
         --counts_[before];
         ++counts_[now];
     }
 
-    /// With note_start(), these are add() for several threads that build the index.
+    /// add() for several threads.
     void note_start(base::pages start) noexcept { starts_.set(start); }
     void add_counts(const kind_counts& counts) noexcept { counts_ += counts; }
 

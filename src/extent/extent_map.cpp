@@ -32,8 +32,6 @@ void extent_map::format(pages frontier, pages backed) noexcept {
     set_frontier(frontier);
 }
 
-// --- taken from free extents ---
-
 pages extent_map::carve(const free_index::placement& place, page_entry wanted) noexcept {
     const pages length = wanted.length;
     const pages end = place.at + length;
@@ -65,7 +63,7 @@ void extent_map::carve_some(const free_index::placement& place, pages length, st
         entries_.store(place.at + taken, {extent_kind::free, rest});
         index_.add_free({place.at + taken, rest, whole.backed - taken - front_backed});
     }
-    // The last store is that of the first extent: until then all of them lie inside the free one.
+    // Until the last store, that of the first extent, all lie inside the free one.
     for (std::size_t i = out.size(); i-- > 0;) {
         out[i] = place.at + pages{i * length.value};
         entries_.store(out[i], {extent_kind::reserved, length});
@@ -82,7 +80,7 @@ free_index::run extent_map::reserve_backed_end(const free_index::run& from, page
     const pages end = backing_.last_not_hole(whole.start + whole.length - pages{1}) + pages{1};
     const pages start{std::max(whole.start.value, end.value - std::min(end.value, most.value))};
     const free_index::run one{start, end - start, backing_.not_holes(start, end - start)};
-    const pages behind = whole.start + whole.length - end;  // all of them holes
+    const pages behind = whole.start + whole.length - end;
     if (behind.value != 0) {
         entries_.store(end, {extent_kind::free, behind});
         index_.add_free({end, behind, {}});
@@ -95,8 +93,6 @@ free_index::run extent_map::reserve_backed_end(const free_index::run& from, page
     }
     return one;
 }
-
-// --- freed ---
 
 std::optional<failure> extent_map::refusal(pages start, extent_kind kind) const {
     const auto refuse = [&](std::string found) {
@@ -182,8 +178,6 @@ void extent_map::unite_reserved(std::span<const extent> run) noexcept {
     }
 }
 
-// --- changed ---
-
 /// The one store that changes the length. False where another thread frees the extent at this moment, by mistake.
 bool extent_map::change_length(pages start, const page_entry& now, pages wanted) const noexcept {
     return entries_.replace(start, segment::encode(now), {now.kind, wanted, now.type});
@@ -246,8 +240,6 @@ void extent_map::make_slab(pages start) noexcept {
     index_.recount(extent_kind::reserved, extent_kind::slab);
 }
 
-// --- the end of the space ---
-
 void extent_map::append(pages new_frontier, pages not_holes) noexcept {
     const pages old_frontier = frontier();
     free_index::run grown{old_frontier, new_frontier - old_frontier, not_holes};
@@ -276,8 +268,6 @@ void extent_map::cut(pages to) noexcept {
     }
     set_frontier(to);
 }
-
-// --- read ---
 
 std::optional<extent> extent_map::containing(pages page) const noexcept {
     if (page >= frontier()) {

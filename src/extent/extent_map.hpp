@@ -1,11 +1,6 @@
-// Page entries on media, and in DRAM the index and what is known about space on disk.
-//
-// Invariants: EXT-1 to EXT-8 hold before and after each function. Every prefix of the stores of page entries leaves a
-// tiling of the space; entries inside an extent mean nothing. So the store that makes an extent visible comes last, and
-// the store that frees one comes first.
-//
-// The map does not choose places (extent_places.hpp), ask for space on disk (disk_space.hpp) or grow the heap
-// (heap_end.hpp).
+// Page entries, index and backing agree (EXT-1 to EXT-8) before and after each function. Every prefix of the stores of
+// page entries leaves a tiling of the space: the store that makes an extent visible comes last, and the store that
+// frees one comes first.
 #pragma once
 
 #include <array>
@@ -26,7 +21,7 @@
 
 namespace holdfast::extent {
 
-/// Thread safety: its owner holds a lock; frontier(), entries(), find() and claim() need none.
+/// The caller holds a lock, except for frontier(), entries(), find() and claim().
 class extent_map {
 public:
     explicit extent_map(const segment::space_view& space) noexcept : entries_(space) {}
@@ -38,9 +33,9 @@ public:
     void set_nodes(std::uint32_t nodes) noexcept { layout_ = {nodes, {entries_.space().shape().pages()}}; }
     [[nodiscard]] const node_layout& layout() const noexcept { return layout_; }
 
-    /// Makes the index empty and the frontier 0. May throw std::bad_alloc.
+    /// May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset();
-    /// Writes the page entries of a new heap. `backed`: the first pages of the free rest, which have space.
+    /// `backed`: the first pages of the free rest.
     void format(base::pages frontier, base::pages backed) noexcept;
     [[nodiscard]] base::pages frontier() const noexcept { return {frontier_.load(std::memory_order_acquire)}; }
     void set_frontier(base::pages frontier) noexcept { frontier_.store(frontier.value, std::memory_order_release); }
@@ -52,48 +47,36 @@ public:
     [[nodiscard]] const page_backing& backing() const noexcept { return backing_; }
     [[nodiscard]] page_backing& backing() noexcept { return backing_; }
 
-    // --- taken from free extents ---
-
     /// The pages must be backed.
     base::pages carve(const free_index::placement& place, segment::page_entry wanted) noexcept;
-    /// Fills `out` with reserved extents side by side. The pages must be backed and suffice.
+    /// The pages must be backed and suffice.
     void carve_some(const free_index::placement& place, base::pages length, std::span<base::pages> out) noexcept;
-    /// Reserves the last pages of a free extent that are not known to be holes, at most `most`.
+    /// Reserves the last pages of the extent that are not known to be holes, at most `most`.
     [[nodiscard]] free_index::run reserve_backed_end(const free_index::run& from, base::pages most) noexcept;
-
-    // --- freed ---
 
     /// Why a free must be refused; nothing where an extent of that kind starts there.
     [[nodiscard]] std::optional<base::failure> refusal(base::pages start, segment::extent_kind kind) const;
     /// Takes an extent out of the index and returns its length. Its page entry says reserved from here on. Of several
-    /// threads at once, one succeeds. Fails with bad_address or corrupt, with nothing changed.
+    /// threads, one succeeds. Fails with bad_address or corrupt, with nothing changed.
     [[nodiscard]] base::result<base::pages> withdraw(base::pages start, segment::extent_kind kind);
-    /// Frees an extent that is in no index, together with its free neighbours.
+    /// Frees an extent that is in no index, with its free neighbours.
     void unite(const free_index::run& one) noexcept;
-    /// Frees reserved extents that lie side by side and whose pages are backed.
+    /// The extents are reserved and backed, and lie side by side.
     void unite_reserved(std::span<const extent> run) noexcept;
 
-    // --- changed ---
-
-    /// Makes the used extent longer. The pages behind it must be free, and backed as far as they are needed. False
-    /// where another thread frees the extent at this moment, by mistake.
+    /// The pages behind it must be free and backed. False where another thread frees the extent at this moment, by
+    /// mistake.
     [[nodiscard]] bool extend(base::pages start, const segment::page_entry& now, base::pages wanted) noexcept;
-    /// Makes the used extent shorter, and frees what is cut off. False as for extend().
+    /// False as for extend().
     [[nodiscard]] bool trim(base::pages start, const segment::page_entry& now, base::pages wanted) noexcept;
-    /// See extent_allocator::claim().
     [[nodiscard]] std::optional<extent> claim(base::pages start, base::pages least, base::pages most) noexcept;
     /// The extent is reserved, and a granule.
     void make_slab(base::pages start) noexcept;
 
-    // --- the end of the space ---
-
-    /// The pages up to the new frontier join the free extent before them, or are one. `not_holes`: how many of them are
-    /// not known to be holes.
+    /// `not_holes`: new pages that are not known to be holes.
     void append(base::pages new_frontier, base::pages not_holes) noexcept;
     /// `to` lies in the free extent at the end of the space, or is that end.
     void cut(base::pages to) noexcept;
-
-    // --- read ---
 
     [[nodiscard]] std::optional<segment::page_entry> find(base::pages start) const noexcept {
         if (start >= frontier() || !index_.starts_at(start)) {
@@ -101,10 +84,9 @@ public:
         }
         return segment::decode_page_entry(entries_.load(start));
     }
-    /// Nothing beyond the frontier.
     [[nodiscard]] std::optional<extent> containing(base::pages page) const noexcept;
     using some_extents = std::array<extent, 128>;
-    /// Copies the next extents from `position` on, and moves `position` beyond them. Returns how many; 0 at the end.
+    /// Copies the next extents, and moves `position` beyond them. 0 at the end.
     [[nodiscard]] std::size_t copy_some(base::pages& position, some_extents& some) const noexcept;
 
 private:

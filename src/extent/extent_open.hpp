@@ -1,5 +1,5 @@
-// Builds the index of an empty extent_map from its page entries, and sets the frontier at the end. The caller holds the
-// map's lock, or no other thread uses the map. After a failure the map is of no use.
+// Builds the index of an empty extent_map from its page entries. The caller holds the map's lock. After a failure the
+// map is of no use.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,9 @@
 
 namespace holdfast::extent {
 
-/// For extent_allocator::open(). `unwritten` gets the free extents of which media say that parts of them are reserved.
+/// `unwritten`: free extents of which media say that parts are reserved.
 [[nodiscard]] base::result<void> open_extents(extent_map& map, base::pages frontier, extent_visitor each,
                                               std::vector<extent>& unwritten);
-/// For extent_allocator::recover().
 [[nodiscard]] base::result<void> recover_extents(extent_map& map, base::pages frontier, extent_visitor each,
                                                  unsigned parts);
 

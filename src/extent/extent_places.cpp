@@ -50,7 +50,6 @@ std::size_t extent_places::take_some(const free_index::placement& place, pages l
     }
     const std::size_t some = std::min<std::uint64_t>(out.size(), (end - place.at).value / length.value);
     if (!disk_.back(place, {some * length.value})) {
-        // The disk is full, but one extent may still fit.
         const auto one = disk_.backed_place(place, length, {1});
         if (!one) {
             return 0;

@@ -1,5 +1,4 @@
-// Places for allocations: best fit, on a node of the machine where one is asked for. Where nothing fits, the heap
-// grows. No page leaves a free extent before disk_space has backed it (EXT-8).
+// No page leaves a free extent before disk_space has backed it (EXT-8).
 #pragma once
 
 #include <cstddef>
@@ -19,7 +18,7 @@ namespace holdfast::extent {
 
 inline constexpr std::uint32_t any_node = ~std::uint32_t{0};
 
-/// Its owner holds the lock of the map.
+/// The caller holds the lock of the map.
 class extent_places {
 public:
     extent_places(extent_map& map, disk_space& disk, heap_end& end) noexcept : map_(map), disk_(disk), end_(end) {}
@@ -27,29 +26,26 @@ public:
     extent_places& operator=(const extent_places&) = delete;
     ~extent_places() = default;
 
-    /// A place in the present space.
     [[nodiscard]] std::optional<free_index::placement> find_present(base::pages length, base::pages alignment,
                                                                     std::uint32_t node) const noexcept {
         return is_local(node, length) ? map_.free().best_fit_on(node, length, alignment)
                                       : map_.free().best_fit(length, alignment);
     }
-    /// Grows the space where it has no place. Where the disk is full, free extents elsewhere make room.
+    /// Grows the space where it has no place.
     [[nodiscard]] base::result<free_index::placement> find(base::pages length, base::pages alignment,
                                                            std::uint32_t node);
 
-    /// Makes an extent at the place; where the disk is full, at another place that has space.
+    /// Takes another place where the disk is full.
     [[nodiscard]] base::result<base::pages> take(const free_index::placement& place, base::pages alignment,
                                                  segment::page_entry wanted);
-    /// Makes up to out.size() reserved extents from the place on; on a node, only within its segment. Returns how many;
-    /// 0 where the disk is full.
+    /// On a node, all lie within its segment. 0: the disk is full.
     [[nodiscard]] std::size_t take_some(const free_index::placement& place, base::pages length,
                                         std::span<base::pages> out, std::uint32_t node);
-    /// Fills `out` with reserved extents, side by side.
     [[nodiscard]] base::result<void> take_adjacent(const free_index::placement& place, base::pages alignment,
                                                    base::pages length, std::span<base::pages> out);
 
-    /// The pages behind an extent of `now` pages are then free and backed, so that it can have `wanted` pages. At the
-    /// end of the space, the heap grows by the missing ones. False where this cannot be.
+    /// Pages behind the extent of `now` pages become free and backed, for `wanted` pages in all. At the end, the heap
+    /// grows. False where this cannot be.
     [[nodiscard]] bool make_room_behind(base::pages start, base::pages now, base::pages wanted);
 
 private:

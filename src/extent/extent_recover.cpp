@@ -1,5 +1,4 @@
-// A thread may begin anywhere: the first entry of a block that it meets is the start of an extent, because none lies
-// within an extent (EXT-6).
+// A thread may begin anywhere: the first entry of a block that it meets is the start of an extent (EXT-6).
 #include <algorithm>
 #include <new>
 #include <optional>
@@ -26,14 +25,13 @@ namespace {
 /// 1 GiB, whose page entries take half a millisecond to read.
 constexpr std::uint64_t least_part = base::gibibyte / base::page_size;
 constexpr std::uint64_t most_parts = 16;
-/// A part begins at the start of a word of page_bits and of a cache line of page entries.
 constexpr std::uint64_t part_unit = 512;
 
 /// [begin, end), and what one thread found about extents that start there.
 struct recovered_part {
     pages begin{};
     pages end{};
-    pages first_block{};  ///< `end` where there is none
+    pages first_block{};  ///< `end`: none
     pages end_of_last{};  ///< may lie beyond `end`
     std::vector<extent> slabs;
     std::vector<extent> gaps;  ///< between blocks; join_parts() handles the first and the last
@@ -84,7 +82,7 @@ result<void> join_parts(extent_map& map, std::vector<recovered_part>& parts, pag
             return std::move(*part.fault);
         }
         if (part.first_block == part.end) {
-            continue;  // the part is all gap, or within an extent
+            continue;  // all gap, or within an extent
         }
         if (part.first_block < end_of_last) {
             return make_failure(failure_code::corrupt, fmt::format("page entry {}", part.first_block.value),

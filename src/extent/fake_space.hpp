@@ -1,4 +1,4 @@
-// For tests: a heap's address space without files, on anonymous memory.
+// Tests have no files, but anonymous memory.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace holdfast::extent {
 
-/// Grows by at least `step` pages at a time, up to `capacity` pages of the reservation. Outlives its allocators.
+/// Grows by `step` pages at least, up to `capacity`.
 class fake_space final : public segment::space_growth {
 public:
     static constexpr std::uint64_t default_reservation = base::under_qemu ? base::gibibyte / 2 : 4 * base::gibibyte;
@@ -99,7 +99,7 @@ public:
     }
 
     [[nodiscard]] base::pages backed_end() const noexcept override { return backed_end_; }
-    /// Limits the pages that the disk reserves when the space grows ahead of need.
+    /// What the disk reserves ahead of need.
     void reserve_at_once(std::uint64_t pages) noexcept { reserved_at_once_ = pages; }
     [[nodiscard]] bool gives_back_at_once() const noexcept override { return at_once_; }
     void let_linger(base::pages some) noexcept { may_linger_ = some; }

@@ -135,7 +135,7 @@ free_index::run free_index::erase(base::pages start) noexcept {
     return erased;
 }
 
-/// The lowest of the shortest extents of at least this length; or null.
+/// Null where there is none.
 free_index::node* free_index::trees::first_of_length(base::pages length) const noexcept {
     if (length.value <= longest_short) {
         std::size_t word = length.value / 64;
@@ -152,7 +152,7 @@ free_index::node* free_index::trees::first_of_length(base::pages length) const n
     return found == &header ? nullptr : found;
 }
 
-/// The next one by length, then by address; null behind the last.
+/// Null behind the last.
 free_index::node* free_index::trees::next_of(const node* one) const noexcept {
     const node* const end = header_of(one->length);
     node* const next = tree::next_node(const_cast<node*>(one));
@@ -208,7 +208,6 @@ std::optional<free_index::placement> free_index::best_fit(base::pages length, ba
     return best;
 }
 
-/// The extent reaches into several segments.
 std::optional<free_index::placement> free_index::fit_on(std::uint32_t on, const node& candidate, base::pages length,
                                                         base::pages alignment) const noexcept {
     const base::pages end{candidate.start + candidate.length};

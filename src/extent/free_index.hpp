@@ -1,12 +1,9 @@
 // The free extents, in DRAM: by length for best fit, by their first and last page for coalescing, by age for decay.
+// Each length up to 256 pages has its own tree, ordered by address; longer extents share one. Each node of the machine
+// has such trees, and further ones hold extents that reach into the next segment.
 //
-// Each length up to 256 pages has its own tree, ordered by address; longer extents share one. Where segments belong to
-// nodes of the machine, each node has such trees for the free extents within one of its segments, and further trees
-// hold those that reach from one segment into the next. So the best fit on a node is found as fast as the best fit of
-// all.
-//
-// The tree nodes are in a pool of addresses with room for all possible free extents, and four bytes for each page lead
-// to them. To insert or to erase needs no memory, so a free cannot fail for want of DRAM.
+// The tree nodes are in a pool with room for all possible free extents. Inserting and erasing need no memory, so a free
+// cannot fail for want of DRAM.
 #pragma once
 
 #include <array>
@@ -23,7 +20,7 @@ namespace holdfast::extent {
 /// Segment i is on node i mod `nodes`.
 struct node_layout {
     std::uint32_t nodes = 1;
-    base::pages segment{};  ///< its length, a power of two; unused with one node
+    base::pages segment{};  ///< a power of two
 
     [[nodiscard]] constexpr std::uint32_t node_of(base::pages page) const noexcept {
         return nodes == 1 ? 0 : static_cast<std::uint32_t>(page.value / segment.value % nodes);
@@ -33,16 +30,15 @@ struct node_layout {
     }
 };
 
-/// Its owner holds a lock.
+/// The caller holds a lock.
 class free_index {
 public:
-    /// A free extent. `backed`: how many of its pages are not known to be holes.
+    /// `backed`: pages that are not known to be holes.
     struct run {
         base::pages start;
         base::pages length;
         base::pages backed;
     };
-    /// A place for an allocation: `at`, within the free extent `in`.
     struct placement {
         run in;
         base::pages at;
@@ -53,36 +49,31 @@ public:
     free_index& operator=(const free_index&) = delete;
     ~free_index() = default;
 
-    /// Empties the index and gives it room for `pages` pages. May throw std::bad_alloc.
+    /// Makes the index empty. May throw std::bad_alloc.
     [[nodiscard]] base::result<void> reset(base::pages pages, node_layout layout = {});
 
-    /// The extent is then the youngest. No other free extent may overlap it.
+    /// The extent becomes the youngest. No other free extent may overlap it.
     void insert(const run& added) noexcept;
     /// A free extent must start there.
     run erase(base::pages start) noexcept;
 
-    /// 0 where no free extent starts there.
     [[nodiscard]] base::pages length_at(base::pages start) const noexcept {
         const node* const found = node_at(start);
         return found != nullptr && found->start == start.value ? base::pages{found->length} : base::pages{};
     }
-    /// The length of the free extent that ends there; 0 where none does.
     [[nodiscard]] base::pages length_before(base::pages end) const noexcept {
         const node* const found = end.value == 0 ? nullptr : node_at({end.value - 1});
         return found != nullptr && found->start + found->length == end.value ? base::pages{found->length}
                                                                              : base::pages{};
     }
 
-    /// The smallest free extent that can hold `length` pages at a multiple of `alignment`; the lowest among equals.
-    /// Logarithmic time, except that a few extents shorter than length + alignment are tried before a longer one, and
-    /// all of them where there is no longer one.
+    /// The smallest free extent that fits; the lowest among equals. Takes logarithmic time, except that a few extents
+    /// shorter than length + alignment are tried before a longer one, and all of them where there is none.
     [[nodiscard]] std::optional<placement> best_fit(base::pages length, base::pages alignment) const noexcept;
-    /// The best fit within a segment of the node. An extent that reaches beyond the segment is taken only where no
-    /// other fits.
+    /// Within a segment of the node. An extent that reaches beyond it is taken only where no other fits.
     [[nodiscard]] std::optional<placement> best_fit_on(std::uint32_t on, base::pages length,
                                                        base::pages alignment) const noexcept;
 
-    /// The free extent that was inserted first.
     [[nodiscard]] std::optional<run> oldest_backed() const noexcept;
     /// The oldest first. `each` must not change the index.
     template <class Each>
@@ -106,12 +97,12 @@ private:
         std::uint64_t length : 63;
         std::uint64_t color : 1;
         std::uint64_t backed;
-        std::uint32_t older;    ///< number of a node with backed pages; nobody: this is the oldest
-        std::uint32_t younger;  ///< in the list of unused nodes: the next one
+        std::uint32_t older;
+        std::uint32_t younger;  ///< or the next unused node
     };
     static constexpr std::uint32_t nobody = 0;
     struct node_traits;
-    struct tree;  ///< what Boost.Intrusive does, whose headers would weigh on all who include this one
+    struct tree;  ///< keeps the headers of Boost.Intrusive out of this one
 
     [[nodiscard]] const node* node_at(base::pages page) const noexcept {
         const std::uint32_t number = numbers_[page.value];
@@ -123,11 +114,11 @@ private:
     void unlink(std::uint32_t number) noexcept;
     static constexpr std::uint64_t longest_short = 256;
 
-    // Mutable, because the tree algorithms take pointers to non-const even where they only read.
+    // The tree algorithms take pointers to non-const even where they only read.
     struct trees {
-        mutable std::array<node, longest_short + 1> short_headers{};     ///< by length
-        mutable node header{};                                           ///< of longer extents
-        std::array<std::uint64_t, longest_short / 64 + 1> short_used{};  ///< a bit for each length
+        mutable std::array<node, longest_short + 1> short_headers{};
+        mutable node header{};
+        std::array<std::uint64_t, longest_short / 64 + 1> short_used{};
 
         trees() noexcept { clear(); }
         trees(const trees&) = delete;  // headers point to themselves
@@ -148,14 +139,14 @@ private:
     [[nodiscard]] static std::optional<placement> fit(const node* candidate, base::pages length,
                                                       base::pages alignment) noexcept;
 
-    base::sparse_table<std::uint32_t> numbers_;  ///< of nodes, at the first and the last page of each extent
-    base::sparse_table<node> nodes_;             ///< from 1 on
+    base::sparse_table<std::uint32_t> numbers_;  ///< for the first and the last page of each extent
+    base::sparse_table<node> nodes_;
     std::uint32_t nodes_made_ = 0;
     std::uint32_t first_unused_ = nobody;
     std::uint32_t oldest_ = nobody;
     std::uint32_t youngest_ = nobody;
     node_layout layout_;
-    trees first_;              ///< of node 0; of all extents where there is one node
+    trees first_;
     std::vector<trees> more_;  ///< of the other nodes, then of extents in several segments
     base::pages total_{};
     base::pages backed_{};

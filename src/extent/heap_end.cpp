@@ -54,8 +54,7 @@ bool heap_end::grow_on(std::uint32_t node, pages length, pages alignment) {
     }
 }
 
-/// The map ends where the heap ends. Behind the `skipped` pages, those up to space_growth::backed_end() have just been
-/// reserved; the others are holes.
+/// Behind the `skipped` pages, those up to space_growth::backed_end() have just been reserved; the others are holes.
 void heap_end::adopt_grown(pages skipped) noexcept {
     const pages begin = map_.frontier();
     const pages end = growth_.frontier();

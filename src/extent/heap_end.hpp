@@ -1,5 +1,4 @@
-// Where nothing fits, the heap grows; a long free extent at its end lets it become shorter. The frontier of the map is
-// never beyond that of space_growth, except while a commit shortens the heap.
+// The frontier of the map is never beyond that of space_growth, except while a commit shortens the heap.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace holdfast::extent {
 
-/// Its owner holds the lock of the map.
+/// The caller holds the lock of the map.
 class heap_end {
 public:
     heap_end(extent_map& map, segment::space_growth& growth) noexcept : map_(map), growth_(growth) {}
@@ -19,19 +18,18 @@ public:
     heap_end& operator=(const heap_end&) = delete;
     ~heap_end() = default;
 
-    /// Grows the space so that an extent of this length fits at its end, together with a free extent there. Fails with
-    /// limit where the reservation is too small, and as space_growth::grow() does.
+    /// A free extent at the end counts. Fails with limit where the reservation is too small, and as
+    /// space_growth::grow() does.
     [[nodiscard]] base::result<void> grow_for(base::pages length, base::pages alignment);
-    /// Grows the space into a segment of the node. The skipped pages of other nodes have no space on disk. False where
-    /// it cannot: the caller asks other nodes next.
+    /// Grows into a segment of the node. The skipped pages of other nodes have no space on disk. False where it cannot.
     [[nodiscard]] bool grow_on(std::uint32_t node, base::pages length, base::pages alignment);
 
     /// Cuts the free extent at the map's end off, except for `keep` pages, as far as the unit of growth allows. Returns
-    /// the pages cut off. What is mapped and on disk stays as it is.
+    /// the pages cut off, which stay mapped and on disk.
     [[nodiscard]] base::pages shorten(base::pages keep) noexcept;
     /// What shorten() would cut off.
     [[nodiscard]] base::pages excess(base::pages keep) const noexcept;
-    /// The map ends where the heap ends. It is unknown which of the pages that it gains have space on disk.
+    /// The map ends where the heap ends. It is unknown which of the new pages have space on disk.
     void restore() noexcept;
 
 private:

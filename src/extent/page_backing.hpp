@@ -1,5 +1,4 @@
-// Of each free page it is known, in DRAM, that it is backed (it has space on disk) or that it is a hole, or neither. No
-// page of an extent in use is a hole (EXT-8); that it was backed when it was last free means nothing.
+// A free page is known to be backed, or to be a hole, or neither. No page of an extent in use is a hole (EXT-8).
 #pragma once
 
 #include "base/result.hpp"
@@ -8,7 +7,7 @@
 
 namespace holdfast::extent {
 
-/// Nothing is known at first. Its owner holds a lock.
+/// Nothing is known at first. The caller holds a lock.
 class page_backing {
 public:
     [[nodiscard]] base::result<void> reset(base::pages pages) {
@@ -24,9 +23,7 @@ public:
         backed_.clear(start, length);
         holes_.set(start, length);
     }
-    /// It becomes unknown whether backed pages have space. Holes stay holes.
     void forget_backed(base::pages start, base::pages length) noexcept { backed_.clear(start, length); }
-    /// It becomes unknown whether holes have space. Backed pages stay backed.
     void forget_holes(base::pages start, base::pages length) noexcept { holes_.clear(start, length); }
 
     [[nodiscard]] bool all_backed(base::pages start, base::pages length) const noexcept {
@@ -35,15 +32,12 @@ public:
     [[nodiscard]] base::pages holes(base::pages start, base::pages length) const noexcept {
         return holes_.count(start, length);
     }
-    /// Pages that are not known to be holes.
     [[nodiscard]] base::pages not_holes(base::pages start, base::pages length) const noexcept {
         return length - holes_.count(start, length);
     }
-    /// One must exist.
     [[nodiscard]] base::pages last_not_backed(base::pages page) const noexcept {
         return backed_.last_clear_up_to(page);
     }
-    /// One must exist.
     [[nodiscard]] base::pages last_not_hole(base::pages page) const noexcept { return holes_.last_clear_up_to(page); }
 
 private:

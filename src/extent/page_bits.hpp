@@ -1,4 +1,3 @@
-// One bit for each page, in DRAM.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +12,7 @@
 
 namespace holdfast::extent {
 
-/// All bits are clear at first. Memory is used only where bits were set. One thread at a time; but another may read a
-/// bit while single bits change, and sees it as it was or is.
+/// Takes memory only where bits were set. One thread at a time; another may read a bit while single bits change.
 class page_bits {
 public:
     [[nodiscard]] base::result<void> reset(base::pages pages, const char* purpose) {
@@ -43,7 +41,7 @@ public:
     }
     void clear(base::pages start, base::pages length) noexcept {
         for_each_word(start, length, [this](std::uint64_t word, std::uint64_t mask) {
-            if ((words_[word] & mask) != 0) {  // reading does not use memory
+            if ((words_[word] & mask) != 0) {  // reading takes no memory
                 words_[word] &= ~mask;
             }
         });
@@ -69,7 +67,6 @@ public:
         }
         return base::pages{index * bits + (bits - 1 - static_cast<std::uint64_t>(std::countl_zero(word)))};
     }
-    /// One must exist.
     [[nodiscard]] base::pages last_clear_up_to(base::pages page) const noexcept {
         std::uint64_t index = page.value / bits;
         std::uint64_t word = ~words_[index] & (~std::uint64_t{0} >> (bits - 1 - page.value % bits));

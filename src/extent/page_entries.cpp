@@ -29,8 +29,7 @@ result<void> page_entries::rebuild(pages frontier) const {
         {}, frontier, frontier, [](const extent&) {}, [this](pages start, pages length) { write_gap(start, length); });
 }
 
-/// `end` where no entry says that a block starts there. Zeros, which are most entries, are skipped a cache line at a
-/// time.
+/// `end` where no block starts. Zeros, which are most entries, are skipped a cache line at a time.
 pages page_entries::next_block(pages from, pages end) const noexcept {
     constexpr std::uint64_t line = base::cache_line_size / segment::page_entry_size;
     const std::uint64_t per_segment = space_.shape().pages();

@@ -7,7 +7,7 @@
 
 namespace holdfast::extent {
 
-/// Each step depends on the one before, so later page entries are prefetched.
+/// Each step depends on the one before, so later entries are prefetched.
 template <class Each>
 base::result<void> page_entries::walk(base::pages frontier, Each each) const {
     constexpr std::uint64_t ahead = 128;  // pages: 16 cache lines
@@ -34,7 +34,7 @@ base::result<void> page_entries::walk_blocks(base::pages begin, base::pages end,
     constexpr std::uint64_t ahead = 128;
     const entry_in_place first{.word = load(begin), .position = begin, .frontier = frontier};
     if (begin.value == 0 && !is_block_entry(first.word)) {
-        return std::move(*first_fault(first));  // EXT-5: the roots
+        return std::move(*first_fault(first));  // EXT-5
     }
     base::pages end_of_last = begin;
     while (end_of_last < end) {

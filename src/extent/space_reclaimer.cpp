@@ -14,14 +14,14 @@ void space_reclaimer::set_decay(std::uint64_t total_ns, extent_decay::clock_func
     decay_.start(total_ns, clock);
 }
 
-/// Frees the extent afterwards. Meanwhile no other thread has it, and no lock is held while the file system works.
+/// Frees the extent afterwards. No lock is held while the file system works.
 bool space_reclaimer::give_back_reserved(const free_index::run& taken) noexcept {
     free_index::run one = taken;
     const bool settled = disk_.may_go();
     bool gone = false;
     try {
         gone = settled && growth_.give_back(one.start, one.length).ok();
-    } catch (const std::bad_alloc&) {  // no memory for a failure's text; the result is unknown
+    } catch (const std::bad_alloc&) {  // the result is unknown
         gone = false;
     }
     const base::scoped_lock lock(mutex_);
@@ -37,8 +37,8 @@ bool space_reclaimer::give_back_reserved(const free_index::run& taken) noexcept 
     return gone;
 }
 
-/// `decayed_only`: only where more has decayed than was given back. Gives back a part at a time, so that other threads
-/// do not grow the heap for want of these pages.
+/// Gives back a part at a time: other threads must not grow the heap for want of these pages. `decayed_only`: only
+/// where more is backed than may stay.
 bool space_reclaimer::give_back_oldest(bool decayed_only) noexcept {
     free_index::run one;
     {

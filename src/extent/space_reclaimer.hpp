@@ -1,6 +1,6 @@
-// The space on disk of free extents goes back to the file system (EXT-8): only of pages that no thread can allocate
-// meanwhile. Either they are a reserved extent, or the caller says that none was allocated. No lock of the map is held
-// while the file system works, except where the heap becomes shorter.
+// Space on disk goes back (EXT-8) only from pages that no thread can allocate meanwhile: they are a reserved extent, or
+// the caller says that none was allocated. No lock of the map is held while the file system works, except where the
+// heap becomes shorter.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,7 @@
 
 namespace holdfast::extent {
 
-/// 16 MiB. The space of such an extent goes back when it is freed, beyond what may linger
-/// (segment::space_growth::may_linger()).
+/// 16 MiB. Their space goes back with the free, beyond segment::space_growth::may_linger().
 inline constexpr base::pages huge_length{16 * base::mebibyte / base::page_size};
 
 /// Thread-safe.
@@ -33,41 +32,39 @@ public:
     space_reclaimer& operator=(const space_reclaimer&) = delete;
     ~space_reclaimer() = default;
 
-    /// No space goes back while `settled` says false: that something recorded so far will still be written back. In
-    /// durability `atomic` a checkpoint flushes lines; a flush of a line in a hole takes disk space, and is a SIGBUS
-    /// where there is none. Comes before the first free; `settled` must outlive this object.
+    /// No space goes back while `settled` is false: something recorded so far will still be written back. In durability
+    /// `atomic` a checkpoint's flush of a line in a hole takes disk space, and is a SIGBUS where there is none. Comes
+    /// before the first free; `settled` must outlive this object.
     void set_settling(base::function_ref<bool()> settled) noexcept { disk_.set_settling(settled); }
-    /// How free memory decays. Comes before the first free. May throw std::bad_alloc.
+    /// Comes before the first free. May throw std::bad_alloc.
     void set_decay(std::uint64_t total_ns, extent_decay::clock_function clock);
 
-    /// Gives back what has decayed since the last call, at most `most` extents; a free does so by itself. Does nothing
-    /// where a commit gives back.
+    /// Gives back at most `most` extents. Does nothing where a commit gives back.
     void decay(std::uint64_t most) noexcept;
-    /// Gives back free extents of any age, the oldest first, until `wanted` pages went back or the file system fails.
-    /// Returns the pages given back; 0 where a commit gives back.
+    /// Extents of any age, the oldest first, until `wanted` pages went back or the file system fails. Returns the pages
+    /// given back; 0 where a commit gives back.
     [[nodiscard]] base::result<base::pages> give_back(base::pages wanted);
     /// Comes after a free, without a lock. `huge`: a reserved extent to give back and then to free, or none. `due`: a
-    /// step of the decay is over. Does a little, so that no free takes long.
+    /// step of the decay is over. Does a little only.
     void after_free(const free_index::run& huge, bool due) noexcept;
 
-    /// For a commit, which gives back itself: the free extents that have decayed or are huge; with `all`, every one
-    /// that may have space. May throw std::bad_alloc.
+    /// For a commit: the free extents that have decayed or are huge; with `all`, every one that may have space. May
+    /// throw std::bad_alloc.
     [[nodiscard]] std::vector<extent> to_give_back(bool all);
-    /// These extents were given back, and not allocated meanwhile.
+    /// The extents were not allocated meanwhile.
     void gave_back(const std::vector<extent>& gone) noexcept;
 
-    /// Cuts the free extent at the heap's end off, except for `keep` pages. `settled`, asked under the lock, says
-    /// whether nothing that a recovery reads refers to free space any more. Returns the pages by which the heap became
-    /// shorter; 0 where it cannot.
+    /// Cuts the free extent at the heap's end off, except for `keep` pages. `settled`, asked under the lock: nothing
+    /// that a recovery reads refers to free space. Returns the pages by which the heap became shorter; 0 where it
+    /// cannot.
     [[nodiscard]] base::result<base::pages> shrink(base::pages keep, base::function_ref<bool()> settled);
-    /// Shortens the space for a commit that will shorten the heap; unshrink() where it failed.
+    /// unshrink() where the commit failed.
     [[nodiscard]] base::pages shrink_for_commit(base::pages keep) noexcept;
     void unshrink() noexcept;
 
-    /// Calls `each`, under the lock, for free extents that may have space, the oldest first; after open() for all, in
-    /// order of address. Faster than extent_allocator::for_each().
+    /// Calls `each` under the lock for extents that may have space, the oldest first; after open() for all, in order of
+    /// address.
     void for_each_backed(extent_visitor each) const;
-    /// Free pages that are not known to be holes.
     [[nodiscard]] base::pages backed_free_pages() const;
 
 private:
@@ -78,11 +75,11 @@ private:
     extent_map& map_ HF_GUARDED_BY(mutex_);
     heap_end& end_ HF_GUARDED_BY(mutex_);
     extent_decay& decay_ HF_GUARDED_BY(mutex_);
-    disk_space& disk_;  ///< for may_go() alone, which needs no lock
+    disk_space& disk_;  ///< needs no lock
     segment::space_growth& growth_;
-    std::atomic<bool> behind_{false};                 ///< more has decayed than was given back
-    base::pages given_back_ HF_GUARDED_BY(mutex_){};  ///< since the start
-    base::mutex giving_back_;                         ///< taken before mutex_; one thread gives back at a time
+    std::atomic<bool> behind_{false};  ///< more has decayed than was given back
+    base::pages given_back_ HF_GUARDED_BY(mutex_){};
+    base::mutex giving_back_;  ///< taken before mutex_
 };
 
 }  // namespace holdfast::extent

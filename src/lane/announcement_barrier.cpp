@@ -16,8 +16,7 @@ bool registered() noexcept {
     return answer;
 }
 
-/// When the library is loaded, mostly before a second thread starts. With several threads the kernel lets a
-/// registration wait some 20 ms, until all processors have been idle or switched.
+/// With several threads the kernel lets a registration wait some 20 ms.
 [[gnu::constructor]] void register_early() noexcept { static_cast<void>(registered()); }
 
 }  // namespace

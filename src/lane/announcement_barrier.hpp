@@ -1,6 +1,6 @@
-// A checkpoint must see the announcements of calls in flight, but a store may wait in its core's store buffer while the
-// core already reads the clock. So either each call executes a full fence, or the rare checkpoint makes all other cores
-// execute one by membarrier(2), within about a quarter of a microsecond.
+// An announcement may wait in its core's store buffer while the core already reads the clock. So each call executes a
+// full fence, or the rare checkpoint makes all other cores execute one by membarrier(2), in about a quarter of a
+// microsecond.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace holdfast::lane {
 class announcement_barrier {
 public:
     announcement_barrier() noexcept;
-    /// `by_kernel` false: each announcement is a full fence, as where the kernel has no membarrier(2).
+    /// `by_kernel` false: each announcement is a full fence.
     explicit announcement_barrier(bool by_kernel) noexcept : by_kernel_(by_kernel) {}
 
     /// A thread that calls see_announcements() after this thread's next reading of the clock sees the value.

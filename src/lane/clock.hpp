@@ -1,8 +1,6 @@
-// The heap's clock, which orders the records of all lanes.
-//
 // A reading that happens after another one, by program order or through memory that two threads share, is larger
-// (LANE-1). An invariant time stamp counter gives this, read by an instruction that waits for all earlier loads;
-// elsewhere a counter in memory. The clock continues above the largest recorded time, so a reboot needs no reset.
+// (LANE-1): by an invariant time stamp counter, or else a counter in memory. The clock continues above the largest
+// recorded time.
 #pragma once
 
 #include <atomic>
@@ -13,7 +11,7 @@
 
 namespace holdfast::lane {
 
-/// The processor and the kernel say that the time stamp counter runs at one rate and in step on all cores.
+/// The counter runs at one rate and in step on all cores.
 [[nodiscard]] bool has_invariant_counter() noexcept;
 
 /// Thread-safe, except start().
@@ -27,7 +25,6 @@ public:
     record_clock& operator=(const record_clock&) = delete;
     ~record_clock() = default;
 
-    /// All readings from now on are larger than `above`.
     void start(std::uint64_t above) noexcept {
         count_.store(above, std::memory_order_relaxed);
         offset_ = source_ == source::processor ? above - processor_count() : 0;
@@ -42,11 +39,10 @@ public:
     [[nodiscard]] source used() const noexcept { return source_; }
 
 private:
-    /// Reads after all earlier loads of this thread have their values.
     [[nodiscard]] static std::uint64_t processor_count() noexcept {
 #if defined(__x86_64__)
         unsigned processor = 0;
-        return __builtin_ia32_rdtscp(&processor);  // __rdtscp() of a header of 48,000 lines
+        return __builtin_ia32_rdtscp(&processor);  // the header of __rdtscp() has 48,000 lines
 #else
         return 0;
 #endif
@@ -57,8 +53,7 @@ private:
     alignas(base::cache_line_size) std::atomic<std::uint64_t> count_{0};
 };
 
-/// By the processor's counter, whose reading costs a third of that of a clock in nanoseconds; elsewhere by such a
-/// clock. Thread-safe.
+/// The processor's counter costs a third of a clock in nanoseconds. Thread-safe.
 class span_counter {
 public:
     explicit span_counter(record_clock::source from) noexcept : source_(from) {}
@@ -71,7 +66,6 @@ public:
 #endif
         return steady_nanoseconds();
     }
-    /// The counter's rate is that since this object was made.
     [[nodiscard]] std::uint64_t nanoseconds(std::uint64_t ticks) const noexcept {
         const std::uint64_t passed = now() - first_;
         if (source_ != record_clock::source::processor || passed == 0) {

@@ -1,5 +1,5 @@
-// What a record changes in metadata. Media say in one place whether a block is allocated: for a small block in the live
-// bitmap, for a block of whole pages and for a slab in the page entry of its first page.
+// Media say in one place whether a block is allocated: for a small block in the live bitmap, for a block of whole pages
+// and for a slab in the page entry of its first page.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace holdfast::lane {
 struct block_place {
     std::uint64_t* word = nullptr;
     std::uint64_t mask = 0;
-    std::uint64_t set = 0;  ///< those of an allocated block; a free one has 0
+    std::uint64_t set = 0;  ///< a free block has 0
 };
 
 [[nodiscard]] inline block_place place_of(const segment::space_view& space, std::uint64_t offset,
@@ -33,7 +33,6 @@ struct block_place {
             segment::encode(entry)};
 }
 
-/// What the block takes of user space.
 [[nodiscard]] constexpr std::uint64_t bytes_of(block_word block) noexcept {
     switch (block.kind) {
         case block_kind::small: return block.length;
@@ -54,13 +53,11 @@ struct block_place {
             {}};
 }
 
-/// The slab that the record morphs, or nothing.
 [[nodiscard]] constexpr block_word morphed_from(const record_on_media& record) noexcept {
     const block_word old = decode_block(record.freed_block);
     return record.freed == record.allocated && old.kind == block_kind::slab ? old : block_word{};
 }
 
-/// Calls `store` with each word and its new value.
 template <class Store>
 void store_slab_header(const segment::space_view& space, std::uint64_t offset, block_word slab, block_word old,
                        Store&& store) {
@@ -73,8 +70,8 @@ void store_slab_header(const segment::space_view& space, std::uint64_t offset, b
     }
 }
 
-/// The flags come first: alone, they leave the meaning of the header as it was (SLAB-3). One store of another word in
-/// the same line changes the rest.
+/// The flags alone leave the meaning of the header as it was (SLAB-3). One store of another word in the line changes
+/// the rest.
 template <class Store>
 void switch_slab_header(const segment::space_view& space, std::uint64_t offset, block_word slab, block_word old,
                         Store&& store) {
@@ -86,8 +83,8 @@ void switch_slab_header(const segment::space_view& space, std::uint64_t offset, 
 }
 
 // LANE-22: a record names only blocks that can exist: below the frontier, of a known kind, at a multiple of their size
-// within their granule or, for whole pages, at a page. If a slab uses the upper half of its bitmap, that half has a bit
-// for each of its blocks.
+//   within their granule or, for whole pages, at a page. If a slab uses the upper half of its bitmap, that half has a
+//   bit for each of its blocks.
 [[nodiscard]] constexpr bool is_possible_block(std::uint64_t offset, block_word block,
                                                std::uint64_t frontier) noexcept {
     const std::uint64_t bytes = bytes_of(block);

@@ -1,6 +1,5 @@
-// The head of the file `lanes`: the time of the last checkpoint and the number of lanes. Both only grow, and each has
-// two sealed copies. A crashed heap without both numbers in force (LANE-26, docs/atomic-protocol.md), or whose file is
-// too short for them (LANE-25), has lost records and is refused.
+// The head of the file `lanes`. Both its numbers only grow. A crashed heap without both in force (LANE-26,
+// docs/atomic-protocol.md), or whose file is too short for them (LANE-25), has lost records and is refused.
 //
 //   LANE-19: a copy counts only if its seal fits; of two that count, the larger number is in force.
 #pragma once
@@ -31,16 +30,15 @@ enum class sealed_kind : std::uint8_t { checkpoint_time, lane_count };
 [[nodiscard]] std::size_t copy_in_force(std::span<const sealed_number_on_media, sealed_copies> copies, sealed_kind kind,
                                         std::uint64_t heap_key) noexcept;
 
-/// `lanes`: at least the file's first page. Fails with corrupt where no copy counts, or the time breaks LANE-27.
+/// `lanes`: at least the file's first page. `corrupt` where no copy counts, or the time breaks LANE-27.
 [[nodiscard]] base::result<std::uint64_t> read_checkpoint_time(std::span<const std::byte> lanes,
                                                                std::uint64_t heap_key);
 
-/// `lanes`: at least the file's first page. Fails with corrupt where no copy counts, or `file_size` is too small
-/// (LANE-25).
+/// `lanes`: at least the file's first page. `corrupt` where no copy counts, or `file_size` is too small (LANE-25).
 [[nodiscard]] base::result<std::uint64_t> read_lane_count(std::span<const std::byte> lanes, std::uint64_t file_size,
                                                           std::uint64_t slots, std::uint64_t heap_key);
 
-/// Durably puts a larger number in force. A crash leaves the old number or the new one.
+/// A crash leaves the old number or the new one.
 template <persist::persistence_domain Domain>
 void write_in_turn(std::span<sealed_number_on_media, sealed_copies> copies, sealed_kind kind, std::uint64_t number,
                    std::uint64_t heap_key, Domain& domain, persist::site write_site,

@@ -1,7 +1,6 @@
-// One lane: a ring of durable records, and for each slot a descriptor in DRAM. It belongs to one thread at a time,
-// which appends; lane 0 belongs to the holder of its lock. Checkpoints of any thread free slots.
+// A lane belongs to one thread at a time, which appends; lane 0 belongs to the holder of its lock. Checkpoints of any
+// thread free slots.
 //
-
 //   LANE-20: sequence - voided <= slots: a slot is written again only after a checkpoint has passed its record.
 //   LANE-21: `completed` counts records whose stores are visible to a thread that reads it with acquire.
 #pragma once
@@ -17,8 +16,8 @@
 
 namespace holdfast::lane {
 
-/// Words whose lines a checkpoint writes back before the record is void. 1 is added to the address of a bitmap word
-/// that the checkpoint itself stores from block states.
+/// Words whose lines a checkpoint writes back before the record is void. An address plus 1: the checkpoint itself
+/// stores the bitmap word, from block states.
 using touched_lines = std::array<const void*, 3>;
 
 [[nodiscard]] inline const void* follows_states(const std::uint64_t* word) noexcept {
@@ -28,7 +27,7 @@ using touched_lines = std::array<const void*, 3>;
     return (reinterpret_cast<std::uintptr_t>(line) & 1U) != 0;
 }
 
-/// The states of small blocks, from which checkpoints update the bitmaps.
+/// States of small blocks, from which checkpoints update the bitmaps.
 class block_states {
 public:
     block_states() = default;
@@ -49,32 +48,31 @@ struct slot_descriptor {
 };
 
 struct alignas(base::cache_line_size) lane {
-    // Constant, or used by the owner alone.
     record_on_media* slots = nullptr;
     slot_descriptor* descriptors = nullptr;
     lane_header_on_media* header = nullptr;
     std::uint64_t slot_mask = 0;
     std::uint64_t seed = 0;
     std::uint64_t last_time = 0;
-    std::uint64_t free_until = 0;  ///< slots up to this record are known to be free
+    std::uint64_t free_until = 0;
     std::uint64_t index = 0;
-    std::uint64_t log_claimed = 0;  ///< records up to this one have room in the log (LANE-40)
+    std::uint64_t log_claimed = 0;  ///< records with room in the log (LANE-40)
     // Written by the owner.
     alignas(base::cache_line_size) std::atomic<std::uint64_t> announced{0};  ///< 0: no call is in flight
-    std::atomic<std::uint64_t> sequence{0};                                  ///< records appended
-    std::atomic<std::uint64_t> completed{0};                                 ///< records whose stores are visible
+    std::atomic<std::uint64_t> sequence{0};
+    std::atomic<std::uint64_t> completed{0};
     std::atomic<std::uint64_t> fences{0};
     std::atomic<std::uint64_t> flushed_lines{0};
     // Written by checkpoints.
-    alignas(base::cache_line_size) std::atomic<std::uint64_t> voided{0};  ///< records whose slots may be used again
-    std::atomic<std::uint64_t> logged{0};  ///< order `logged`: durable records; written by the log's leader
-    std::uint64_t first_sequence = 0;      ///< of the last record before this opening
+    alignas(base::cache_line_size) std::atomic<std::uint64_t> voided{0};
+    std::atomic<std::uint64_t> logged{0};  ///< order `logged`: durable records; the log's leader writes it
+    std::uint64_t first_sequence = 0;
     std::unique_ptr<slot_descriptor[]> owned_descriptors;
     std::unique_ptr<record_on_media[]> owned_slots;  ///< order `logged`: the ring
     lane* next_free = nullptr;
 };
 
-/// Counts since the heap was opened.
+/// Since the heap was opened.
 struct lane_statistics {
     std::uint64_t records = 0;
     std::uint64_t fences = 0;

@@ -1,8 +1,5 @@
-// Lanes on media (docs/format.md, "Lanes"). Little endian.
-//
-//     [ page 0: head | lane 0 | lane 1 | ... ]      a lane: [ header page | slots of 64 bytes ]
-//
-// Lanes may lie in several files (segment/format/lanes_format.hpp), which this layer sees as one range.
+// Lanes on media (docs/format.md, "Lanes"): [ page 0: head | lane 0 | lane 1 | ... ]; a lane: [ header page | slots ].
+// This layer sees the files of segment/format/lanes_format.hpp as one range.
 #pragma once
 
 #include <array>
@@ -23,10 +20,10 @@ using segment::maximum_lanes;
 
 inline constexpr std::uint64_t nowhere = ~std::uint64_t{0};
 
-/// A block word (docs/format.md). A record that frees a slab and allocates another in its place morphs the slab.
+/// A record that frees a slab and allocates another in its place morphs the slab.
 enum class block_kind : std::uint8_t {
     none = 0,
-    small = 1,  ///< of a slab; length: bytes
+    small = 1,  ///< length: bytes
     pages = 2,  ///< length: pages
     slab = 3,   ///< length: bytes of one block
 };
@@ -40,7 +37,7 @@ struct block_word {
     block_kind kind = block_kind::none;
     std::uint64_t length = 0;
     std::uint32_t type = 0;
-    bool upper = false;  ///< small, slab: their bits lie in the upper half of the slab's live bitmap
+    bool upper = false;  ///< in the slab's live bitmap
     constexpr bool operator==(const block_word&) const = default;
 };
 [[nodiscard]] constexpr std::uint64_t encode(block_word word) noexcept {
@@ -56,14 +53,14 @@ struct block_word {
 }
 
 struct record_on_media {
-    std::uint64_t checksum;         ///< XXH3-64 of the bytes behind it, seeded by heap, incarnation and lane; never 0
-    std::uint64_t sequence;         ///< number of the record in its lane, from 1 on, and flags
-    std::uint64_t time;             ///< by the heap's clock; never decreases within a lane
-    std::uint64_t destination;      ///< offset (48 bits) and stamp, or nowhere
-    std::uint64_t allocated;        ///< offset of the block that it allocates, or nowhere
-    std::uint64_t allocated_block;  ///< block word
-    std::uint64_t freed;            ///< offset of the block that it frees, or nowhere
-    std::uint64_t freed_block;      ///< block word
+    std::uint64_t checksum;     ///< of the rest, seeded by heap, incarnation and lane; never 0
+    std::uint64_t sequence;     ///< number in its lane, from 1 on, and flags
+    std::uint64_t time;         ///< never decreases within a lane
+    std::uint64_t destination;  ///< offset (48 bits) and stamp, or nowhere
+    std::uint64_t allocated;    ///< offset, or nowhere
+    std::uint64_t allocated_block;
+    std::uint64_t freed;  ///< offset, or nowhere
+    std::uint64_t freed_block;
 };
 static_assert(sizeof(record_on_media) == segment::lane_slot_size);
 static_assert(offsetof(record_on_media, sequence) == 8);
@@ -96,8 +93,7 @@ inline constexpr std::uint64_t data_flag = std::uint64_t{1} << 61U;
     return (record.sequence & flag) != 0;
 }
 
-/// A data record holds successive words that its group stores: a data_place in `destination`, and the words in the four
-/// fields behind it.
+/// Successive words that the group stores: a data_place in `destination`, and the words in the four fields behind it.
 inline constexpr std::size_t data_words = 4;
 inline constexpr std::uint64_t largest_group = (std::uint64_t{1} << 13U) - 1;
 inline constexpr unsigned data_count_shift = 48;
@@ -105,8 +101,8 @@ inline constexpr unsigned group_count_shift = 51;
 
 struct data_place {
     std::uint64_t offset = 0;
-    std::uint64_t words = 0;  ///< at most data_words
-    std::uint64_t group = 0;  ///< records of the group, in the last one; else 0
+    std::uint64_t words = 0;
+    std::uint64_t group = 0;  ///< records, in the last one; else 0
     constexpr bool operator==(const data_place&) const = default;
 };
 [[nodiscard]] constexpr std::uint64_t encode(data_place place) noexcept {
@@ -119,11 +115,10 @@ struct data_place {
     return {data.allocated, data.allocated_block, data.freed, data.freed_block};
 }
 
-/// A last record with this number of words holds a payload_place: its group goes on in records in free memory of the
-/// heap, which were durable before.
+/// A last record with this number of words holds a payload_place: its group goes on in records in free memory.
 inline constexpr std::uint64_t payload_marker = 7;
 struct payload_place {
-    std::uint64_t offset = 0;  ///< a multiple of 64
+    std::uint64_t offset = 0;
     std::uint64_t records = 0;
     std::uint64_t checksum = 0;
 };
@@ -134,23 +129,21 @@ struct payload_place {
     return {record.allocated, record.allocated_block, record.freed};
 }
 
-/// One of a number's two copies, which are written in turn (LANE-19).
 struct sealed_number_on_media {
     std::uint64_t number;
-    std::uint64_t seal;  ///< XXH3-64 of the number, seeded by its kind and the heap's key
+    std::uint64_t seal;  ///< of the number, seeded by its kind and the heap's key
 };
 static_assert(sizeof(sealed_number_on_media) == 16);
 inline constexpr std::size_t sealed_copies = 2;
 
-/// The begin of page 0.
 struct lanes_head_on_media {
-    sealed_number_on_media checkpoint_times[sealed_copies];  ///< of the last checkpoint
-    sealed_number_on_media lane_counts[sealed_copies];       ///< lanes that may have been used
+    sealed_number_on_media checkpoint_times[sealed_copies];
+    sealed_number_on_media lane_counts[sealed_copies];  ///< that may have been used
 };
 static_assert(sizeof(lanes_head_on_media) == 64);
 static_assert(offsetof(lanes_head_on_media, lane_counts) == 32);
 
-/// Nothing depends on the counters: they are written by plain stores and never flushed.
+/// Nothing depends on the counters, which are never flushed.
 struct writer_counters_on_media {
     std::uint64_t generation;  ///< odd while the rest is written
     std::uint64_t incarnation;
@@ -174,15 +167,12 @@ inline constexpr std::uint64_t default_slots = 8192;
 /// Both continue above what media hold, and must not wrap around (LANE-27).
 inline constexpr std::uint64_t largest_number = std::uint64_t{1} << 63U;
 inline constexpr std::uint64_t largest_sequence = std::uint64_t{1} << (sequence_bits - 1);
-/// Few, so that they stay in the processor's cache.
 inline constexpr std::uint64_t in_flight_slots = 64;
 
-// Lanes in several files are mapped one by one.
 static_assert(lanes_at % base::page_size == 0 && lane_size(minimum_slots) % base::page_size == 0);
 static_assert(sizeof(lanes_head_on_media) <= writer_counters_at);
 static_assert(writer_counters_at + sizeof(writer_counters_on_media) <= segment::lanes_identity_at);
 
-/// Which records count after a crash.
 enum class record_order : std::uint32_t {
     clock = 1,      ///< newer than the last checkpoint, in the order of their times
     in_flight = 2,  ///< beyond their lane's `completed`: no other store is lost (page cache)
@@ -201,7 +191,7 @@ static_assert(static_cast<std::uint32_t>(record_order::logged) == segment::logge
 
 [[nodiscard]] constexpr bool is_by_clock(record_order order) noexcept { return order != record_order::in_flight; }
 
-// In order `logged` the numbers of lane k begin behind k << log_lane_shift: a record may lie in any slot of the log.
+// In order `logged` a record may lie in any slot of the log, so the numbers of lane k begin behind k << log_lane_shift.
 inline constexpr std::uint64_t log_lanes = 16;
 inline constexpr unsigned log_lane_shift = 44;
 inline constexpr std::uint64_t records_per_block = base::page_size / sizeof(record_on_media);

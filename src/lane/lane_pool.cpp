@@ -62,7 +62,7 @@ base::result<void> lane_pool::check_health() const {
     return what;
 }
 
-/// Null where there is no lane or no memory left. The lane's place on media exists.
+/// Null where there is no lane or no memory left.
 lane* lane_pool::make_lane() noexcept {
     const std::uint64_t index = lane_count_.load(std::memory_order_relaxed);
     if (index == maximum_lanes) {
@@ -89,11 +89,11 @@ lane* lane_pool::make_lane() noexcept {
     made->descriptors = made->owned_descriptors.get();
     made->slot_mask = ring_slots_ - 1;
     made->seed = seed_of(options_.heap_key, options_.incarnation, log_ != nullptr ? 0 : index);
-    // Times of this opening are above all recorded ones. In order `in_flight`, sequences continue where the lane's last
-    // user stopped, so that `completed` on media is never ahead of them.
+    // Above all recorded times. In order `in_flight`, sequences continue where the lane's last user stopped:
+    // `completed` on media is never ahead of them.
     made->last_time = HF_MUTANT("lane.clock.start") ? 0 : options_.checkpoint_time + 1;
     if (options_.order == record_order::in_flight && made->header->completed > largest_sequence) {
-        // The file meant nothing when the heap was opened: otherwise replay would have refused the number (LANE-27).
+        // The file meant nothing when the heap was opened, or replay would have refused the number.
         std::atomic_ref(made->header->completed).store(0, std::memory_order_relaxed);
     }
     made->first_sequence = first_sequence_of(*made);
@@ -122,7 +122,7 @@ lane* lane_pool::acquire(unsigned machine_node) noexcept {
     if (lane* const found = find_or_make(own)) {
         return found;
     }
-    // All lanes are made, or there is no space for one: a lane of another node serves too, but slower.
+    // A lane of another node is slower.
     for (unsigned group = 0; group < segment::maximum_nodes; ++group) {
         if (lane* const found = take_free(group)) {
             return found;
@@ -142,7 +142,7 @@ lane* lane_pool::move(lane& given, unsigned machine_node) noexcept {
     return found;
 }
 
-/// A thread keeps its lane for long, so memory of its own node matters more than few lanes.
+/// Memory of its own node matters more than few lanes.
 lane* lane_pool::find_or_make(unsigned group) noexcept {
     if (lane* const found = take_free(group)) {
         return found;
@@ -154,7 +154,7 @@ lane* lane_pool::find_or_make(unsigned group) noexcept {
     return make_lanes(index + 1);
 }
 
-/// Makes lanes until there are `count`; later threads get all but the last. Null where not all can be made.
+/// Later threads get all but the last. Null where not all can be made.
 lane* lane_pool::make_lanes(std::uint64_t count) noexcept {
     if (!extend(count)) {
         return nullptr;
@@ -244,8 +244,8 @@ bool lane_pool::settle() noexcept {
     return is_settled();
 }
 
-/// Lets calls of other threads end, which is at once or, where there is a log, when the disk has written their records.
-/// All tries of settle() together wait for 40 ms.
+/// Where there is a log, calls end when the disk has written their records. All tries of settle() together wait for 40
+/// ms.
 void lane_pool::wait_for_calls(unsigned tried) const noexcept {
     constexpr unsigned yields = 4;
     if (log_ == nullptr || tried < yields) {
@@ -262,7 +262,7 @@ void lane_pool::put_back(lane& given) noexcept {
 
 namespace {
 
-/// Other threads read the counter at any time.
+/// Other threads read it at any time.
 void add(std::uint64_t& counter, std::uint64_t value) noexcept {
     std::atomic_ref<std::uint64_t> all(counter);
     all.store(all.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// Durable records, with one fence for a call, and the checkpoints that make them void. A call chooses its blocks, then:
+// Durable records, with one fence for a call, and checkpoints that make them void (docs/atomic-protocol.md). A call:
 //
 //     prepare(lane, n)                room for n records
 //     announce(lane)                  all that the call depends on was read before; from here on it takes no lock
@@ -7,10 +7,7 @@
 //     ... plain stores to destinations and bits ...
 //     complete(lane)
 //
-// The protocol, its invariants and the argument for each: docs/atomic-protocol.md.
-//
-// In record_order::in_flight only a process can crash: the steps run without flush, fence and checkpoint, and only
-// records beyond `completed` in the lane's header count.
+// In record_order::in_flight only a process can crash: there is no flush, fence or checkpoint.
 //
 // Thread safety: only its owner uses a lane; all threads may call everything else.
 #pragma once
@@ -49,31 +46,31 @@ struct lane_options {
     std::uint64_t incarnation = 0;
     std::uint64_t slots = default_slots;
     record_order order = record_order::clock;
-    std::uint64_t checkpoint_time = 0;  ///< in force on media; no record on media is newer
-    std::uint64_t lane_count = 0;       ///< in force on media; 0: no record counts, and open() writes a new head
-    block_states* states = nullptr;     ///< or null; in order `clock`, checkpoints store the bitmaps from them
+    std::uint64_t checkpoint_time = 0;  ///< in force; no record on media is newer
+    std::uint64_t lane_count = 0;       ///< in force; 0: no record counts, and open() writes a new head
+    block_states* states = nullptr;     ///< or null; in order `clock`, checkpoints store bitmaps from them
     record_clock::source clock =
         has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
-    std::uint64_t log_lanes = holdfast::lane::log_lanes;  ///< order `logged`: lanes whose slots are the log
-    std::uint64_t log_block_records = records_per_block;  ///< of one block of the log
+    std::uint64_t log_lanes = holdfast::lane::log_lanes;  ///< lanes whose slots are the log
+    std::uint64_t log_block_records = records_per_block;
     unsigned files = 1;          ///< lane k lies in file k mod files; at most segment::maximum_nodes
     unsigned machine_nodes = 1;  ///< the memory of file f belongs to node f mod machine_nodes
 };
 
-/// A checkpoint between the reading of T' and its store. The calls of its owner share the work. Other threads cannot go
-/// on with it, for a fence waits only for the lines of its own thread: they begin anew.
+/// Between the reading of T' and its store. A fence waits only for its own thread's lines, so the calls of one owner
+/// share the work.
 struct running_checkpoint {
     const lane* owner = nullptr;  ///< null: none runs
     std::uint64_t time = 0;       ///< T'
-    std::uint64_t lanes = 0;      ///< that have records up to T'
+    std::uint64_t lanes = 0;      ///< with records up to T'
     std::uint64_t at = 0;         ///< lanes before this one are written back
-    std::uint64_t next = 0;       ///< records of lane `at` that are written back
+    std::uint64_t next = 0;       ///< of lane `at`, written back
     std::uint64_t passed = 0;
-    std::uint64_t pending = 0;  ///< records at its beginning
+    std::uint64_t pending = 0;  ///< at its beginning
     std::uint64_t step = 0;     ///< records for each call
 };
 
-/// The part of an open heap's lanes that does not depend on the domain.
+/// What does not depend on the domain.
 class lane_pool {
 public:
     lane_pool(segment::space_view space, segment::lane_area& area, const lane_options& options);
@@ -85,9 +82,9 @@ public:
     /// count. Fails as lane_area::grow_lanes() does.
     base::result<void> open();
 
-    /// A lane for this thread alone, in memory of its node if possible; null where no lane or no memory is left.
+    /// The lane lies in memory of the thread's node if possible; null where no lane or no memory is left.
     [[nodiscard]] lane* acquire(unsigned machine_node = 0) noexcept;
-    /// Exchanges a lane for one of this node, outside of a call. Returns `given` where the node has none.
+    /// Outside of a call. Returns `given` where the node has no other lane.
     [[nodiscard]] lane* move(lane& given, unsigned machine_node) noexcept;
     /// A call that its thread left in flight is finished where its record was appended, else undone.
     virtual void release(lane& given) noexcept = 0;
@@ -98,11 +95,11 @@ public:
     /// False where no record became void.
     virtual bool checkpoint() noexcept = 0;
 
-    /// Takes checkpoints until every record appended before this call is void. False where a call stayed in flight for
-    /// too long. This thread has no call in flight, and holds no lock that such calls need.
+    /// Takes checkpoints until every earlier record is void. False where a call stayed in flight for too long. This
+    /// thread has no call in flight, and holds no lock that such calls need.
     [[nodiscard]] bool settle() noexcept;
 
-    /// Fails with poisoned once a sync has failed: no call that needs one is acknowledged any more.
+    /// `poisoned` once a sync has failed: no call that needs one is acknowledged any more.
     [[nodiscard]] base::result<void> check_health() const;
     [[nodiscard]] lane_statistics statistics() const noexcept;
     [[nodiscard]] std::uint64_t checkpoint_time() const noexcept { return time_.load(std::memory_order_acquire); }
@@ -122,7 +119,6 @@ protected:
     [[nodiscard]] lane* make_lanes(std::uint64_t count) noexcept HF_REQUIRES(lanes_mutex_);
     void keep(lane& unused) noexcept HF_REQUIRES(lanes_mutex_);
     void put_back(lane& given) noexcept;
-    /// Counts ticks of spans_.
     void note_checkpoint_time(std::uint64_t ticks) noexcept HF_REQUIRES(checkpoint_mutex_);
     void note_checkpoint(unsigned fences) noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
@@ -143,7 +139,7 @@ protected:
     segment::space_view space_;
     segment::lane_area& area_;
     lane_options options_;
-    std::uint64_t ring_slots_;  ///< slots in use of each lane
+    std::uint64_t ring_slots_;
     record_clock clock_;
     span_counter spans_;
     announcement_barrier barrier_;
@@ -152,7 +148,7 @@ protected:
     base::mutex lanes_mutex_;
     std::array<std::unique_ptr<lane>, maximum_lanes> lanes_;
     std::atomic<std::uint64_t> lane_count_{0};
-    std::unique_ptr<record_log> log_;                                                     ///< order `logged`; else null
+    std::unique_ptr<record_log> log_;                                                     ///< or null
     std::uint64_t sealed_lanes_ HF_GUARDED_BY(lanes_mutex_) = 0;                          ///< in force on media
     std::array<lane*, segment::maximum_nodes> first_free_ HF_GUARDED_BY(lanes_mutex_){};  ///< by group
     base::mutex shared_mutex_;
@@ -182,7 +178,6 @@ public:
     /// Whether records become void by a checkpoint, not by their completion.
     [[nodiscard]] bool by_clock() const noexcept { return !process_crashes_only && is_by_clock(options_.order); }
 
-    /// `count`: at most largest_batch().
     HF_HOT void prepare(lane& own, std::uint64_t count) noexcept {
         if (own.sequence.load(std::memory_order_relaxed) + count > own.free_until) [[unlikely]] {
             make_room(own, count);
@@ -208,8 +203,8 @@ public:
         }
     }
 
-    /// Completes `record`. All records of a call have one time (LANE-15): a batch may free a block and, by a
-    /// destination in it, another block, and neither order of the two would be right.
+    /// All records of a call have one time (LANE-15): a batch may free a block and, by a destination in it, another
+    /// block, and neither order of the two would be right.
     HF_HOT void append(lane& own, record_on_media& record, const touched_lines& lines,
                        std::uint64_t flags = 0) noexcept {
         const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed) + 1;
@@ -228,8 +223,8 @@ public:
         }
     }
 
-    /// The lane's records are durable. False, on a disk alone: they are not, and the call must end without complete()
-    /// and without a store to the heap's memory.
+    /// False, on a disk alone: the records are not durable, and the call must end without complete() and without a
+    /// store to the heap's memory.
     [[nodiscard]] HF_HOT bool fence(lane& own) noexcept {
         if constexpr (may_log<Domain>) {
             if (log_ != nullptr) {
@@ -253,7 +248,6 @@ public:
         }
     }
 
-    // LANE-21.
     HF_HOT void complete(lane& own) noexcept {
         const std::uint64_t sequence = own.sequence.load(std::memory_order_relaxed);
         if (!by_clock()) {
@@ -263,8 +257,7 @@ public:
         own.announced.store(0, std::memory_order_release);
     }
 
-    /// In place of complete() for a call that has appended nothing: gives back its room in the log, which other lanes
-    /// may need before this lane's next call.
+    /// In place of complete() for a call that has appended nothing: other lanes may need its room in the log.
     void cancel(lane& own) noexcept {
         if constexpr (may_log<Domain>) {
             give_back_room(own);
@@ -272,10 +265,10 @@ public:
         complete(own);
     }
 
-    /// False once a sync has failed; from then on no record becomes durable.
+    /// False once a sync has failed.
     [[nodiscard]] bool is_healthy() noexcept;
 
-    /// Starts to write back a line. The fence of this call's record waits for it.
+    /// The fence of the call's record waits for it.
     void start_write_back(lane& own, const void* address, persist::site where) noexcept {
         domain_.flush(address, sizeof(std::uint64_t), where);
         count(own.flushed_lines);
@@ -329,8 +322,7 @@ public:
         }
     }
 
-    /// Carries out the payload, if there is one, and writes it back, because no descriptor has its lines: a fence must
-    /// come before complete().
+    /// No descriptor has the lines of a payload: a fence must come before complete().
     void store_data(const record_on_media& record) noexcept {
         const data_place place = decode_data(record.destination);
         if (place.words == payload_marker) {
@@ -354,7 +346,7 @@ public:
     }
 
 private:
-    /// The domain loses no store: calls are not announced and have no time, and descriptors are not written.
+    /// No store is lost: calls have no announcement, time or descriptor.
     static constexpr bool process_crashes_only = Domain::kind == persist::domain_kind::page_cache;
 
     static void count(std::atomic<std::uint64_t>& counter) noexcept {
@@ -401,7 +393,7 @@ private:
         if (!fence(given)) {
             return;
         }
-        // A group without its last record does not count (LANE-29): the thread ended before its fence.
+        // A group without its last record does not count (LANE-29).
         const record_on_media& last = given.slots[sequence & given.slot_mask];
         if (!has_flag(last, group_flag) || has_flag(last, last_flag)) {
             for (std::uint64_t i = given.completed.load(std::memory_order_relaxed) + 1; i <= sequence; ++i) {
@@ -445,8 +437,8 @@ private:
                 return;
             }
             if (end <= voided + last) {
-                // Use the other half of the ring, and look again soon: to go on with this checkpoint, or because
-                // another lane owns one or a call in flight holds it up.
+                // Look again soon: to go on with this checkpoint, or because another lane owns one or a call in flight
+                // holds it up.
                 const std::uint64_t later = std::max<std::uint64_t>(ring_slots_ / 64, 1);
                 own.free_until = std::min(voided + last, end + (goes_on ? records_between_steps() : later) - 1);
                 return;
@@ -489,13 +481,13 @@ private:
     void wait(unsigned tries) noexcept;
 
     static constexpr std::uint64_t all_records = std::numeric_limits<std::uint64_t>::max();
-    /// At least: a call with more records takes a step by itself.
+    /// A call with more records takes a step by itself.
     [[nodiscard]] std::uint64_t records_between_steps() const noexcept {
         return std::max<std::uint64_t>(ring_slots_ / 256, 1);
     }
-    /// Takes a step of this lane's checkpoint, or begins one where no other lane's runs, or `room`, in records of the
-    /// ring, is small. `of_call`: records of this call, and probably of the next ones. The shared lane takes a whole
-    /// checkpoint, because several threads call through it. Returns whether steps remain.
+    /// Takes a step of this lane's checkpoint, or begins one where no other lane's runs, or `room`, in records, is
+    /// small. `of_call`: records of a call. Several threads call through the shared lane, so it takes a whole
+    /// checkpoint. Returns whether steps remain.
     [[nodiscard]] bool work_on_checkpoint(lane& own, std::uint64_t room, std::uint64_t of_call) noexcept {
         if (!checkpoint_mutex_.try_lock()) {
             return false;
@@ -519,7 +511,7 @@ private:
             running_.owner = nullptr;
         }
     }
-    /// Replaces checkpoints: publishes at every turn of the ring at first, then at one of 1,024.
+    /// Publishes at every turn of the ring at first, then at one of 1,024.
     void publish_now_and_then(const lane& own) noexcept {
         constexpr std::uint64_t first_turns = 64;
         constexpr std::uint64_t turns = 1024;

@@ -1,4 +1,3 @@
-// Included by lane_set.hpp alone.
 #pragma once
 
 #include <thread>
@@ -21,17 +20,16 @@ void lane_set<Domain>::wait(unsigned tries) noexcept {
     std::atomic_ref<std::uint64_t>(waits).fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Returns T' (docs/atomic-protocol.md), and sets `lanes` to the number of lanes that may have records up to it, and
-/// `reached_` to the completed records of each.
+/// Returns T'. `lanes` may have records up to it, and `reached_` are the completed ones of each.
 template <persist::persistence_domain Domain>
 std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t& lanes) noexcept {
-    // A call announces itself before it takes its time, so each call with a time up to this one is announced. So are
-    // those of lanes that were made meanwhile: the lanes are counted after the clock was read.
+    // A call announces itself before it takes its time, so each call with a time up to this one is announced: also
+    // those of lanes made meanwhile, for the lanes are counted after the clock was read.
     std::uint64_t time = clock_.now();
     barrier_.see_announcements();
     lanes = lane_count_.load(std::memory_order_acquire);
-    // Announcements are read before completions, so that a call that completes in between counts as one of both. Both
-    // are read before the first line is written back, because a line that several lanes touched is written back once.
+    // Announcements are read first, so a call that completes between counts as one of both. A line that several lanes
+    // touched is written back once, so both are read before the first line is.
     for (std::uint64_t i = 0; i < lanes; ++i) {
         const std::uint64_t announced = lanes_[i]->announced.load(std::memory_order_acquire);
         if (announced != 0 && !HF_MUTANT("lane.checkpoint.in_flight")) {
@@ -46,8 +44,6 @@ std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t& lanes) noexcep
     return HF_MUTANT("lane.checkpoint.late_clock") ? std::max(time, clock_.now()) : time;
 }
 
-/// Writes back the lines of at most so many records of the lane, as far as the checkpoint passes them. Returns their
-/// number.
 template <persist::persistence_domain Domain>
 std::uint64_t lane_set<Domain>::write_back(const lane& of, std::uint64_t records) noexcept {
     touched_lines before{};  // neighbouring records often touch the same lines
@@ -90,7 +86,7 @@ bool lane_set<Domain>::begin_checkpoint(const lane* owner) noexcept {
         pending += reached_[i] - lanes_[i]->voided.load(std::memory_order_relaxed);
     }
     if (completed >= completed_before_ + last_lines_.size()) {
-        last_lines_ = {};  // since the last checkpoint, records alone took so many lines
+        last_lines_ = {};  // records alone took so many lines
     }
     completed_before_ = completed;
     lines_.clear();
@@ -101,7 +97,7 @@ bool lane_set<Domain>::begin_checkpoint(const lane* owner) noexcept {
     return true;
 }
 
-/// Returns whether the checkpoint ended and made records void.
+/// Whether records became void.
 template <persist::persistence_domain Domain>
 bool lane_set<Domain>::advance_checkpoint(std::uint64_t records) noexcept {
     const std::uint64_t begin = spans_.now();
@@ -144,7 +140,6 @@ bool lane_set<Domain>::is_healthy() noexcept {
     return true;
 }
 
-/// All lines are written back: makes T' durable and the records void.
 template <persist::persistence_domain Domain>
 void lane_set<Domain>::end_checkpoint() noexcept {
     const auto void_them = [this]() HF_REQUIRES(checkpoint_mutex_) {

@@ -18,7 +18,6 @@ inline constexpr std::uint64_t key = 0x1234'5678'9abc'def0;
 inline constexpr std::uint64_t slots = 64;
 inline constexpr std::uint64_t user_bytes = 2 * base::mebibyte;
 
-/// Lanes and a heap of one segment, in memory.
 class lane_test : public testing::Test, public segment::lane_area {
 protected:
     lane_test()
@@ -72,7 +71,6 @@ protected:
         const std::uint64_t index = block % base::granule_size / 64;
         return (space_.live_bitmap(base::granule_of(base::heap_offset{block}))[index / 64] >> (index % 64) & 1) != 0;
     }
-    /// A call that is cut off after its fence.
     void append_only(lane_set<domain>& set, lane& own, record_on_media record) {
         set.prepare(own, 1);
         set.announce(own);

@@ -1,4 +1,4 @@
-// The lines that a checkpoint has written back: a hash set of fixed size, cleared in constant time.
+// Fixed size; cleared in constant time.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ public:
         ++round_;
         count_ = 0;
     }
-    /// Returns whether the line was new. A set that is three quarters full is cleared, so a line may be new twice.
+    /// A set that is three quarters full is cleared, so a line may be new twice.
     [[nodiscard]] bool insert(const void* address) noexcept {
         if (count_ >= (std::size_t{1} << index_bits) / 4 * 3) {
             clear();

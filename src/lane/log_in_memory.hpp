@@ -1,4 +1,3 @@
-// For tests and fuzzers: what is written is durable.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +12,6 @@ namespace holdfast::lane {
 
 class log_in_memory final : public segment::log_writer {
 public:
-    /// `file`: the file of the lanes, in memory.
     explicit log_in_memory(std::byte* file) noexcept : file_(file) {}
     base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
                              persist::site /*where*/) noexcept override {

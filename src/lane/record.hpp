@@ -9,10 +9,9 @@
 
 namespace holdfast::lane {
 
-/// Records left by another heap, incarnation or lane have another seed, and do not count.
+/// Records of another heap, incarnation or lane do not count.
 [[nodiscard]] std::uint64_t seed_of(std::uint64_t heap_key, std::uint64_t incarnation, std::uint64_t lane) noexcept;
 
-/// Lies on the path of every durable call.
 [[nodiscard]] inline std::uint64_t checksum_of(const record_on_media& record, std::uint64_t seed) noexcept {
     const std::uint64_t sum = XXH3_64bits_withSeed(&record.sequence, sizeof record - sizeof record.checksum, seed);
     return sum == 0 ? 1 : sum;
@@ -22,7 +21,7 @@ namespace holdfast::lane {
     return XXH3_64bits_withSeed(payload.data(), payload.size_bytes(), ~seed);
 }
 
-/// For the log of order `logged`, where a record may lie in any slot.
+/// For the log, where a record may lie in any slot.
 [[nodiscard]] inline bool is_whole(const record_on_media& record, std::uint64_t seed) noexcept {
     return record.checksum != 0 && number_of(record) != 0 && record.checksum == checksum_of(record, seed);
 }

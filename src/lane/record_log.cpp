@@ -79,7 +79,6 @@ bool record_log::make_durable(lane& own) noexcept {
     }
 }
 
-/// Lanes with records that were not gathered.
 std::uint64_t record_log::waiting_lanes() const noexcept {
     const std::uint64_t lanes = all_.count.load(std::memory_order_acquire);
     std::uint64_t waiting = 0;
@@ -100,7 +99,6 @@ void record_log::wait_for_served() const noexcept {
     }
 }
 
-/// Makes durable what all lanes have appended.
 void record_log::lead() noexcept {
     const base::cancellation_off until_written;
     wait_for_served();
@@ -145,7 +143,7 @@ void record_log::put(const record_on_media& record) noexcept {
     const std::uint64_t within = written_ % shape_.block_records + staged_;
     std::byte* const to = staging_ + within * record_size;
     std::atomic<std::uint64_t>& newest = newest_[position / shape_.block_records % blocks_];
-    if (position % shape_.block_records == 0) {  // used again: no old record may stay
+    if (position % shape_.block_records == 0) {  // no old record may stay
         std::memset(to, 0, shape_.block_records * record_size);
         newest.store(0, std::memory_order_relaxed);
     }
@@ -155,7 +153,7 @@ void record_log::put(const record_on_media& record) noexcept {
     end_.store(position + 1, std::memory_order_release);
 }
 
-/// Keeps a last block that is not full: it is written again, its durable bytes unchanged.
+/// A last block that is not full is written again.
 bool record_log::write_out() noexcept {
     if (staged_ == 0) {
         return true;

@@ -19,11 +19,10 @@ namespace {
 using base::failure;
 using base::failure_code;
 
-/// At most `most` numbers, none of them 0.
+/// No number is 0.
 class number_set {
 public:
     explicit number_set(std::size_t most) : places_(std::bit_ceil(2 * most + 2)) {}
-    /// Returns whether the number was new.
     [[nodiscard]] bool insert(std::uint64_t number) noexcept {
         constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15;
         const std::size_t mask = places_.size() - 1;
@@ -132,12 +131,12 @@ struct pending_record {
 
 struct gathered_records {
     std::vector<pending_record> pending;
-    std::vector<const record_on_media*> records;  ///< whole ones, even of groups that do not count
+    std::vector<const record_on_media*> records;
     bool have_data = false;
     std::uint64_t newest_time = 0;  ///< LANE-1
 };
 
-/// The payload was durable before the record that leads to it (LANE-32), so damage is no crash.
+/// Damage is no crash: the payload was durable before the record that leads to it (LANE-32).
 base::result<void> gather_payload(const replay_source& source, const record_on_media& last, std::uint64_t lane,
                                   std::uint64_t seed, std::vector<pending_record>& pending) {
     const payload_place place = payload_of(last);
@@ -158,7 +157,7 @@ base::result<void> gather_payload(const replay_source& source, const record_on_m
     return {};
 }
 
-/// LANE-29, for the group that ends with `last`. Another number in a slot is that of an earlier turn of the ring.
+/// LANE-29. Another number in a slot is that of an earlier turn of the ring.
 base::result<bool> gather_group(const replay_source& source, const record_on_media& last, const record_on_media* slots,
                                 std::uint64_t used, std::uint64_t lane, std::uint64_t seed,
                                 std::vector<pending_record>& pending) {
@@ -190,7 +189,7 @@ base::result<bool> gather_group(const replay_source& source, const record_on_med
     return true;
 }
 
-/// LANE-29, for the group that ends with records[last].
+/// LANE-29.
 base::result<bool> gather_group_of_log(const replay_source& source, std::span<const record_on_media* const> records,
                                        std::size_t last, std::uint64_t lane, std::uint64_t seed,
                                        std::vector<pending_record>& pending) {
@@ -221,8 +220,7 @@ base::result<bool> gather_group_of_log(const replay_source& source, std::span<co
     return true;
 }
 
-/// Order `logged`: reads all lanes of the file, of which the log is as many as the session that crashed had made
-/// durable (LANE-25).
+/// The log is as many lanes as the session that crashed had made durable (LANE-25).
 base::result<gathered_records> gather_log(const replay_source& source, std::uint64_t checkpoint_time,
                                           replay_report& report) {
     gathered_records found;
@@ -298,7 +296,7 @@ base::result<gathered_records> gather(const replay_source& source, std::uint64_t
                 pending.push_back({record.time, &record});
             }
         }
-        // The slot behind the newest record may hold a part of the next one, cut off by a crash.
+        // The slot behind the newest record may hold a part of the next one.
         const std::uint64_t behind = (newest + 1) & (used - 1);
         const record_on_media& next = slots[behind];
         if (newest != 0 && number_of(next) == newest + 1 && !is_whole(next, seed, behind, used)) {
@@ -308,7 +306,7 @@ base::result<gathered_records> gather(const replay_source& source, std::uint64_t
     return found;
 }
 
-/// Considers the calls from the newest to the oldest.
+/// Decides from the newest call to the oldest. The records of one call are one operation.
 class decider {
 public:
     decider(const replay_source& source, const gathered_records& records)
@@ -317,7 +315,6 @@ public:
           blocks_(4 * records.pending.size()),
           destinations_(data_words * records.pending.size()) {}
 
-    /// The records of one call have one time, and are one operation.
     void consider(std::span<const pending_record> call) {
         target_freed_later_.clear();
         for (const pending_record& each : call) {
@@ -365,7 +362,7 @@ private:
         const block_place place = place_of(source_.space, offset, block);
         const std::uint64_t bit =
             place.mask == ~std::uint64_t{0} ? 0 : static_cast<std::uint64_t>(std::countr_zero(place.mask));
-        // The key of a bit is (address of its word) * 8 + bit: words lie at multiples of 8.
+        // Words lie at multiples of 8, so (address * 8 + bit) is unique.
         if (!HF_MUTANT("replay.last_of_block") &&
             !blocks_.insert(reinterpret_cast<std::uintptr_t>(place.word) * 8 + bit)) {
             return;
@@ -424,7 +421,6 @@ private:
         }
     }
 
-    /// Several bits of one word become one write.
     void write(std::uint64_t* word, std::uint64_t mask, std::uint64_t bits) {
         if (mask != ~std::uint64_t{0}) {
             const auto [place, added] = bit_words_.try_emplace(word, writes_.size());
@@ -443,13 +439,13 @@ private:
     number_set blocks_;
     number_set destinations_;
     range_union freed_;
-    std::map<std::uint64_t, std::uint64_t> left_alone_;  ///< destinations with their stamp -> their values
+    std::map<std::uint64_t, std::uint64_t> left_alone_;  ///< destinations with their stamp
     std::vector<bool> target_freed_later_;
     std::map<std::uint64_t*, std::size_t> bit_words_;  ///< index of the word's write
     std::vector<word_write> writes_;
 };
 
-/// Sorts writes by address, and keeps the last one of each word.
+/// Keeps the last write of each word.
 std::vector<word_write> in_order(std::vector<word_write> writes) {
     std::ranges::stable_sort(writes, {}, &word_write::word);
     const auto kept = std::unique(writes.rbegin(), writes.rend(),

@@ -1,9 +1,6 @@
-// Makes the metadata and the destinations of a crashed heap agree with the records of its lanes.
-//
-// make_replay() decides what each word that pending records change must hold. apply() makes these words durable, then
-// the newest record's time as that of the last checkpoint. After a crash both run again.
-//
-// The rules are LANE-11 to LANE-13, LANE-29, LANE-31, LANE-34 and LANE-35 (docs/atomic-protocol.md), and:
+// Makes a crashed heap agree with the records of its lanes: apply() makes the words of make_replay() durable, then the
+// newest record's time as that of the last checkpoint. After a crash both run again. The rules are LANE-11 to LANE-13,
+// LANE-29, LANE-31, LANE-34 and LANE-35 (docs/atomic-protocol.md), and:
 //
 //   LANE-24: only the last record of a destination may rewrite it, and only where the word does not have its stamp yet.
 //   LANE-38: what a killed process left may be visible and not on media. So the head and the records that count are
@@ -38,13 +35,13 @@ struct replay_source {
     std::uint64_t heap_key = 0;
     std::uint64_t incarnation = 0;
     std::uint64_t frontier = 0;  ///< bytes
-    bool stores_again = false;   ///< LANE-42: memory may show what a failed write has lost
+    bool stores_again = false;   ///< memory may show what a failed write has lost (LANE-42)
 };
 
 struct replay_report {
     std::uint64_t lanes = 0;
-    std::uint64_t pending = 0;      ///< whole ones that are not void
-    std::uint64_t replayed = 0;     ///< words on media that were rewritten
+    std::uint64_t pending = 0;      ///< not void
+    std::uint64_t replayed = 0;     ///< words on media
     std::uint64_t rolled_back = 0;  ///< cut off by the crash
     std::uint64_t time_ns = 0;
 };
@@ -57,14 +54,14 @@ struct word_write {
 struct replay_plan {
     /// By address, each word once; even words that have their value already (LANE-38).
     std::vector<word_write> writes;
-    std::vector<const record_on_media*> records;  ///< whole ones that are not void
+    std::vector<const record_on_media*> records;  ///< not void
     std::uint64_t checkpoint_time = 0;            ///< in force
     std::uint64_t newest_time = 0;                ///< even of groups that do not count (LANE-1)
     replay_report report;
 };
 
-/// Writes nothing. Fails with corrupt where lanes are missing, no copy of a number in the head counts, a payload is
-/// damaged, or a whole record is impossible (LANE-22, LANE-23, LANE-27, LANE-30, LANE-41). May throw std::bad_alloc.
+/// Writes nothing. `corrupt`: lanes are missing, no copy of a number in the head counts, a payload is damaged, or a
+/// whole record is impossible (LANE-22, LANE-23, LANE-27, LANE-30, LANE-41). May throw std::bad_alloc.
 [[nodiscard]] base::result<replay_plan> make_replay(const replay_source& source);
 
 /// Durable on return. No other thread uses the heap.

@@ -14,7 +14,7 @@ namespace holdfast::lane {
 namespace {
 
 std::uint64_t seal_of(const writer_counters_on_media& block, std::uint64_t heap_key) noexcept {
-    // `nowhere` in place of the lane's number: no record has this seed.
+    // No record has this seed.
     const std::uint64_t seed = seed_of(heap_key, block.incarnation, nowhere);
     const std::uint64_t sum = XXH3_64bits_withSeed(&block, offsetof(writer_counters_on_media, seal), seed);
     return sum == 0 ? 1 : sum;

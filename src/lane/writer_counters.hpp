@@ -1,4 +1,3 @@
-// The counters of a running writer in page 0 of `lanes`, which other processes read.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,7 @@
 
 namespace holdfast::lane {
 
-/// Calls for one file exclude each other; a process that reads meanwhile notices it.
+/// Calls for one file exclude each other; who reads meanwhile notices it.
 void store_writer_counters(writer_counters_on_media& to, std::uint64_t heap_key, std::uint64_t incarnation,
                            const lane_statistics& counters) noexcept;
 
@@ -20,7 +19,7 @@ struct writer_counters {
     lane_statistics counters;
 };
 
-/// From a copy of page 0. Nothing where the counters are torn, or of another heap or incarnation.
+/// `page`: a copy of page 0. Nothing where the counters are torn, or of another heap or incarnation.
 [[nodiscard]] std::optional<writer_counters> read_writer_counters(std::span<const std::byte> page,
                                                                   std::uint64_t heap_key, std::uint64_t incarnation);
 

@@ -21,7 +21,7 @@ namespace {
 using base::os_failure;
 using base::result;
 
-/// Cuts the range off at the end of the file, and joins it to the last one where they touch.
+/// Cuts the range off at the end of the file.
 void append(std::vector<file_range>& ranges, file_range added, std::uint64_t size) {
     added.end = std::min(added.end, size);
     if (added.begin >= added.end) {
@@ -34,7 +34,7 @@ void append(std::vector<file_range>& ranges, file_range added, std::uint64_t siz
     }
 }
 
-/// All extents of a file, also reserved ones, by FIEMAP. Nothing where the file system does not support it.
+/// FIEMAP knows also reserved extents. Nothing where the file system does not support it.
 result<std::optional<std::vector<file_range>>> mapped_extents(int fd, std::uint64_t size, const std::string& path) {
     constexpr std::size_t most = 512;
     std::vector<std::uint64_t> buffer((sizeof(fiemap) + most * sizeof(fiemap_extent)) / sizeof(std::uint64_t));
@@ -71,7 +71,7 @@ result<std::optional<std::vector<file_range>>> mapped_extents(int fd, std::uint6
     return std::optional(std::move(ranges));
 }
 
-/// The ranges with content, by SEEK_DATA: the whole file where a file system knows no holes.
+/// By SEEK_DATA: the whole file where the file system knows no holes.
 result<std::vector<file_range>> content_ranges(int fd, std::uint64_t size, const std::string& path) {
     std::vector<file_range> ranges;
     for (std::uint64_t from = 0; from < size;) {
@@ -92,7 +92,7 @@ result<std::vector<file_range>> content_ranges(int fd, std::uint64_t size, const
     return ranges;
 }
 
-/// Kinds are those of linux/magic.h.
+/// `kinds` are those of linux/magic.h.
 result<bool> lies_on(file& of, std::initializer_list<long> kinds) {
     if (of.native_handle() < 0) {
         return false;

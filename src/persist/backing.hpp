@@ -8,7 +8,6 @@
 
 namespace holdfast::persist {
 
-/// Bytes [begin, end).
 struct file_range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -17,20 +16,19 @@ struct file_range {
 
 struct file_backing {
     std::vector<file_range> ranges;  ///< sorted, neither empty nor adjacent, up to the end of the file
-    /// False: `ranges` is a lower bound. The file system has reserved more space than it has content for, and does not
-    /// tell where (tmpfs).
+    /// False: the file system has reserved more space, and does not say where (tmpfs).
     bool exact = true;
 };
 
-/// The ranges that have space, written or only reserved. Without a descriptor (a model), or without holes in the file
-/// system, that is the whole file.
+/// The ranges that have space, written or only reserved; the whole file without a descriptor (a model), or where the
+/// file system knows no holes.
 [[nodiscard]] base::result<file_backing> backing_of(file& of);
 
-/// Whether a load from a hole through a mapping takes space, and is a SIGBUS where there is none: on tmpfs, and on
-/// overlayfs, which may lie on a tmpfs.
+/// Whether a load from a hole through a mapping takes space (a SIGBUS where none is left): tmpfs, and overlayfs, which
+/// may lie on one.
 [[nodiscard]] base::result<bool> reading_takes_space(file& of);
-/// Whether a store through a shared mapping may take space for a whole folio instead of one page, on a file system that
-/// tells all its holes: ext4 and XFS. DAX mappings have no page cache and do not.
+/// Whether a store through a shared mapping may take space for a whole folio: ext4 and XFS. DAX mappings have no page
+/// cache.
 [[nodiscard]] base::result<bool> stores_fill_folios(file& of);
 
 }  // namespace holdfast::persist

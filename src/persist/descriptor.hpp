@@ -6,7 +6,7 @@
 
 namespace holdfast::persist {
 
-/// Owns a file descriptor, or none (-1). Errors of close() are not reported: what must be durable was synced before.
+/// Errors of close() are ignored: what must be durable was synced before.
 class descriptor {
 public:
     descriptor() = default;

@@ -10,7 +10,7 @@
 
 #include "base/units.hpp"
 
-// glibc 2.36 hides these where its headers come first. The values are the same on all supported architectures.
+// glibc 2.36 hides these where its headers come first.
 #if !defined(MAP_SHARED_VALIDATE)
 #define MAP_SHARED_VALIDATE 0x03
 #endif
@@ -62,13 +62,13 @@ bool caches_are_persistent(const std::string& nd_devices) {
 int synchronous_mapping_flags() noexcept { return MAP_SHARED_VALIDATE | MAP_SYNC; }
 
 base::result<domain_kind> detect_domain(int fd, const std::string& path) {
-    // The mapping is never accessed, so the file may be shorter than a page.
+    // Never accessed, so the file may be shorter than a page.
     void* trial = ::mmap(nullptr, base::page_size, PROT_READ, MAP_SHARED_VALIDATE | MAP_SYNC, fd, 0);
     if (trial != MAP_FAILED) {
         ::munmap(trial, base::page_size);
         return caches_are_persistent() ? domain_kind::eadr : domain_kind::dax;
     }
-    // A kernel before 4.15, without MAP_SHARED_VALIDATE, answers EINVAL.
+    // EINVAL: a kernel before 4.15, without MAP_SHARED_VALIDATE.
     if (errno == EOPNOTSUPP || errno == EINVAL) {
         return domain_kind::page_cache;
     }

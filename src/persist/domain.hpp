@@ -1,15 +1,11 @@
-// Persistence domains: how far a store to mapped memory must travel to survive a crash. For files there is storage.hpp.
+// How far a store to mapped memory must travel to survive a crash. A concept lets the crash simulator replace the
+// hardware without virtual calls. Thread-safe. What every domain promises:
 //
-// The concept `persistence_domain` lets the crash simulator replace the hardware without virtual calls.
-//
-// What every domain promises:
-//   - store(): the 8 bytes reach the media as a whole, at any time from now on.
-//   - fetch_or(), fetch_and(), replace_if(): atomic stores that read first.
+//   - store(), fetch_or(), fetch_and(), replace_if(): the 8 bytes reach the media as a whole, at any time from now on.
 //   - copy(), fill_zero(), copy_nontemporal(), copy_line() (64 aligned bytes): before a fence, any subset of the 8-byte
 //     words may be on the media.
 //   - flush() and then fence() in the same thread: the range and every completed copy_nontemporal() and copy_line() are
-//     as durable as the domain can make them. A fence says nothing about the flushes of other threads.
-// Thread-safe.
+//     as durable as the domain can make them.
 #pragma once
 
 #include <atomic>
@@ -30,13 +26,12 @@
 
 namespace holdfast::persist {
 
-/// As `holdfast info` prints them.
 enum class domain_kind : std::uint8_t {
-    dax,         ///< byte-addressable media: a store is durable after flush and fence
-    eadr,        ///< dax with processor caches that survive a power loss: a store is durable after a fence
-    page_cache,  ///< any file: a store survives a process crash at once, a power loss only by commit()
-    emulated,    ///< the instructions of dax without its media: for tests and benchmarks
-    disk,        ///< any file: a store is durable after a system call that syncs its page
+    dax,         ///< byte-addressable media: durable after flush and fence
+    eadr,        ///< dax with processor caches that survive a power loss: durable after a fence
+    page_cache,  ///< any file: survives a process crash at once, a power loss only by commit()
+    emulated,    ///< the instructions of dax without its media, for tests and benchmarks
+    disk,        ///< any file: durable after a system call that syncs the page
 };
 
 [[nodiscard]] std::string_view to_string(domain_kind kind) noexcept;
@@ -59,7 +54,6 @@ concept persistence_domain = requires(Domain& domain, std::uint64_t& word, std::
     { domain.fence(where) } noexcept;
 };
 
-/// A release store: threads that see it also see what was written before.
 inline void store_word(std::uint64_t& word, std::uint64_t value) noexcept {
     std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_release);
 }
@@ -72,12 +66,12 @@ public:
     }
     static void fill_zero(void* target, std::size_t bytes, site /*where*/) noexcept { std::memset(target, 0, bytes); }
     static void copy_words(void* target, const line_words& line, site /*where*/) noexcept {
-        auto* const to = static_cast<volatile std::uint64_t*>(target);  // stores each word, in this order
+        auto* const to = static_cast<volatile std::uint64_t*>(target);  // volatile: stores each word, in this order
         for (std::size_t i = 0; i < std::size(line); ++i) {
             to[i] = line[i];
         }
     }
-    /// fetch_or() and fetch_and() return the old word; replace_if() returns whether the word was `expected`.
+    /// fetch_or() and fetch_and() return the old word.
     static std::uint64_t fetch_or(std::uint64_t& word, std::uint64_t bits, site /*where*/) noexcept {
         return std::atomic_ref<std::uint64_t>(word).fetch_or(bits, std::memory_order_acq_rel);
     }
@@ -89,7 +83,6 @@ public:
     }
 };
 
-/// `dax` on media behind the memory bus, `emulated` on any memory.
 template <domain_kind Kind>
     requires(Kind == domain_kind::dax || Kind == domain_kind::emulated)
 class flushing_domain : public storing_domain {
@@ -122,7 +115,6 @@ private:
 using dax_domain = flushing_domain<domain_kind::dax>;
 using emulated_domain = flushing_domain<domain_kind::emulated>;
 
-/// A store is durable when it has left the store buffer.
 class eadr_domain : public storing_domain {
 public:
     static constexpr domain_kind kind = domain_kind::eadr;
@@ -137,7 +129,6 @@ public:
     static void fence(site /*where*/) noexcept { drain(); }
 };
 
-/// Ordinary files: nothing here makes stores survive a power loss.
 class page_cache_domain : public storing_domain {
 public:
     static constexpr domain_kind kind = domain_kind::page_cache;
@@ -153,16 +144,15 @@ public:
     static void fence(site /*where*/) noexcept { std::atomic_signal_fence(std::memory_order_seq_cst); }
 };
 
-/// Ordinary files, by system calls: a fence syncs the pages that were flushed. It costs what a disk costs, so records
-/// go to a log instead (lane/record_log.hpp). After a failure, fences make nothing durable; the memory's mapped_sync
-/// keeps the failure.
+/// A fence syncs the flushed pages. It costs what a disk costs, so records go to a log instead (lane/record_log.hpp).
+/// After a failure, fences make nothing durable.
 class disk_domain : public storing_domain {
 public:
     static constexpr domain_kind kind = domain_kind::disk;
 
     explicit disk_domain(mapped_sync& memory) noexcept : memory_(&memory) {}
 
-    /// Ordinary stores; the range counts as flushed.
+    /// The range counts as flushed.
     void copy_nontemporal(void* target, const void* source, std::size_t bytes, site /*where*/) const noexcept {
         std::memcpy(target, source, bytes);
         memory_->note(target, bytes);
@@ -186,14 +176,13 @@ static_assert(persistence_domain<eadr_domain>);
 static_assert(persistence_domain<page_cache_domain>);
 static_assert(persistence_domain<disk_domain>);
 
-/// `dax` or `eadr` where a mapping with MAP_SYNC succeeds, else `page_cache`. `path` is for messages.
+/// `dax` or `eadr` where a mapping with MAP_SYNC succeeds, else `page_cache`.
 [[nodiscard]] base::result<domain_kind> detect_domain(int fd, const std::string& path);
 
-/// Flags for mmap() with which a flushed and fenced store is durable without a system call.
+/// For mmap() in `dax` and `eadr`.
 [[nodiscard]] int synchronous_mapping_flags() noexcept;
 
-/// Whether the kernel reports "cpu_cache" as `persistence_domain` of every region of persistent memory. False without
-/// regions.
+/// Whether every region of persistent memory has the `persistence_domain` "cpu_cache". False without regions.
 [[nodiscard]] bool caches_are_persistent(const std::string& nd_devices = "/sys/bus/nd/devices");
 
 }  // namespace holdfast::persist

@@ -1,7 +1,5 @@
-// Writing cache lines back to media, by the instructions that the processor has when the program runs. Thread-safe.
-//
-// The instructions are emitted by hand, whatever processor the compiler targets, and executed only where the processor
-// reports them. (Valgrind 3.19 reports neither clwb nor clflushopt and fails on both; clflush is used then.)
+// Instructions are chosen at run time, whatever processor the compiler targets. (Valgrind 3.19 reports neither clwb nor
+// clflushopt and fails on both.) Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +14,9 @@ namespace holdfast::persist {
 
 /// The best of each architecture first.
 enum class flush_method : std::uint8_t {
-    clwb,        ///< x86-64: writes back, may keep the line cached; complete after sfence
-    clflushopt,  ///< x86-64: writes back and evicts; complete after sfence
-    clflush,     ///< x86-64: writes back and evicts, one line after the other
+    clwb,        ///< x86-64: may keep the line cached; complete after sfence
+    clflushopt,  ///< x86-64: evicts; complete after sfence
+    clflush,     ///< x86-64: evicts, one line after the other
     dc_cvap,     ///< arm64: cleans to the point of persistence; complete after dsb
     dc_civac,    ///< arm64: cleans and invalidates to the point of coherency; complete after dsb
 };
@@ -34,7 +32,7 @@ using flush_function = void (*)(const void* begin, std::size_t bytes) noexcept;
 
 [[nodiscard]] flush_function flush_with(flush_method method) noexcept;
 
-/// Waits until all write-backs and non-temporal stores of this thread have reached the persistence domain.
+/// Waits for all write-backs and non-temporal stores of this thread.
 #if defined(__x86_64__)
 inline void drain() noexcept {
     asm volatile("" ::: "memory");
@@ -44,13 +42,12 @@ inline void drain() noexcept {
 void drain() noexcept;
 #endif
 
-/// Copies `bytes` (a multiple of 8) between ranges that are aligned to 8 and do not overlap: by non-temporal stores
-/// where the processor has them, else by ordinary stores and a write-back. Complete after drain() in the same thread;
-/// before that, any subset of the 8-byte words may be on the media.
+/// `bytes` is a multiple of 8, the ranges are aligned to 8 and do not overlap. Complete after drain() in the same
+/// thread.
 void copy_around_cache(void* target, const void* source, std::size_t bytes) noexcept;
 
-/// copy_around_cache() for one line at a multiple of 64. It loads word by word: a wider load could not be forwarded
-/// from the stores of single words, so it would wait for them and for the fence before them.
+/// Loads word by word: a wider load could not be forwarded from the stores of single words, so it would wait for them
+/// and for the fence before them.
 inline void copy_line_around_cache(void* target, const std::uint64_t (&words)[8]) noexcept {
 #if defined(__x86_64__)
     auto* const to = static_cast<__m128i*>(target);

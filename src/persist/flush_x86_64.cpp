@@ -39,7 +39,7 @@ const features& processor() noexcept {
     return found;
 }
 
-// Encoded as older instructions with a prefix, so that older assemblers accept them.
+// Older assemblers accept older instructions with a prefix.
 void clwb_line(char* line) noexcept { asm volatile(".byte 0x66; xsaveopt %0" : "+m"(*line)); }
 void clflushopt_line(char* line) noexcept { asm volatile(".byte 0x66; clflush %0" : "+m"(*line)); }
 void clflush_line(char* line) noexcept { asm volatile("clflush %0" : "+m"(*line)); }

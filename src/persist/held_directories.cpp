@@ -17,7 +17,6 @@ using base::failure_code;
 using base::os_failure;
 using base::result;
 
-/// Null where the path does not lead below the directory.
 const char* name_below(const std::string& path, const std::string& directory) noexcept {
     if (path.size() <= directory.size() || path[directory.size()] != '/' || !path.starts_with(directory)) {
         return nullptr;
@@ -39,7 +38,7 @@ place held_directories::find(const std::string& path) const noexcept {
 }
 
 place held_directories::find_name(const std::string& path) const noexcept {
-    // The last match counts: directories of nodes are held after that of the heap, and their paths begin with its path.
+    // Paths of nodes begin with the heap's, and are held after it.
     for (auto held = held_.rbegin(); held != held_.rend(); ++held) {
         if (const char* const name = name_below(path, (*held)->path); name != nullptr) {
             return {(*held)->fd.get(), name, held->get()};

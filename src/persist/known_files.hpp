@@ -1,5 +1,4 @@
-// Which files the paths of a held directory first led to. A heap opens its files again and again, so one that was
-// exchanged meanwhile must be found before it is written. Thread-safe.
+// A heap must not write a file that was exchanged since it opened it first. Thread-safe.
 #pragma once
 
 #include <sys/stat.h>
@@ -15,7 +14,7 @@ namespace holdfast::persist {
 
 class known_files {
 public:
-    /// `status`: of `fd`, which was opened by that path. `corrupt` where the path led to another file before.
+    /// `status`: of `fd`. `corrupt` where the path led to another file before.
     [[nodiscard]] base::result<void> expect_same(const std::string& path, int fd, const struct stat& status);
     void remember(const std::string& path, const struct stat& status);
     void forget(const std::string& path) noexcept;

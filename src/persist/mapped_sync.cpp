@@ -46,8 +46,7 @@ void mapped_sync::note(const void* begin, std::uint64_t bytes) noexcept {
     }
 }
 
-/// Chunks that are near each other are one call, for each is a sync of the file system; unchanged pages between them
-/// cost nothing.
+/// Each call is a sync of the file system; unchanged pages between near chunks cost nothing.
 int mapped_sync::write(const chunk_set& set) noexcept {
     constexpr std::uint64_t near = std::uint64_t{256} << 20U;
     for (std::size_t i = 0; i < set.count;) {
@@ -60,8 +59,8 @@ int mapped_sync::write(const chunk_set& set) noexcept {
         if (::msync(from, end - begin, MS_SYNC) == 0) {
             continue;
         }
-        // ENOMEM: a part of the range is not mapped, and the call has synced the rest. Or the file system had no
-        // memory: MS_ASYNC does nothing but look for such a part.
+        // ENOMEM: a part of the range is not mapped, or the file system had no memory. MS_ASYNC does nothing but look
+        // for such a part.
         if (const int error = errno; error != ENOMEM || ::msync(from, end - begin, MS_ASYNC) == 0) {
             return error;
         }

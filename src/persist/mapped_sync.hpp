@@ -1,14 +1,7 @@
-// Makes pages of files that are mapped shared durable, by address: what the domain `disk` has in the place of flush and
-// fence.
+// The domain `disk`: sync() makes durable (msync) what any thread has noted before. Thread-safe.
 //
-//     note(begin, bytes)    stores to the range were made
-//     sync()                everything that was noted before, by any thread, is durable (msync)
-//
-// Ranges are noted as chunks of at least 2 MiB in a table of fixed size; when it is full, chunks become twice as large.
-// So nothing is allocated, and a sync may write more pages than were noted, never fewer. The kernel reports a lost
-// write once, so the first failure stays: every later sync() does nothing.
-//
-// Thread-safe. A thread whose range another thread's sync has taken waits until that sync has ended.
+// A table of fixed size notes chunks of at least 2 MiB, which double when it is full, so nothing is allocated. The
+// kernel reports a lost write once, so the first failure stays: every later sync() does nothing.
 #pragma once
 
 #include <array>
@@ -25,7 +18,6 @@ namespace holdfast::persist {
 
 class mapped_sync {
 public:
-    /// For messages.
     explicit mapped_sync(std::string path) : path_(std::move(path)) {}
     mapped_sync(const mapped_sync&) = delete;
     mapped_sync& operator=(const mapped_sync&) = delete;
@@ -33,13 +25,13 @@ public:
 
     void note(const void* begin, std::uint64_t bytes) noexcept;
     void sync() noexcept;
-    /// Another sync of these files has failed: as if this one had.
+    /// Behaves as if a sync() had failed.
     void fail(int os_error) noexcept;
 
     [[nodiscard]] bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
     /// Meaningful once has_failed().
     [[nodiscard]] base::failure failure() const;
-    /// How many calls of sync() had something to do.
+    /// Calls of sync() that had something to do.
     [[nodiscard]] std::uint64_t syncs() const noexcept { return syncs_.load(std::memory_order_relaxed); }
 
 private:
@@ -47,7 +39,7 @@ private:
     static constexpr unsigned smallest_chunk_bits = 21;
 
     struct chunk_set {
-        std::array<std::uint64_t, most_chunks> chunks{};  ///< ascending addresses, shifted right by chunk_bits
+        std::array<std::uint64_t, most_chunks> chunks{};  ///< ascending addresses >> chunk_bits
         std::size_t count = 0;
         unsigned chunk_bits = smallest_chunk_bits;
     };

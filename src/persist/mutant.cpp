@@ -54,7 +54,7 @@ struct registry {
     std::mutex mutex;
     std::set<seen_site> seen;
     std::string selected = from_environment("HOLDFAST_MUTANT");
-    // These save the lock in most calls, of which the tests make many millions.
+    // They save most of millions of calls the lock.
     std::atomic<bool> any_selected{!selected.empty()};
     std::atomic<unsigned> generation{1};
 };
@@ -67,13 +67,12 @@ registry& sites() {
 thread_local step_function this_thread_step = nullptr;
 thread_local media_function this_thread_media = nullptr;
 
-/// Names of sites that this thread has recorded, by address: each has one place, where it replaces another. Without a
-/// destructor, because other objects of a thread pass sites when they are destroyed.
+/// Addresses of recorded names, each at one place. Trivially destructible: other objects of a thread pass sites when
+/// they are destroyed.
 struct noted_sites {
     unsigned generation = 0;
     std::array<const void*, 256> addresses{};
 
-    /// Whether the site was noted before.
     [[nodiscard]] bool note(const void* address) noexcept {
         const auto number = reinterpret_cast<std::uintptr_t>(address);
         const void*& place = addresses[(number ^ number >> 8U) % addresses.size()];
@@ -97,7 +96,7 @@ bool mutant_active(site where, site_kind kind) {
         try {
             const std::lock_guard lock{all.mutex};
             all.seen.insert({where, kind});
-        } catch (const std::bad_alloc&) {  // callers throw nothing: a test that lets memory fail goes on
+        } catch (const std::bad_alloc&) {  // callers throw nothing
         }
     }
     if (!all.any_selected.load(std::memory_order_acquire)) {

@@ -1,12 +1,8 @@
-// Mutants: the code with one step left out, to prove that the crash tests notice it. Thread-safe.
-//
-// Only the preset `crash` (HOLDFAST_MUTANTS=1) has them. A site is a place in the code that persists something or
-// checks something that it has read (`site` in storage.hpp). The tests list the sites of a scenario, then repeat it
-// with one of these steps dropped at a time, and expect a violation.
-//   - The simulator drops steps of files and domains (sync, write, flush, fence ...).
-//   - Other code asks: `if (!HF_MUTANT("recover.journal.checksum") && sum != expected) ...`. In all other presets the
-//     macro is the constant false. The environment variable HOLDFAST_MUTANT selects a mutant of this kind.
-// A program appends its sites to the file that HOLDFAST_SEEN_SITES names, for tools/test_worth.py.
+// Mutants: code with one step left out, which the crash tests must notice (preset `crash`). Tests repeat a scenario
+// with one site's step dropped at a time, and expect a violation. The simulator drops steps of files and domains. Other
+// code asks: `if (!HF_MUTANT("recover.journal.checksum") && sum != expected) ...`; HOLDFAST_MUTANT in the environment
+// selects such a mutant. A program appends its sites to the file HOLDFAST_SEEN_SITES, for tools/test_worth.py.
+// Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +18,6 @@
 
 namespace holdfast::persist {
 
-/// What the mutant of a site leaves out.
 enum class site_kind {
     write,           ///< write_at, write_gather: the content does not reach the file
     sync,            ///< success, and nothing is durable
@@ -31,7 +26,7 @@ enum class site_kind {
     sync_directory,  ///< success, and nothing is durable
     flush,
     fence,  ///< flushes stay incomplete
-    code,   ///< HF_MUTANT: a check left out, or two steps in the other order
+    code,   ///< a check left out, or two steps in the other order
 };
 
 [[nodiscard]] std::string_view to_string(site_kind kind) noexcept;
@@ -47,24 +42,23 @@ struct seen_site {
 
 #if HOLDFAST_MUTANTS
 
-/// Whether the mutant is selected. Records that the site was seen.
+/// Whether the mutant is selected. Records the site.
 [[nodiscard]] bool mutant_active(site where, site_kind kind = site_kind::code);
 
-/// Called at every HF_MUTANT of this thread, so that tests can run another thread there.
+/// Called at every HF_MUTANT of this thread: tests run another thread there.
 using step_function = void (*)(site);
 void set_step_function(step_function call) noexcept;
 
-/// Told, before it happens, what this thread writes back in a domain that executes flushes and fences: so a test can
-/// build what a power loss leaves.
+/// Told before this thread writes back: a test can build what a power loss leaves.
 using media_function = void (*)(media_step, const void* begin, std::size_t bytes);
 void set_media_function(media_function call) noexcept;
 void tell_media(media_step step, const void* begin, std::size_t bytes) noexcept;
 
-/// Since the start of the program or the last forget_sites(), sorted, each once.
+/// Since the start of the program or forget_sites(); sorted, each once.
 [[nodiscard]] std::vector<seen_site> seen_sites();
 void forget_sites();
 
-/// For its lifetime; at most one at a time.
+/// At most one at a time.
 class mutant_selection {
 public:
     explicit mutant_selection(const std::string& name);

@@ -41,8 +41,7 @@ public:
     }
     void forget_cached() noexcept override { static_cast<void>(::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED)); }
     base::result<void> sync(site /*where*/) override {
-        // The kernel reports a lost write once; the next fdatasync returns 0 although the data is lost. So the first
-        // failure stays until this file is closed.
+        // The kernel reports a lost write once; the next fdatasync returns 0.
         if (sync_failure_) {
             return *sync_failure_;
         }

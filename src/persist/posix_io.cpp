@@ -26,7 +26,6 @@ using base::result;
 constexpr std::uint64_t copy_buffer_size = 1024 * 1024;
 constexpr std::uint64_t least_reserved_piece = 64 * base::kibibyte;
 
-/// Bytes [begin, end).
 struct byte_range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -68,7 +67,7 @@ result<std::uint64_t> end_of(std::uint64_t offset, std::uint64_t length, const c
     return *end;
 }
 
-/// An empty range at `limit` where there is no data. Without holes in the file system everything is data.
+/// An empty range at `limit` where there is no data.
 result<byte_range> next_data(int fd, std::uint64_t from, std::uint64_t limit, const std::string& path) {
     const off_t begin = ::lseek(fd, to_off(from), SEEK_DATA);
     if (begin < 0) {
@@ -110,7 +109,6 @@ result<void> copy_by_reading(int source, const std::string& source_path, int tar
     return {};
 }
 
-/// Returns the offset up to which the kernel could copy.
 result<std::uint64_t> copy_in_kernel(int source, int target, const std::string& target_path, byte_range range) {
     while (range.begin < range.end) {
         off_t from = to_off(range.begin);
@@ -171,13 +169,12 @@ result<void> write_fully(int fd, std::uint64_t offset, std::span<const std::byte
 result<void> write_parts_fully(int fd, std::uint64_t offset, std::span<const std::span<const std::byte>> parts,
                                const std::string& path) {
     std::array<iovec, IOV_MAX> vectors{};
-    std::size_t skip = 0;  // bytes of parts.front() that are written
+    std::size_t skip = 0;  // of parts.front(), already written
     while (!parts.empty()) {
         std::size_t count = 0;
         std::uint64_t total = 0;
         for (const auto part : parts.first(std::min<std::size_t>(parts.size(), vectors.size()))) {
             const auto rest = part.subspan(count == 0 ? skip : 0);
-            // pwritev only reads.
             vectors.at(count) = {const_cast<std::byte*>(rest.data()), rest.size()};
             total += rest.size();
             ++count;
@@ -236,8 +233,8 @@ result<void> set_size(int fd, std::uint64_t bytes, const std::string& path) {
 
 result<void> reserve_space(int fd, std::uint64_t offset, std::uint64_t length, const std::string& path) {
     HF_TRY_ASSIGN(const std::uint64_t end, end_of(offset, length, "fallocate", path));
-    // tmpfs takes back what a call has reserved when a signal interrupts it. A program with a timer would repeat a long
-    // call for ever, so an interrupted one is repeated in shorter pieces.
+    // A signal makes tmpfs take back what a call has reserved: a program with a timer would repeat a long call for
+    // ever.
     std::uint64_t piece = length;
     for (std::uint64_t at = offset; at < end;) {
         const std::uint64_t now = std::min(piece, end - at);
@@ -275,7 +272,7 @@ result<void> punch(int fd, std::uint64_t offset, std::uint64_t length, const std
     if (uninterrupted([&] { return ::fallocate(fd, mode, to_off(offset), to_off(length)); }) == 0) {
         return {};
     }
-    // XFS may need a block of its own for a hole. On a full disk a crashed heap must open all the same.
+    // XFS may need a block for a hole. On a full disk a crashed heap must open all the same.
     if (errno != EOPNOTSUPP && errno != ENOSYS && errno != ENOSPC) {
         return os_failure(errno, "fallocate(PUNCH_HOLE)", path);
     }
@@ -308,8 +305,7 @@ result<void> copy_sparse(int source, const std::string& source_path, int target,
                          copy_method method) {
     HF_TRY_ASSIGN(const std::uint64_t size, size_of(source, source_path));
     HF_TRY(set_size(target, size, target_path));
-    // No read-ahead: the source may be mapped shared, and the page cache must not get folios that reach into holes
-    // (segment/commit/folio_policy.cpp).
+    // The page cache must not get folios that reach into holes (segment/commit/folio_policy.cpp).
     static_cast<void>(::posix_fadvise(source, 0, 0, POSIX_FADV_RANDOM));
     for (std::uint64_t at = 0; at < size;) {
         HF_TRY_ASSIGN(byte_range data, next_data(source, at, size, source_path));

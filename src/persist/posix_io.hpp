@@ -1,7 +1,5 @@
-// System calls on descriptors, repeated after EINTR and short counts until they are complete.
-//
-// A failure names the path and the operation. Only write_durably() syncs. Thread-safe: all positions are explicit,
-// though those that look for data or holes may move the file position.
+// Calls are repeated after EINTR and short counts. Only write_durably() syncs. Thread-safe: positions are explicit, but
+// calls that look for holes may move the file position.
 #pragma once
 
 #include <cstddef>
@@ -15,20 +13,19 @@ namespace holdfast::persist {
 
 [[nodiscard]] base::result<std::uint64_t> size_of(int fd, const std::string& path);
 
-/// Exactly buffer.size() bytes. `corrupt`, naming both sizes, where the file is shorter.
+/// `corrupt` where the file is shorter.
 [[nodiscard]] base::result<void> read_fully(int fd, std::uint64_t offset, std::span<std::byte> buffer,
                                             const std::string& path);
 
 [[nodiscard]] base::result<void> write_fully(int fd, std::uint64_t offset, std::span<const std::byte> data,
                                              const std::string& path);
 
-/// The parts one after the other, from `offset` on.
 [[nodiscard]] base::result<void> write_parts_fully(int fd, std::uint64_t offset,
                                                    std::span<const std::span<const std::byte>> parts,
                                                    const std::string& path);
 
-/// Durable on return (RWF_DSYNC, else fdatasync). A descriptor that bypasses the page cache stops to do so where the
-/// file system refuses it.
+/// Durable on return (RWF_DSYNC, else fdatasync). The descriptor stops bypassing the page cache where the file system
+/// refuses that.
 [[nodiscard]] base::result<void> write_durably(int fd, std::uint64_t offset, std::span<const std::byte> data,
                                                const std::string& path);
 
@@ -38,26 +35,25 @@ namespace holdfast::persist {
 [[nodiscard]] base::result<void> reserve_space(int fd, std::uint64_t offset, std::uint64_t length,
                                                const std::string& path);
 
-/// Writes zeros to the holes of the range, and behind the end of the file. Data stays. Nobody else may write to the
-/// range meanwhile.
+/// Writes zeros to holes and behind the end of the file. Nobody else may write to the range meanwhile.
 [[nodiscard]] base::result<void> reserve_by_writing(int fd, std::uint64_t offset, std::uint64_t length,
                                                     const std::string& path);
 
-/// Punches a hole, or calls zero_data() where the file system cannot punch, or has no space to.
+/// zero_data() where the file system cannot punch, or has no space to.
 [[nodiscard]] base::result<void> punch(int fd, std::uint64_t offset, std::uint64_t length, const std::string& path);
 
-/// Zeroes the data of a range and leaves its holes alone. The size of the file stays.
+/// Leaves holes alone.
 [[nodiscard]] base::result<void> zero_data(int fd, std::uint64_t offset, std::uint64_t length, const std::string& path);
 
 /// If the kernel copies, the files may share blocks afterwards.
 enum class copy_method { kernel_first, read_and_write };
 
-/// Copies the data extents to the empty file `target`, which gets the same size; holes stay holes.
+/// `target` is empty, and gets the same size; holes stay holes.
 [[nodiscard]] base::result<void> copy_sparse(int source, const std::string& source_path, int target,
                                              const std::string& target_path,
                                              copy_method method = copy_method::kernel_first);
 
-/// Shares all blocks of `source` (FICLONE). False where the file system cannot.
+/// Shares all blocks (FICLONE). False where the file system cannot.
 [[nodiscard]] base::result<bool> clone_blocks(int source, int target, const std::string& target_path);
 
 }  // namespace holdfast::persist

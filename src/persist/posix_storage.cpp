@@ -56,7 +56,6 @@ std::string_view kind_of(mode_t mode) noexcept {
     }
 }
 
-/// ENOENT and ENOTDIR become `missing`.
 failure missing_or(int os_error, std::string_view operation, const std::string& path) {
     failure what = os_failure(os_error, operation, path);
     if (os_error == ENOENT || os_error == ENOTDIR) {
@@ -75,7 +74,7 @@ failure no_regular_file(mode_t mode, const std::string& path) {
     return what;
 }
 
-/// `corrupt` where something else than a file is in its place, else the system's error.
+/// `corrupt` where something else than a file is in its place.
 failure not_opened(const place& where, int os_error, const std::string& path) {
     const bool may_be_other = os_error == ELOOP || os_error == EISDIR || os_error == ENXIO || os_error == ENODEV;
     struct stat status {};
@@ -86,8 +85,7 @@ failure not_opened(const place& where, int os_error, const std::string& path) {
     return missing_or(os_error, "open", path);
 }
 
-/// Refuses what is no regular file, on which a read could block, and, in a held directory, a file that another user may
-/// have put there or that replaced another: a write could change a file that is not the heap's.
+/// A read could block on what is no regular file, and in a held directory another user may have put the file there.
 result<void> check_opened(int fd, const held_directory* in, access_mode mode, const std::string& path,
                           known_files& known) {
     struct stat status {};
@@ -120,7 +118,7 @@ public:
         : held_(held), of_new_(of_new), known_(std::move(known)) {}
 
     result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) override {
-        // O_NONBLOCK: opening a pipe must not wait for its other end.
+        // Opening a pipe must not wait for its other end.
         const int flags = (mode == access_mode::read_only ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
         const place where = held_.find_name(path);
         descriptor fd = open_uninterrupted(where, flags);
@@ -204,9 +202,9 @@ public:
         if (::statx(where.directory, where.name, 0, STATX_INO | STATX_BTIME, &status) != 0) {
             return missing_or(errno, "statx", path);
         }
-        // Inode numbers are reused, and small file systems use the same ones, so the time of creation distinguishes
-        // files. Where the file system keeps none, the device number stands in; it may change from boot to boot, and
-        // the file is then taken for a copy.
+        // Inode numbers are reused, and small file systems have the same ones, so the time of creation distinguishes
+        // files. The device number stands in for it, but may change from boot to boot: the file is then taken for a
+        // copy.
         const bool has_time = (status.stx_mask & STATX_BTIME) != 0;
         const std::array<std::uint64_t, 3> what{status.stx_ino,
                                                 has_time
@@ -222,7 +220,7 @@ public:
         if (stream == nullptr) {
             return os_failure(errno, "opendir", directory);
         }
-        static_cast<void>(fd.release());  // the stream owns it now
+        static_cast<void>(fd.release());
         std::vector<std::string> names;
         for (;;) {
             errno = 0;
@@ -278,8 +276,8 @@ public:
         if (answer != 0) {
             return os_failure(errno, "fsync", path);
         }
-        // XFS returns 0 from fsync although changes of the directory were lost, where it was shut down meanwhile by an
-        // error of its own. Reading the directory then fails.
+        // XFS returns 0 although changes of the directory were lost, where it was shut down by an error. Reading it
+        // then fails.
         alignas(dirent64) std::array<std::byte, 1024> entries;
         if (::syscall(SYS_getdents64, fd.get(), entries.data(), entries.size()) < 0) {
             return os_failure(errno, "getdents64", path);
@@ -334,7 +332,7 @@ public:
     }
 
     result<std::shared_ptr<storage>> hold(const std::string& directory) override {
-        // Each hold of a first directory begins anew; what is held after it belongs to the same heap.
+        // What is held after the first directory belongs to the same heap.
         auto holding = std::make_shared<posix_storage_type>(
             held_, of_new_, held_.first() == nullptr ? std::make_shared<known_files>() : known_);
         HF_TRY(holding->held_.add(directory));

@@ -1,4 +1,4 @@
-// For x86-64: records the write-backs and fences that code executes, by single-stepping, because memory shows neither.
+// Memory shows neither write-backs nor fences; single steps do.
 #pragma once
 
 #if defined(__x86_64__)
@@ -37,7 +37,6 @@ inline constexpr std::array<int, 16> general_registers{REG_RAX, REG_RCX, REG_RDX
                                                        REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
                                                        REG_R12, REG_R13, REG_R14, REG_R15};
 
-/// If it is one of cache_instruction.
 inline std::optional<executed_instruction> decode(const unsigned char* code, const gregset_t& registers) {
     const bool wide = *code == 0x66;
     code += wide ? 1 : 0;
@@ -83,7 +82,6 @@ inline std::optional<executed_instruction> decode(const unsigned char* code, con
     return executed_instruction{what, address / line * line};
 }
 
-/// For SIGTRAP before each instruction.
 inline void note(int /*signal*/, siginfo_t* /*what*/, void* context) {
     const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
     const auto* const code = reinterpret_cast<const unsigned char*>(registers[REG_RIP]);

@@ -1,14 +1,11 @@
-// The interface to files: every byte that reaches media by a system call goes through it.
+// Every byte that reaches media by a system call goes through this interface. The crash simulator (tests/simulator),
+// the fault injector and the recorder of the full-stack crash tests implement it, too. Durability:
 //
-// The crash simulator (tests/simulator), the fault injector and the recorder of the full-stack crash tests implement
-// it, too. A system call takes microseconds, so a virtual call does not matter.
-//
-// Durability, as the simulator models it:
 //   - writes, resize, allocate and punch_hole are durable when a later sync() of the file has succeeded. Before that,
 //     any subset of the written sectors may be on the media.
-//   - creation, renaming and removal of names are durable when a later sync_directory() of the directory has succeeded.
+//   - creation, renaming and removal of names are durable when a later sync_directory() has succeeded.
 //   - a process crash loses nothing that a call has completed.
-//   - after a failed sync() the data may be lost; a later success of sync() does not prove otherwise.
+//   - after a failed sync() the data may be lost, even if a later sync() succeeds.
 #pragma once
 
 #include <cerrno>
@@ -23,11 +20,10 @@
 
 namespace holdfast::persist {
 
-/// Names a place that persists something, for the simulator and the mutants: a string literal that is unique in the
-/// source.
+/// A string literal, unique in the source, for a place that persists something.
 using site = const char*;
 
-/// Whether file::sync() or storage::sync_directory() has failed, and not what came before: the failure names the call.
+/// Whether the sync itself has failed, and not what came before it.
 [[nodiscard]] inline bool is_failed_sync(const base::failure& what) noexcept {
     return what.field == "fdatasync" || what.field == "fsync";
 }
@@ -42,7 +38,7 @@ struct permissions {
     std::uint32_t directories = 0755;
 };
 
-/// An open file. Not thread-safe beyond what pread and pwrite are.
+/// As thread-safe as pread and pwrite.
 class file {
 public:
     file() = default;
@@ -52,47 +48,45 @@ public:
 
     [[nodiscard]] virtual const std::string& path() const noexcept = 0;
     virtual base::result<std::uint64_t> size() = 0;
-    /// Exactly buffer.size() bytes. `corrupt` where the file is shorter.
+    /// `corrupt` where the file is shorter.
     virtual base::result<void> read_at(std::uint64_t offset, std::span<std::byte> buffer) = 0;
-    /// Exactly data.size() bytes; extends the file where needed.
+    /// Extends the file where needed.
     virtual base::result<void> write_at(std::uint64_t offset, std::span<const std::byte> data, site where) = 0;
-    /// write_at() of the parts one after the other (pwritev).
+    /// write_at() of the parts one after the other.
     virtual base::result<void> write_gather(std::uint64_t offset, std::span<const std::span<const std::byte>> parts,
                                             site where) = 0;
-    /// Starts to write back; promises nothing. Safe beside all other calls.
+    /// Promises nothing. Safe beside all other calls.
     virtual void start_writeback() noexcept {}
-    /// Writes the dirty pages of the range to the device and waits; promises no durability. Safe beside all other
-    /// calls.
+    /// Writes dirty pages to the device and waits; promises no durability. Safe beside all other calls.
     virtual void write_back(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
-    /// Takes what is written back already, and mapped by nobody, out of the page cache, as far as the kernel can.
+    /// Drops written-back pages that nobody has mapped from the page cache, as far as the kernel can.
     virtual void forget_cached() noexcept {}
-    /// write_at() that is durable on return.
+    /// Durable on return.
     virtual base::result<void> write_through(std::uint64_t offset, std::span<const std::byte> data, site where) {
         HF_TRY(write_at(offset, data, where));
         return sync(where);
     }
-    /// Later writes go past the page cache where the file system can do that. Offsets, lengths and addresses of data
-    /// are then multiples of a page.
+    /// Later writes go past the page cache where the file system can do that. Their offsets, lengths and addresses are
+    /// multiples of a page.
     virtual void bypass_page_cache() noexcept {}
-    /// Whether writing to the range again changes neither the file's size nor its blocks, as far as the file system
-    /// tells.
+    /// Whether writing there again surely changes neither the file's size nor its blocks.
     [[nodiscard]] virtual bool is_written(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept { return false; }
-    /// Makes all earlier writes of this file durable, with the metadata needed to read them (fdatasync).
+    /// Includes the metadata needed to read the earlier writes (fdatasync).
     virtual base::result<void> sync(site where) = 0;
     /// New bytes are a hole that reads as zero.
     virtual base::result<void> resize(std::uint64_t bytes, site where) = 0;
-    /// Reserves space, so that later writes there cannot fail with no_space. Extends the file where needed; content
-    /// stays.
+    /// Later writes there cannot fail with no_space. Extends the file where needed; content stays.
     virtual base::result<void> allocate(std::uint64_t offset, std::uint64_t length, site where) = 0;
-    /// Gives the space of the range back; it reads as zero. The size of the file stays.
+    /// Reads as zero afterwards. The size of the file stays.
     virtual base::result<void> punch_hole(std::uint64_t offset, std::uint64_t length, site where) = 0;
     /// Bytes charged by the file system.
     virtual base::result<std::uint64_t> charged() = 0;
-    /// For mmap() and flock(); -1 where there is none (simulator).
+    /// For mmap() and flock(); -1: none (simulator).
     [[nodiscard]] virtual int native_handle() const noexcept = 0;
 };
 
-/// Thread-safe.
+/// Thread-safe. `missing`: nothing is at the path. All calls follow links on the way; those for directories also one at
+/// the end of the path; remove(), rename(), link_target() and exists() act on the link itself.
 class storage {
 public:
     storage() = default;
@@ -100,52 +94,45 @@ public:
     storage& operator=(const storage&) = delete;
     virtual ~storage() = default;
 
-    /// Opens an existing file without waiting. `missing` where it does not exist, `corrupt` where it is no regular
-    /// file. A link at the end of the path is not followed, because another user may have made it. In a held directory:
-    /// `permission` where the file belongs to another user, `corrupt` where it has a second name and is to be written,
-    /// or where the path led to another file since the directory was held.
+    /// Does not wait. `corrupt`: no regular file. A link at the path's end is not followed: another user may have made
+    /// it. In a held directory: `permission` where the file belongs to another user, `corrupt` where it has a second
+    /// name and is to be written, or where the path led to another file since the directory was held.
     virtual base::result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) = 0;
     /// `already_exists` where the path exists.
     virtual base::result<std::unique_ptr<file>> create(const std::string& path, site where) = 0;
     virtual base::result<bool> exists(const std::string& path) = 0;
     virtual base::result<void> make_directory(const std::string& path, site where) = 0;
-    /// Makes a symbolic link to `target`, which need not exist; as durable as a creation. All calls follow links on the
-    /// way; those for directories also one at the end of the path; remove(), rename(), link_target() and exists() act
-    /// on the link itself.
+    /// `target` need not exist. As durable as a creation.
     virtual base::result<void> make_link(const std::string& path, const std::string& target, site where) = 0;
-    /// Empty where the path is no link. `missing` where nothing is there.
+    /// Empty where the path is no link.
     virtual base::result<std::string> link_target(const std::string& path) = 0;
-    /// Equal for two paths iff they lead to the same file or directory. `missing` where nothing is there.
+    /// Equal for two paths iff they lead to the same file or directory.
     virtual base::result<std::string> identity(const std::string& path) = 0;
-    /// Identifies the file by the time and place of its creation. Renaming and writing keep the number. A copy, and a
-    /// new file of the same name, have another one; a snapshot of a whole subvolume or device has the same. 0: unknown.
-    /// `missing` where nothing is there.
+    /// A number by the time and place of the file's creation: renaming and writing keep it, a copy and a new file of
+    /// the same name have another one; a snapshot of a whole device has the same. 0: unknown.
     virtual base::result<std::uint64_t> file_identity(const std::string& /*path*/) { return std::uint64_t{0}; }
     /// Sorted, without "." and "..".
     virtual base::result<std::vector<std::string>> list(const std::string& directory) = 0;
     /// Replaces `to` atomically.
     virtual base::result<void> rename(const std::string& from, const std::string& to, site where) = 0;
-    /// Removes a file or an empty directory; succeeds where nothing is there.
+    /// A file or an empty directory; succeeds where nothing is there.
     virtual base::result<void> remove(const std::string& path, site where) = 0;
-    /// Makes the names in the directory durable.
     virtual base::result<void> sync_directory(const std::string& path, site where) = 0;
-    /// Bytes left for files in this directory; 2^64 - 1: unknown.
+    /// Bytes left for files there; 2^64 - 1: unknown.
     virtual base::result<std::uint64_t> available(const std::string& /*directory*/) { return ~std::uint64_t{0}; }
     virtual base::result<bool> is_memory(const std::string& /*directory*/) { return false; }
-    /// `unsupported` where files in this directory lack an operation of this interface (hugetlbfs: system calls cannot
-    /// write them).
+    /// `unsupported` where files there lack an operation of this interface (hugetlbfs: system calls cannot write them).
     virtual base::result<void> check_place(const std::string& /*directory*/) { return {}; }
-    /// Copies the content to the new or empty `target`; holes stay holes. Shares blocks where `blocks` allows it and
-    /// the file system can (FICLONE, copy_file_range). A later write to a shared block takes space, in either file.
+    /// Holes stay holes. `target` is new or empty. With `allowed`, blocks are shared where the file system can; a later
+    /// write to one takes space, in either file.
     virtual base::result<void> copy_content(file& source, file& target, shared_blocks blocks, site where) = 0;
 
-    // Held directories stay the same whatever happens to their names. The defaults are for a storage without owners, in
-    // which names never change their meaning.
+    // Held directories stay the same whatever happens to their names. The defaults are for a storage without owners and
+    // moves.
 
     /// This storage, in which `directory` and all paths below it lead to the directory that is there now, wherever it
-    /// is moved, and whatever the working directory is, as long as the result lives. Earlier holds stay. Uses one
-    /// descriptor. `not_found` where nothing is there; `permission` where it belongs to another user than the directory
-    /// held first.
+    /// is moved. Earlier holds stay. Uses one descriptor. `not_found` where nothing is there; `permission` where it
+    /// belongs to another user than the directory held first.
     virtual base::result<std::shared_ptr<storage>> hold(const std::string& /*directory*/) { return unowned(); }
     virtual std::shared_ptr<storage> with(const permissions& /*of_new*/) { return unowned(); }
     virtual base::result<permissions> permissions_of(const std::string& /*directory*/, const std::string& /*path*/) {
@@ -155,11 +142,10 @@ public:
     virtual base::result<std::unique_ptr<file>> open_directory(const std::string& directory) {
         return base::os_failure(ENOSYS, "open", directory);
     }
-    /// Absolute, as it is now, for people.
+    /// Absolute, for people.
     virtual base::result<std::string> location(const std::string& directory) { return directory; }
 
 protected:
-    /// The owner must outlive the result.
     [[nodiscard]] std::shared_ptr<storage> unowned() noexcept { return {std::shared_ptr<storage>(), this}; }
 };
 

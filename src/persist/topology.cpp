@@ -18,7 +18,7 @@ namespace holdfast::persist {
 
 namespace {
 
-constexpr unsigned largest_number = 65'535;  ///< of processors and nodes; larger numbers are not believed
+constexpr unsigned largest_number = 65'535;  ///< larger numbers are not believed
 constexpr std::size_t bits_a_word = 8 * sizeof(unsigned long);
 using node_mask = std::array<unsigned long, 1024 / bits_a_word>;
 
@@ -28,7 +28,7 @@ std::optional<unsigned> read_number(std::string_view text) {
     return error == std::errc{} && end == text.end() && number <= largest_number ? std::optional(number) : std::nullopt;
 }
 
-/// A list such as "0-3,8". Text of another form gives no numbers.
+/// Such as "0-3,8". Text of another form gives no numbers.
 std::vector<unsigned> read_list(std::string_view text) {
     std::vector<unsigned> numbers;
     while (!text.empty()) {
@@ -44,7 +44,6 @@ std::vector<unsigned> read_list(std::string_view text) {
     return numbers;
 }
 
-/// By the kernel's numbers.
 std::map<unsigned, std::vector<unsigned>> read_nodes(const std::string& directory) {
     constexpr std::string_view prefix = "node";
     std::map<unsigned, std::vector<unsigned>> nodes;
@@ -63,7 +62,7 @@ std::map<unsigned, std::vector<unsigned>> read_nodes(const std::string& director
     return nodes;
 }
 
-/// Nothing where the kernel's number does not fit the mask.
+/// Nothing where the number does not fit the mask.
 std::optional<node_mask> mask_of(unsigned kernel_number) {
     node_mask mask{};
     if (kernel_number >= mask.size() * bits_a_word) {

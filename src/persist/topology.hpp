@@ -1,8 +1,5 @@
-// The NUMA nodes of the machine: groups of processors with memory that is nearer to them than to others.
-//
-// Nodes are numbered from 0 without gaps, in the order of the kernel's numbers; nodes without processors do not count.
-// A topology never changes: processors that come online later belong to node 0, and so do all where the machine does
-// not tell.
+// Nodes are numbered without gaps in the order of the kernel's numbers; those without processors do not count.
+// Processors that come online later belong to node 0, and so do all where the machine does not tell.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +23,13 @@ public:
     [[nodiscard]] virtual unsigned node_of_cpu(unsigned cpu) const noexcept = 0;
     /// Ascending.
     [[nodiscard]] virtual std::span<const unsigned> cpus_of(unsigned node) const noexcept = 0;
-    /// The node of the calling thread: costs a few loads, and may be out of date at once.
+    /// Costs a few loads, and may be out of date at once.
     [[nodiscard]] virtual unsigned current_node() const noexcept = 0;
 
-    /// Advises the kernel to take memory for these addresses, whole pages, from the node. False where it refused.
+    /// Advises the kernel to take memory for whole pages from the node. False where it refused.
     virtual bool prefer_memory(unsigned node, std::byte* address, std::uint64_t bytes) const noexcept = 0;
-    /// Advises the kernel to take this thread's memory from the node, for the lifetime of the object: for fallocate()
-    /// of files in memory.
+    /// As long as it lives, the kernel takes this thread's memory from the node, if it can: for fallocate() of files in
+    /// memory.
     class preference {
     public:
         preference() noexcept = default;
@@ -46,8 +43,8 @@ public:
     };
 
 protected:
-    /// Sets the memory policy of the calling thread; the second function resets it to the system's default. False where
-    /// the kernel refuses, or where the thread has a policy of its own, which stays.
+    /// Sets the memory policy of the calling thread. False where the kernel refuses, or where the thread has a policy
+    /// of its own, which stays.
     virtual bool prefer_for_this_thread(unsigned node) const noexcept = 0;
     virtual void prefer_nothing_for_this_thread() const noexcept = 0;
 };
@@ -75,13 +72,12 @@ private:
     std::vector<unsigned> kernel_numbers_;  ///< by node
 };
 
-/// For tests: every node has `cpus_a_node` processors, numbered from node 0 on, and a thread says on which node it
-/// runs. Preferences have no effect.
+/// For tests: processors are numbered from node 0 on. Preferences have no effect.
 class made_up_topology final : public topology {
 public:
     explicit made_up_topology(unsigned nodes, unsigned cpus_a_node = 1);
 
-    /// On all made-up machines. A thread begins on node 0.
+    /// On all made-up machines.
     static void move_this_thread_to(unsigned node) noexcept;
 
     [[nodiscard]] unsigned nodes() const noexcept override { return static_cast<unsigned>(cpus_.size()); }

@@ -33,7 +33,7 @@ base::result<void> check_page_size() {
     return {};
 }
 
-/// Nobody knows which pages were changed without their sums, so all sums become void.
+/// Nobody knows which pages were changed without their sums.
 base::result<void> forget_stale_sums(const segment_files& segments, const objects_file& objects,
                                      heap_superblock& superblock) {
     if ((superblock.now().flags & flag_stale_sums) == 0) {

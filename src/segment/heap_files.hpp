@@ -1,16 +1,16 @@
-// The files of one open heap, mapped: the interface of this layer to the heap layer. It owns these pieces:
+// The files of one open heap, mapped: the interface of this layer. It owns:
 //
 //     heap_location    where the files lie, and who may change them
 //     heap_superblock  what the superblock says on media
-//     segment_files    the segment files, without their mappings
-//     heap_mapping     addresses: MAP-1, MAP-2; access to pages
+//     segment_files    the segment files
+//     heap_mapping     addresses, and access to pages
 //     objects_file     the objects file, mapped
 //     user_space       growth, and space on disk
-//     live_bitmaps     metadata verified, and bitmaps with space on disk
+//     live_bitmaps     verified metadata, and bitmaps with space on disk
 //     lane_file        the redo rings
 //     shared_session   durability `atomic` and `collect`
 //     committer        durability `commit`
-//     copied_files     a heap that was copied gets its space
+//     copied_files     space of a heap that was copied
 //     heap_creation    a heap that is being made
 //
 // Thread safety: callers serialise grow(), and they serialise grow_objects(); one call of each may run at once.
@@ -48,17 +48,17 @@ namespace holdfast::segment {
 
 class heap_files {
 public:
-    /// Maps an empty user space (frontier 0). Other processes see a heap from the first commit() on; before it, the
-    /// destructor removes what was made.
+    /// Frontier 0. Other processes see a heap from the first commit() on; before it, the destructor removes what was
+    /// made.
     static base::result<std::unique_ptr<heap_files>> create(persist::storage& storage, const std::string& directory,
                                                             const creation_options& options);
-    /// Locks, recovers, maps. access_mode::read_only changes nothing on media. `hold`: that of a destroyed object that
-    /// had this heap open in this mode; null: opens what the path leads to.
+    /// access_mode::read_only changes nothing on media. `hold`: of a destroyed object of this heap and mode; null:
+    /// opens what the path leads to.
     static base::result<std::unique_ptr<heap_files>> open(persist::storage& storage, const std::string& directory,
                                                           persist::access_mode mode, const mapping_options& options,
                                                           std::shared_ptr<heap_hold> hold = nullptr);
-    /// A heap without files, of this process and, as a copy, of its children (continue_in_child()). Frontier 0. It has
-    /// no commit and no close.
+    /// A heap without files, of this process and, as a copy, of its children (continue_in_child()). It starts with
+    /// frontier 0, and has no commit and no close.
     static base::result<std::unique_ptr<heap_files>> create_scratch(persist::storage& storage,
                                                                     const creation_options& options);
 
@@ -82,7 +82,6 @@ public:
     [[nodiscard]] base::pages frontier() const noexcept { return mapping_.frontier(); }
     base::result<base::pages> grow(base::pages wanted) { return space_.grow(wanted); }
 
-    // What open() found.
     [[nodiscard]] bool recovered() const noexcept { return superblock_.recovered(); }
     [[nodiscard]] bool rolled_forward() const noexcept { return rolled_forward_; }
     [[nodiscard]] const std::vector<base::failure>& warnings() const noexcept { return warnings_; }
@@ -96,26 +95,24 @@ public:
     /// New bytes read as zero.
     base::result<void> grow_objects(std::uint64_t bytes) { return objects_.grow(bytes); }
 
-    /// Makes the mapped state durable. All other threads must stand still. After a failed sync it answers `poisoned`.
+    /// All other threads must stand still. After a failed sync it answers `poisoned`.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going = {}) {
         return commits_.commit(free, going, [](std::uint64_t, std::uint64_t) { return base::result<void>(); });
     }
     base::result<bool> unchanged(const free_runs& free) {
         return limit_changed_ ? base::result<bool>(false) : commits_.unchanged(free);
     }
-    /// The last commit() must have everything.
     base::result<void> close_cleanly() { return commits_.close_cleanly(); }
 
     [[nodiscard]] base::result<file_statistics> statistics() const;
-    /// Checks SEG-2.
+    /// SEG-2.
     base::result<page_comparison> verify(std::vector<base::failure>& problems, std::size_t limit) const;
 
-    /// Shared pages: says whether a child of fork has the mappings. The child must first of all call
-    /// continue_in_child().
+    /// Shared pages: whether a child of fork has the mappings. It must first of all call continue_in_child().
     base::result<void> show_to_child(bool shown) const;
     /// In a child of fork, for a scratch heap, or for shared pages after show_to_child(true): the child gets a scratch
-    /// heap of its own with the parent's content. Of shared pages it copies `used` (extents that are not free) and the
-    /// bitmaps of `slabs`, which the parent must not change meanwhile. On failure the child must not touch the heap.
+    /// heap with the parent's content. Of shared pages it copies `used` (extents that are not free) and the bitmaps of
+    /// `slabs`, which the parent must not change meanwhile. On failure the child must not touch the heap.
     base::result<void> continue_in_child(const free_runs& used, std::span<const base::granule> slabs);
 
 private:
@@ -137,11 +134,10 @@ private:
     committer commits_{{location_, superblock_, segments_, mapping_, objects_, space_}};
     copied_files copies_{{location_, superblock_, segments_, lanes_, session_}};
     page_comparison compared_;
-    /// Read-only: the commit whose pages lie over the mappings of the files.
     std::optional<journal_content> overlay_;
     std::vector<base::failure> warnings_;
     bool rolled_forward_ = false;
-    bool limit_changed_ = false;                      ///< by this open: the superblock must be written
+    bool limit_changed_ = false;                      ///< the superblock must be written
     heap_creation creation_{location_, superblock_};  ///< goes first: it may remove the files
 };
 

@@ -23,7 +23,7 @@ using base::page_size;
 using base::pages;
 using persist::access_mode;
 
-/// Unmapped addresses below the base: a store in front of the first block must meet no metadata.
+/// A store in front of the first block must meet no metadata.
 constexpr std::uint64_t guard_size = region_size;
 #if defined(__has_feature)
 #define HF_HAS_FEATURE(feature) __has_feature(feature)
@@ -36,7 +36,7 @@ constexpr std::uint64_t default_reservation = 64 * base::gibibyte;  // ThreadSan
 constexpr std::uint64_t default_reservation = base::under_qemu ? base::gibibyte : base::tebibyte;
 #endif
 
-/// Bytes of a reservation's metadata, rounded up so that the objects area begins at a round address.
+/// The objects area begins at a round address.
 std::uint64_t metadata_span(const geometry& shape, std::uint64_t reservation) noexcept {
     return base::align_up(shape.segments_in(reservation) * shape.metadata_size(), region_size);
 }
@@ -74,7 +74,7 @@ base::result<void> heap_mapping::reserve(const mapping_options& options, const s
     }
     for (;; user /= 2) {
         const std::uint64_t before = metadata_span(shape, user) + objects_area_size + guard_size;
-        // Arithmetic on integers wraps below a low address, and the range is then refused as taken.
+        // Integers wrap below a low address, and the range is then refused as taken.
         auto* const begin = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(wanted) - before);
         auto range = fixed && wanted != nullptr ? address_range::exactly(begin, before + user)
                                                 : address_range::anywhere(before + user, before, region_size);
@@ -106,7 +106,7 @@ base::result<void> heap_mapping::map_committed(pages frontier) {
     return {};
 }
 
-/// With from_page 0, maps the segment's metadata, too. `fresh`: the space was just reserved on disk.
+/// With from_page 0, the segment's metadata, too. `fresh`: the space was just reserved on disk.
 base::result<void> heap_mapping::map_segment(std::uint64_t index, std::uint64_t from_page, bool fresh) {
     const geometry& shape = view_.shape();
     const std::string path = location_.paths().segment(index);
@@ -136,7 +136,7 @@ void heap_mapping::place(std::uint64_t index, std::byte* address, std::uint64_t 
     if (location_.has_place() && location_.sharing() != page_sharing::shared_sync) {
         location_.topology().prefer_memory(location_.node_of_segment(index), address, bytes);
     }
-    // The first touch of a huge private page clears 2 MiB, so fresh ones are huge only where the program asks for it.
+    // The first touch of a huge private page clears 2 MiB.
     if (location_.shared() || (fresh && user_pages_ == huge_pages::at_once) || user_pages_ == huge_pages::none) {
         choose_pages(address, bytes, user_pages_, fresh && location_.shared());
     }
@@ -152,7 +152,7 @@ base::result<void> heap_mapping::apply_overlay(const journal_content& journal) {
         if (id != objects_file_id) {
             const bool user = page < shape.pages();
             if (user && id * shape.pages() + page >= frontier_.value) {
-                continue;  // not mapped, not in use
+                continue;
             }
             target = user ? view_.base() + id * shape.segment_size + page * page_size
                           : view_.metadata_of(id) + (page - shape.pages()) * page_size;
@@ -225,7 +225,7 @@ base::result<void> heap_mapping::map_adopted() {
 base::result<void> heap_mapping::protect(pages start, pages length, rights left) {
     std::byte* const address = view_.base() + base::to_bytes(start);
     if (!location_.shared()) {
-        // A commit reads every dirty page, so a page without access must not be dirty.
+        // A commit reads every dirty page.
         HF_TRY(try_to_drop_private_pages(address, base::to_bytes(length)));
     }
     return set_rights(address, base::to_bytes(length), left == rights::none ? page_rights::none : page_rights::read);

@@ -1,14 +1,12 @@
-// The addresses of an open heap: user space and metadata, mapped from the segment files or memory.
-//
-// Invariants (no function checks them at run time):
+// User space and metadata, mapped from the segment files or memory. No function checks the invariants:
 //
 //   MAP-1: user space [0, frontier) is mapped readable and writable, except for what protect() has taken; beyond the
-//          frontier nothing is accessible. Its pages have space on disk, except for those that give_back() took, new
-//          pages that a growth did not reserve (the `skipped` ones of grow_beyond(), and those from backed_end() on),
-//          and those that reserves_at_commit() leaves to the commit. take_back() reserves the first two kinds.
+//     frontier nothing is accessible. Its pages have space on disk, except for those that give_back() took, new pages
+//     that a growth did not reserve (the `skipped` ones of grow_beyond(), and those from backed_end() on), and those
+//     that reserves_at_commit() leaves to the commit. take_back() reserves the first two kinds.
 //   MAP-2: pages below the committed frontier are mappings of their files; pages beyond it are zeroed memory until the
-//          commit that writes them to their files. A committed page that the kernel refused to map stays memory, lies
-//          beyond the adopted frontier, and counts as changed.
+//     commit that writes them to their files. A committed page that the kernel refused to map stays memory, lies beyond
+//     the adopted frontier, and counts as changed.
 //
 // So adopted() <= committed() <= frontier(), except while a commit or a shrink lowers the frontier.
 #pragma once
@@ -36,58 +34,53 @@ public:
     heap_mapping(const heap_location& location, hole_cover& cover) noexcept : location_(location), cover_(cover) {}
 
     base::result<void> reserve(const mapping_options& options, const superblock_on_media& superblock);
-    /// For shared pages, before anything is mapped: prepares the files for folio_policy.
+    /// Shared pages, before anything is mapped.
     base::result<void> split_folios(std::uint64_t frontier_bytes) const;
 
     [[nodiscard]] const space_view& view() const noexcept { return view_; }
     [[nodiscard]] std::byte* objects_area() const noexcept { return objects_area_; }
-    /// May be asked while another thread grows the heap.
     [[nodiscard]] base::pages frontier() const noexcept {
         return base::pages{__atomic_load_n(&frontier_.value, __ATOMIC_ACQUIRE)};
     }
     void set_frontier(base::pages end) noexcept { __atomic_store_n(&frontier_.value, end.value, __ATOMIC_RELEASE); }
     [[nodiscard]] base::pages committed() const noexcept { return committed_; }
-    /// The end of the pages that are mappings of their files.
     [[nodiscard]] base::pages adopted() const noexcept { return adopted_; }
     [[nodiscard]] std::uint64_t segment_count(base::pages frontier) const noexcept {
         return base::divide_up(frontier.value, view_.shape().pages());
     }
 
     base::result<void> map_committed(base::pages frontier);
-    /// For a reader: lays the pages of a commit over the mappings of the files.
     base::result<void> apply_overlay(const journal_content& journal);
     base::result<void> map_fresh(base::pages from, base::pages to);
     /// Shared pages: maps files whose space up to `to` was just reserved. The committed end is `to` then; on failure it
     /// stays.
     base::result<void> map_grown(base::pages to);
-    /// The new end of map_grown() could not be made durable.
+    /// map_grown() could not be made durable: the committed end is `to` again.
     void withdraw_growth(base::pages to) noexcept { committed_ = to; }
-    /// The new end of map_grown() is durable.
     void adopt_growth() noexcept { adopted_ = committed_; }
-    /// Shared pages: the heap ends at `to` from here on. The mappings stay until remove_beyond().
+    /// Shared pages: the mappings stay until remove_beyond().
     void lower(base::pages to) noexcept;
     /// Best effort.
     void unmap_user(base::pages to, base::pages from) noexcept;
     void unmap_metadata(std::uint64_t segment) noexcept;
-    /// A commit has made the frontier durable: map_adopted() maps its files in the place of memory.
+    /// After this map_adopted() maps the files in the place of memory.
     void commit_frontier() noexcept;
     base::result<void> map_adopted();
-    /// Comes before `count` user pages of a segment, from page `first` on, become a hole.
+    /// Comes before the pages become a hole.
     base::result<void> before_hole(persist::file& file, std::uint64_t segment, std::uint64_t first,
                                    std::uint64_t count) {
         return folios_.part(file, segment, first, count);
     }
 
-    // page_access. A commit that replaces memory by a mapping (MAP-2) gives access back, so its caller must protect
-    // again the ranges between adopted() before and after it. copy_for_child() gives access back to every range.
+    // A commit that replaces memory by a mapping (MAP-2) gives access back: its caller must protect the ranges between
+    // adopted() before and after it again. copy_for_child() gives back all.
     base::result<void> protect(base::pages start, base::pages length, rights left) override;
     base::result<void> unprotect(base::pages start, base::pages length) override;
     [[nodiscard]] std::uint64_t most_ranges() const override;
 
-    /// Says whether a child of fork has the mappings, too.
     base::result<void> show_to_child(bool shown) const;
-    /// In a child of fork: puts copies of the extents `used`, the bitmaps of `slabs` and the other tables in the place
-    /// of the mappings.
+    /// In a child of fork: copies of the extents `used`, the bitmaps of `slabs` and the other tables replace the
+    /// mappings.
     base::result<void> copy_for_child(const free_runs& used, std::span<const base::granule> slabs);
 
 private:

@@ -14,17 +14,17 @@
 namespace holdfast::segment {
 
 struct mapping_options {
-    std::uint64_t reservation = 0;      ///< bytes of user addresses; 0: the default
-    std::byte* base_address = nullptr;  ///< map exactly there; null: anywhere
-    std::uint64_t capacity = 0;         ///< limit of the frontier; 0: none
-    bool verify = false;                ///< check SEG-2 before the open returns
-    /// Durability `atomic` and `collect`: a store is in the file at once, and nobody calls commit().
+    std::uint64_t reservation = 0;      ///< bytes; 0: the default
+    std::byte* base_address = nullptr;  ///< null: anywhere
+    std::uint64_t capacity = 0;         ///< of the frontier; 0: none
+    bool verify = false;                ///< SEG-2, before the open returns
+    /// Durability `atomic` and `collect`.
     bool shared = false;
-    huge_pages user_pages = huge_pages::advise;  ///< never for metadata, whose space is reserved page by page
+    huge_pages user_pages = huge_pages::advise;  ///< metadata has none: its space is reserved page by page
     const persist::topology* topology = &persist::machine_topology::here();
     /// On ordinary files the domain is `disk` and not `page-cache`.
     bool syncs_records = false;
-    std::optional<persist::domain_kind> domain;  ///< shared: replaces the found one; no more than the media can do
+    std::optional<persist::domain_kind> domain;  ///< of shared pages: no more than the media can do
 };
 
 struct creation_options {
@@ -32,8 +32,8 @@ struct creation_options {
     std::uint64_t segment_size = default_segment_size;
     bool same_address = false;
     bool separate_cache_lines = false;  ///< flag_separate_lines
-    /// One directory for each node, in which the segments lie by turns; "": one inside the heap's directory. Empty: all
-    /// segments lie in the heap's directory.
+    /// The segments lie in them by turns, one for each node; "": inside the heap's directory. Empty: all lie in the
+    /// heap's directory.
     std::vector<std::string> node_places;
 };
 

@@ -53,7 +53,7 @@ base::result<void> live_bitmaps::verify_mapped_page(std::uint64_t segment, std::
 
 base::result<void> live_bitmaps::verify_tables(bool has_sums) {
     if (!has_sums) {
-        return {};  // no sum counts; the allocating layers check what they read
+        return {};  // the allocating layers check what they read
     }
     const geometry& shape = mapping_.view().shape();
     const std::uint64_t segments = mapping_.segment_count(mapping_.frontier());
@@ -82,7 +82,7 @@ base::result<void> live_bitmaps::admit(base::granule position) {
     const std::uint64_t segment = position.value / shape.granules();
     const std::uint64_t page = position.value % shape.granules() * bitmap_size / page_size;
     const std::uint64_t index = segment * pages_of_segment() + page;
-    // Verified under the lock: a second caller may change the page as soon as it gets the lock.
+    // A second caller may change the page as soon as it gets the lock.
     const base::scoped_lock lock(admitted_mutex_);
     if (index >= admitted_.size() || admitted_[index]) {
         return {};
@@ -101,8 +101,7 @@ base::result<void> live_bitmaps::admit_all() {
     return {};
 }
 
-/// Most granules never are slabs, so bitmaps get their space when they need it, those of a region at once; on a full
-/// disk, one page.
+/// Bitmaps get their space when they need it, those of a region at once; on a full disk, one page.
 base::result<void> live_bitmaps::back(base::granule position, slab_is use) {
     const geometry& shape = mapping_.view().shape();
     constexpr std::uint64_t together = region_size / base::granule_size * bitmap_size / page_size;

@@ -1,5 +1,4 @@
-// The live bitmaps of an open heap, and what verifies its metadata: page entries and slab headers at open, live bitmaps
-// when they are first used (SEG-3).
+// Page entries and slab headers are verified at open, live bitmaps at their first use (SEG-3).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ public:
     live_bitmaps(const heap_location& location, const heap_mapping& mapping, segment_files& segments) noexcept
         : location_(location), mapping_(mapping), segments_(segments) {}
 
-    /// Verifies page entries and slab headers at open; bitmaps are verified later. `has_sums`: the sums of pages count.
+    /// `has_sums`: the sums of pages count.
     base::result<void> verify_tables(bool has_sums);
 
     base::result<void> admit(base::granule position) override;
@@ -38,7 +37,7 @@ private:
     const heap_mapping& mapping_;
     segment_files& segments_;
     base::mutex admitted_mutex_;
-    std::vector<bool> admitted_ HF_GUARDED_BY(admitted_mutex_);  ///< by bitmap page of the segments committed at open
+    std::vector<bool> admitted_ HF_GUARDED_BY(admitted_mutex_);  ///< by bitmap page
     base::mutex backed_mutex_;
     std::uint64_t examined_segment_ HF_GUARDED_BY(backed_mutex_) = ~std::uint64_t{0};
     persist::file_backing examined_ HF_GUARDED_BY(backed_mutex_);  ///< of that segment's file

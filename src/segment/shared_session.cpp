@@ -16,7 +16,7 @@ base::result<void> shared_session::begin_tracing() {
 }
 
 base::result<void> shared_session::begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order) {
-    // The head of the lanes must be on media before the superblock says that lanes count; on the page cache, too.
+    // The head must be on media before the superblock says that lanes count; on the page cache, too.
     HF_TRY(parts_.lanes.sync("begin.lanes.sync"));
     return parts_.superblock.begin_session(parts_.mapping.view().base(), [&](superblock_on_media& next) {
         next.flags |= flag_lanes;
@@ -93,15 +93,14 @@ base::result<void> shared_session::close(std::uint64_t checkpoint_clock) {
     }
 }
 
-/// A part of the write that failed may be there: the next open would recover nothing of what follows. So the superblock
-/// says running again, or nothing follows.
+/// A part of the failed write may be there: the next open would recover nothing of what follows.
 void shared_session::go_on_after(const base::failure& why) noexcept {
     try {
         if (!parts_.superblock.write(heap_state::running, [](superblock_on_media& /*as_before*/) {})) {
             poison(why);
         }
     } catch (const std::bad_alloc&) {
-        poison_.code = base::failure_code::io;  // what was to be said needs memory
+        poison_.code = base::failure_code::io;  // the text needs memory
         memory_.fail(why.os_error);
     }
 }

@@ -1,10 +1,8 @@
-// A session in durability `atomic` or `collect`: the files are mapped shared, so a store is in the file at once; the
-// persistence domain says when it is on media.
-//
-// Invariants:
+// Durability `atomic` or `collect`: the files are mapped shared, so a store is in the file at once; the persistence
+// domain says when it is on media.
 //
 //   - From begin_tracing() or begin_incarnation() on until close(), the superblock on media says how to recover.
-//   - What the superblock says of the lanes is durable before the superblock says it.
+//   - What the superblock says of the lanes is durable before it says so.
 //   - After a failed sync no later one succeeds, and no close: the kernel reports a lost write once.
 #pragma once
 
@@ -45,16 +43,16 @@ public:
     /// Comes after recovery, once the lanes are made. A crash from here on is one of the new incarnation. Durable on
     /// return.
     base::result<void> begin_incarnation(std::uint32_t lane_slots, std::uint32_t record_order);
-    /// What makes the mapped pages durable in the domain `disk`. Thread-safe.
+    /// Thread-safe.
     [[nodiscard]] persist::mapped_sync& memory() noexcept { return memory_; }
-    /// Fails with poisoned once a sync of the files has failed.
+    /// `poisoned` once a sync has failed.
     [[nodiscard]] base::result<void> check_health() const;
-    /// Makes all mapped pages durable with system calls. Not atomic.
+    /// All mapped pages, by system calls. Not atomic.
     base::result<void> sync();
-    /// sync(), and the names of all files, which a crashed session may have left in the page cache alone.
+    /// A crashed session may have left names in the page cache alone.
     base::result<void> sync_after_crash();
-    /// Calls sync(), then marks the heap clean: no record counts any more, and no trace is needed. After a failure the
-    /// session goes on, unless it is poisoned.
+    /// Syncs, then marks the heap clean: no record counts any more, and no trace is needed. After a failure the session
+    /// goes on, unless it is poisoned.
     base::result<void> close(std::uint64_t checkpoint_clock);
 
 private:

@@ -1,4 +1,3 @@
-// The mapped heap as the allocating layers see it: a base, the metadata tables, and a way to ask for more.
 #pragma once
 
 #include <atomic>
@@ -19,11 +18,11 @@
 
 namespace holdfast::segment {
 
-/// Free space that a commit need not write: first pages and lengths, sorted, disjoint.
+/// Not written by a commit: first pages and lengths, sorted, disjoint.
 using free_runs = std::vector<std::pair<base::pages, base::pages>>;
 
-/// Addresses of a mapped heap, without search or lock. Valid while the heap is open. Thread-safe. Tables are mapped for
-/// all pages below the frontier.
+/// Addresses without search or lock, while the heap is open. Thread-safe. Tables are mapped for all pages below the
+/// frontier.
 class space_view {
 public:
     space_view() = default;
@@ -37,7 +36,7 @@ public:
 
     [[nodiscard]] std::byte* base() const noexcept { return base_; }
     [[nodiscard]] const geometry& shape() const noexcept { return shape_; }
-    /// Bytes of user addresses.
+    /// In bytes.
     [[nodiscard]] std::uint64_t reservation() const noexcept { return reservation_; }
 
     [[nodiscard]] std::byte* address(base::heap_offset offset) const noexcept { return base_ + offset.value; }
@@ -93,7 +92,7 @@ private:
 };
 static_assert(base::pages_per_granule == 16, "segment_of(granule) shifts by 4");
 
-/// Growth of the user space, and space on disk for its pages. Tests of extent and slab have a fake.
+/// Growth of the user space, and space on disk for its pages.
 class space_growth {
 public:
     space_growth() = default;
@@ -101,40 +100,39 @@ public:
     space_growth& operator=(const space_growth&) = delete;
     virtual ~space_growth() = default;
 
-    /// The first page that is not mapped, a multiple of unit(). Pages below it may have no space on disk.
+    /// The end of the mapped pages, a multiple of unit(). Pages below it may have no space on disk.
     [[nodiscard]] virtual base::pages frontier() const noexcept = 0;
-    /// A region; less in the small heaps of crash tests.
+    /// A region; less in crash tests.
     [[nodiscard]] virtual base::pages unit() const noexcept { return {region_size / base::page_size}; }
-    /// Extends the user space by at least `wanted` pages, and returns by how many. New pages hold anything; their page
-    /// entries are zero. The first `wanted` pages at least, and all below backed_end(), have space on disk; the others
-    /// must not be stored to before take_back(). On failure (no_space, limit) nothing is changed. The caller holds the
-    /// extent lock.
+    /// Returns the added pages. They hold anything; their page entries are zero. The first `wanted` pages at least, and
+    /// all below backed_end(), have space on disk; the others must not be stored to before take_back(). On failure
+    /// (no_space, limit) nothing is changed. The caller holds the extent lock.
     virtual base::result<base::pages> grow(base::pages wanted) = 0;
 
-    /// grow() by `skipped` pages and then `wanted` ones. Skipped pages must not be stored to before take_back(). The
-    /// space grows by at most `skipped` and `most` pages, unless `wanted` needs more.
+    /// Grows by `skipped` pages, not to be stored to before take_back(), and then by `wanted` to `most`, or more if
+    /// `wanted` needs it.
     virtual base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages /*most*/) {
         return grow(skipped + wanted);
     }
 
-    /// The end of what the last growth reserved on disk. Serialised with grow() by the caller.
+    /// The end of what the last growth reserved. The caller serialises it with grow().
     [[nodiscard]] virtual base::pages backed_end() const noexcept { return frontier(); }
-    /// How many pages one take_back() from page `at` on should reserve: at most `most`, because a long call keeps
-    /// others waiting. Its pieces begin and end at multiples of `least`.
+    /// What one take_back() from page `at` on should reserve: at most `most`, because a long call keeps others waiting,
+    /// in pieces that begin and end at multiples of `least`.
     struct steps {
         base::pages least;
         base::pages most;
     };
     [[nodiscard]] virtual steps reserve_steps(base::pages /*at*/) const noexcept { return {{64}, {4096}}; }
-    /// Whether the disk has space for so many pages to spare. Otherwise callers ask take_back() only for what they
-    /// need: some file systems fail only after they have taken the rest.
+    /// Whether the disk has so much to spare. Otherwise callers take_back() only what they need: some file systems fail
+    /// only after they have taken the rest.
     [[nodiscard]] virtual bool has_room(base::pages /*wanted*/) const noexcept { return true; }
 
-    /// Whether free pages may be given back while the heap is in use. In durability `commit` the last commit may still
-    /// need them.
+    /// Whether free pages may be given back while the heap is in use. In durability `commit` the last commit may need
+    /// them.
     [[nodiscard]] virtual bool gives_back_at_once() const noexcept = 0;
-    /// How many free pages in all may keep their space for a while, huge extents (extent::huge_length) included. 0:
-    /// those give it back at once.
+    /// Free pages that may keep their space for a while, huge extents (extent::huge_length) included; 0: those give it
+    /// back at once.
     [[nodiscard]] virtual base::pages may_linger() const noexcept { return {}; }
     /// Turns free pages into a hole, which reads as zero. A store before take_back() would be a SIGBUS on a full disk.
     /// Thread-safe for disjoint ranges.
@@ -143,12 +141,12 @@ public:
     /// ranges.
     virtual base::result<void> take_back(base::pages start, base::pages length) = 0;
     /// Makes the heap end at page `to`, a multiple of unit() below the frontier, durably, and removes the segments
-    /// beyond. No page beyond may be in use, nor may anything that a recovery reads refer to one. Only where
-    /// gives_back_at_once(). Serialised with grow() by the caller. On failure frontier() is either `to` or the old end.
+    /// beyond. No page beyond may be in use, nor named by anything that a recovery reads. Only where
+    /// gives_back_at_once(). The caller serialises it with grow(). On failure frontier() is either `to` or the old end.
     virtual base::result<void> shrink(base::pages to) = 0;
 };
 
-/// Takes this process's access to pages (guard ranges). Nothing of this is on media. Thread-safe for disjoint ranges.
+/// This process's access to pages (guard ranges); media do not know it. Thread-safe for disjoint ranges.
 class page_access {
 public:
     page_access() = default;
@@ -158,16 +156,15 @@ public:
 
     enum class rights : std::uint8_t { none, read };
     /// The pages lie below the frontier, belong to the caller and hold nothing. Private pages lose their stores since
-    /// the last commit, so that no commit reads them. A touch is a SIGSEGV from here on. On failure (`limit`: the
-    /// process is out of mappings) they stay accessible.
+    /// the last commit. A touch is a SIGSEGV from here on. On failure (`limit`: out of mappings) they stay accessible.
     virtual base::result<void> protect(base::pages start, base::pages length, rights left) = 0;
     /// On failure nothing is changed.
     virtual base::result<void> unprotect(base::pages start, base::pages length) = 0;
-    /// How many ranges a process should have at most: each adds two mappings.
+    /// Each range adds two mappings.
     [[nodiscard]] virtual std::uint64_t most_ranges() const = 0;
 };
 
-/// Writes to the file of lanes past its mapping. One thread writes at a time.
+/// Writes go past the mapping of the lanes. One thread writes at a time.
 class log_writer {
 public:
     log_writer() = default;
@@ -175,11 +172,11 @@ public:
     log_writer& operator=(const log_writer&) = delete;
     virtual ~log_writer() = default;
 
-    /// Writes whole pages, from page-aligned memory; durable when it returns. After a failure, any part of the range
-    /// may be old or new.
+    /// Writes whole pages, from page-aligned memory; durable on return. After a failure, any part of the range may be
+    /// old or new.
     virtual base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
                                      persist::site where) noexcept = 0;
-    /// Whether all of the range was written before: then writing it changes no metadata of the file system.
+    /// Writing the range again changes no metadata of the file system.
     [[nodiscard]] virtual bool is_written(std::uint64_t offset, std::uint64_t length) noexcept = 0;
 };
 
@@ -192,12 +189,11 @@ public:
     virtual ~lane_area() = default;
 
     [[nodiscard]] virtual std::byte* lanes() const noexcept = 0;
-    /// Bytes that are mapped and reserved on disk.
+    /// Mapped and reserved on disk, in bytes.
     [[nodiscard]] virtual std::uint64_t lanes_size() const noexcept = 0;
-    /// Extends the range to so many bytes, durably; new bytes are zero, or records that do not count. Fails with
-    /// no_space or limit.
+    /// Grows to `bytes`, durably; new bytes are zero, or records that do not count. Fails with no_space or limit.
     virtual base::result<void> grow_lanes(std::uint64_t bytes) = 0;
-    /// For records that are written by system calls. Fails with unsupported where the lanes are no one file.
+    /// `unsupported` where the lanes are no one file.
     virtual base::result<std::unique_ptr<log_writer>> open_log();
 };
 
@@ -207,7 +203,7 @@ inline base::result<std::unique_ptr<log_writer>> lane_area::open_log() {
     return what;
 }
 
-/// Verifies live bitmaps, which are large: each page when it is first used. Thread-safe.
+/// Verifies live bitmaps, each page when it is first used. Thread-safe.
 class bitmap_verifier {
 public:
     bitmap_verifier() = default;
@@ -218,14 +214,14 @@ public:
     /// Comes before the first read or change of a granule's live bitmap. `corrupt` where it differs from what was
     /// committed.
     virtual base::result<void> admit(base::granule position) = 0;
-    /// Comes before a granule is used as a slab, and gives its live bitmap space on disk. Fails with no_space.
+    /// Comes before a granule is used as a slab; reserves disk space for its live bitmap. Fails with no_space.
     enum class slab_is : std::uint8_t {
-        made,    ///< all pages of the granule have space on disk, and blocks are about to fill them
+        made,    ///< all pages have space on disk, and blocks are about to fill them
         loaded,  ///< pages without a live block may be holes, and stay so
     };
     virtual base::result<void> back(base::granule position, slab_is use) = 0;
-    /// Whether the file has a live bitmap for the granule. For checks: on tmpfs, to read a hole through the mapping
-    /// takes space, and is a SIGBUS on a full one.
+    /// Whether the file has the live bitmap. On tmpfs, reading a hole through the mapping takes space, and is a SIGBUS
+    /// on a full one.
     [[nodiscard]] virtual bool has_bitmap(base::granule position) = 0;
 };
 

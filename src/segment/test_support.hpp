@@ -1,4 +1,3 @@
-// For tests of segment and of the layers above.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +17,6 @@
 
 namespace holdfast::segment {
 
-/// The value, or the failure's message as an exception that ends the test.
 template <class T>
 T must(base::result<T> outcome) {
     if (!outcome) {

@@ -18,15 +18,15 @@ using base::failure_code;
 using base::page_size;
 using base::pages;
 
-/// The most that a growth adds ahead of need. In memory, to reserve the tables takes longer.
+/// In memory, reserving the tables takes longer.
 constexpr std::uint64_t most_ahead_pages = 128 * base::mebibyte / page_size;
 constexpr std::uint64_t most_ahead_in_memory = 32 * base::mebibyte / page_size;
-/// A growth that adds more pages reserves these; take_back() reserves the others when they are handed out.
+/// Larger growths reserve these; take_back() reserves the others.
 constexpr std::uint64_t reserved_at_once = base::mebibyte / page_size;
-/// On a file system in memory, where a page takes 1 to 4 us: for growths, and the most for take_back().
+/// A page takes 1 to 4 us: for growths, and the most for take_back().
 constexpr std::uint64_t reserved_in_memory = base::mebibyte / 4 / page_size;
 
-/// A growth doubles addresses and tables, which cost little; by a bounded number, so that no growth takes long.
+/// A growth doubles addresses and tables, which cost little; by a bounded number, so that none takes long.
 std::uint64_t ahead_pages(std::uint64_t frontier, std::uint64_t wanted, bool in_memory) noexcept {
     const std::uint64_t most = in_memory ? most_ahead_in_memory : most_ahead_pages;
     return base::align_up(std::max(wanted, std::clamp(frontier, region_pages, most)), region_pages);
@@ -53,7 +53,7 @@ base::result<pages> user_space::grow_beyond(pages skipped, pages wanted, pages m
         {std::min(ahead_pages(mapping_.frontier().value, wanted.value, location_.is_in_memory()), most.value)});
 }
 
-/// Grows by `skipped` and `generous` pages; where that is refused, by `skipped` and `wanted` pages.
+/// Grows by `generous` pages, or else by `wanted`.
 base::result<pages> user_space::grow_by(pages skipped, pages wanted, pages generous) {
     const pages from = mapping_.frontier() + skipped;
     const pages limit{base::align_down(capacity_, region_size) / page_size};
@@ -77,7 +77,7 @@ base::result<pages> user_space::grow_by(pages skipped, pages wanted, pages gener
     return to - before;
 }
 
-/// Fails where the heap may not grow by so much. Finishes first what an earlier change of its end left undone.
+/// Finishes first what an earlier change of the heap's end left undone.
 base::result<void> user_space::begin_growth(pages wanted) {
     HF_TRY(location_.check_process());
     HF_TRY(location_.check_writer(location_.paths().directory(), "growth"));
@@ -100,7 +100,7 @@ base::result<void> user_space::begin_growth(pages wanted) {
     return clear_content_beyond();
 }
 
-/// Reserves all or nothing: the metadata of all pages up to `to`, and the pages [backed_from, backed_to).
+/// Reserves all or nothing.
 base::result<void> user_space::reserve_growth(pages to, pages backed_from, pages backed_to) {
     HF_TRY(check_mappings(mapping_.segment_count(mapping_.frontier()), mapping_.segment_count(to)));
     if (location_.is_scratch()) {
@@ -148,10 +148,10 @@ base::result<void> user_space::grow_shared(pages to) {
     return {};
 }
 
-/// Best effort: what stays means nothing, and the next growth uses it or the next open removes it.
+/// Best effort: what stays means nothing.
 void user_space::give_back_on_disk(pages from, pages to) noexcept {
     try {
-        // Where the heap's end is in doubt, the superblock on media may include these files, so they stay.
+        // The superblock on media may include these files.
         if (!location_.is_scratch() && !end_in_doubt_) {
             segments_.undo_growth(from, to);
         }
@@ -194,7 +194,7 @@ base::result<void> user_space::take_back(pages start, pages length) {
         });
 }
 
-/// Pages below the end of the last commit are mapped from files, where a store to a hole takes space at once.
+/// Pages below the end of the last commit are mapped from files: a store to a hole takes space at once.
 bool user_space::only_promises(pages start) const noexcept {
     return location_.reserves_at_commit() && superblock_.is_on_media() && start >= mapping_.committed();
 }
@@ -214,15 +214,15 @@ base::result<void> user_space::shrink(pages to) {
     if (to >= from) {
         return {};
     }
-    // Where the next write fails, media may say either end. So nothing beyond the lower one is used from here on, and
-    // what lies there stays until a superblock is written that leaves no doubt.
+    // Where the next write fails, media may say either end: nothing beyond the lower one is used from here on, and what
+    // lies there stays until a superblock is written that leaves no doubt.
     mapping_.lower(to);
     HF_TRY(change_frontier(to, to));
     remove_beyond(to, from);
     return {};
 }
 
-/// After a failure media may hold either end, and every later write of the superblock says `in_doubt`.
+/// After a failure every later write says `in_doubt`.
 base::result<void> user_space::change_frontier(pages to, pages in_doubt) {
     superblock_.set_frontier(in_doubt);
     end_in_doubt_ = true;

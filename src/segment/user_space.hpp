@@ -1,11 +1,9 @@
-// How the user space of an open heap grows and shrinks, and which of its pages have space on disk. Space is reserved
-// before it is handed out, so a full disk is an error here and never a SIGBUS later.
-//
+// Space on disk is reserved before it is handed out, so a full disk is an error here and never a SIGBUS later.
 // Invariants: MAP-1 (heap_mapping.hpp), and
 //
 //   - A growth that fails leaves the frontier as it was.
 //   - With shared pages, the superblock on media says the frontier, except while the end is in doubt: a write of the
-//     superblock failed. Then nothing beyond the lower of the two ends is used, and no file between them is removed.
+//     superblock failed. Then nothing beyond the lower end is used, and no file between the two is removed.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +34,9 @@ class user_space final : public space_growth {
 public:
     explicit user_space(const user_space_parts& parts) noexcept;
 
-    /// Limits the frontier, in bytes.
+    /// In bytes.
     void set_limit(std::uint64_t capacity) noexcept { capacity_ = capacity; }
 
-    /// May be asked while another thread grows the heap.
     [[nodiscard]] base::pages frontier() const noexcept override { return mapping_.frontier(); }
     base::result<base::pages> grow(base::pages wanted) override;
     base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages most) override;
@@ -49,8 +46,7 @@ public:
     [[nodiscard]] bool gives_back_at_once() const noexcept override {
         return location_.shared() || location_.is_scratch();
     }
-    /// Without files 64 MiB: a program that takes and frees such a block by turns would wait while the kernel zeroes
-    /// it.
+    /// Without files 64 MiB: who takes and frees such a block by turns would wait for the kernel's zeros.
     [[nodiscard]] base::pages may_linger() const noexcept override {
         return {location_.is_scratch() ? 64 * base::mebibyte / base::page_size : 0};
     }
@@ -58,14 +54,12 @@ public:
     base::result<void> take_back(base::pages start, base::pages length) override;
     base::result<void> shrink(base::pages to) override;
 
-    /// For commits: pages to reserve (heap_location::reserves_at_commit()).
+    /// For commits (heap_location::reserves_at_commit()).
     [[nodiscard]] std::vector<page_run> promised() const;
     void forget_promised() noexcept { promised_.clear(); }
-    /// Punches the holes of a durable commit, and returns the number of pages given back. Best effort: pages that keep
-    /// their space are free all the same.
+    /// Comes after a commit. Returns the pages given back. Best effort.
     std::uint64_t punch(const free_runs& holes) noexcept;
-    /// Comes after the superblock says that the heap ends at `to`. Best effort: the next open removes what stays
-    /// behind.
+    /// Comes after the superblock says so. Best effort: the next open removes the rest.
     void remove_beyond(base::pages to, base::pages from) noexcept;
     /// Removes what an earlier remove_beyond() could not.
     base::result<void> clear_content_beyond();
@@ -89,7 +83,7 @@ private:
     base::pages backed_end_{};
     promised_space promised_;
     bool content_beyond_ = false;  ///< media may have content beyond the frontier
-    bool end_in_doubt_ = false;    ///< shared: the frontier on media may differ from frontier()
+    bool end_in_doubt_ = false;    ///< shared: the frontier on media may differ
 };
 
 }  // namespace holdfast::segment

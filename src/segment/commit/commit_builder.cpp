@@ -127,7 +127,7 @@ void commit_builder::add_user(base::pages first, std::uint64_t count) {
     }
 }
 
-/// What the last commit has at page `first`, and for how many of `most` pages. Calls ascend.
+/// Answers for at most `most` pages. Calls ascend.
 std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before(base::pages first,
                                                                                  std::uint64_t most) {
     const base::pages committed = from_.mapping.committed();
@@ -154,8 +154,8 @@ std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before
 }
 
 // JRN-5: a page below the end of the last commit may be written to its place before the commit point only where the
-// last commit has it free and without a sum: then neither commit that a crash may leave needs its old content. A used
-// page without a sum was never written, and must go on to read as zero. A free page with a sum is still compared.
+//   last commit has it free and without a sum: neither commit that a crash may leave needs its old content. A used page
+//   without a sum was never written, and must go on to read as zero. A free page with a sum is still compared.
 bool commit_builder::is_blank(base::pages page, bool free) const noexcept {
     if (!free && !HF_MUTANT("space.blank_though_used")) {
         return false;
@@ -213,7 +213,7 @@ void commit_builder::sum_objects_run(const page_run& run, std::size_t first_sum)
     }
 }
 
-/// A page that becomes a hole reads as zero, so its old sum would be wrong.
+/// A page that becomes a hole reads as zero.
 void commit_builder::forget_sums(base::pages first, base::pages end) {
     const std::uint64_t per_segment = from_.mapping.view().shape().pages();
     for (base::pages page = first; page < end; ++page.value) {
@@ -240,7 +240,7 @@ void commit_builder::forget_sums_of_going() {
     }
 }
 
-/// Summed last: each covers entries of all other pages.
+/// Checksum pages are summed last: each covers entries of all other pages.
 void commit_builder::close_checksum_pages() {
     sort_unique(checksum_pages_);
     const std::uint64_t committed = from_.mapping.segment_count(from_.mapping.committed());
@@ -289,7 +289,7 @@ void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
     }
     close_checksum_pages();
     close_object_groups();
-    // A file that grew is synced even where no page of it is written: its size is part of the commit.
+    // A file that grew is synced in any case: its size is part of the commit.
     for (std::uint64_t index = from_.mapping.segment_count(from_.mapping.committed());
          index < from_.mapping.segment_count(from_.mapping.frontier()); ++index) {
         runs_.push_back({{index, 0, 0, nullptr}, sums_.size(), content::none});
@@ -316,7 +316,7 @@ void commit_builder::restore_sums() noexcept {
     }
 }
 
-/// Whether the file's content appears where private pages of the run are dropped (MAP-2).
+/// Whether the file's content appears where private pages are dropped (MAP-2).
 bool commit_builder::is_file_below(const page_run& run) const noexcept {
     if (run.file == objects_file_id) {
         return (run.page + run.count) * page_size <= from_.objects.adopted_size();
@@ -329,7 +329,7 @@ bool commit_builder::is_file_below(const page_run& run) const noexcept {
 }
 
 void commit_builder::release() noexcept {
-    // Pages beyond the end of the last commit are not dropped: adopt() replaces their memory by a mapping of the file.
+    // adopt() replaces the memory beyond the end of the last commit by a mapping.
     std::array<std::span<std::byte>, 1024> batch;
     std::size_t count = 0;
     const auto drop = [&](std::byte* address, std::uint64_t pages) {

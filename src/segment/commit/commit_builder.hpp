@@ -1,5 +1,3 @@
-// Makes the commit_plan of a mapped heap: finds its dirty pages, drops those that are free, stores their checksums, and
-// sorts them into fresh ones (the last commit has nothing there that counts) and changed ones.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +14,7 @@ struct commit_sources {
     const objects_file& objects;
     dirty_scanner& scanner;
     const heap_paths& paths;
-    const free_runs& committed_free;  ///< of the last commit; perhaps not all
+    const free_runs& committed_free;  ///< perhaps not all
 };
 
 class commit_builder {
@@ -25,15 +23,14 @@ public:
         : from_(from), free_(free), going_(going), next_free_(from.committed_free.begin()) {}
 
     base::result<void> scan();
-    /// Asks `check` about each page of metadata, and of the directory of objects, that scan() found.
     base::result<void> check_metadata(metadata_check check) const;
-    /// Stores checksums into the mapped checksum pages, and fills the plan's runs and sums. Comes after scan().
+    /// Comes after scan().
     void build(commit_plan& plan, commit_statistics& statistics);
     [[nodiscard]] bool empty() const noexcept;
-    /// After a refused commit. A page may be freed before the next commit, which then does not write it; its sum must
+    /// After a refused commit: a page may be freed before the next one, which then does not write it, so its sum must
     /// match the media.
     void restore_sums() noexcept;
-    /// After a commit: drops private pages of changed runs and of free space, so that the next scan starts clean.
+    /// Drops private pages after a commit, so that the next scan starts clean.
     void release() noexcept;
 
 private:
@@ -66,7 +63,7 @@ private:
     const commit_sources from_;
     const free_runs& free_;
     const space_going going_;
-    free_runs::const_iterator next_free_;  ///< in from_.committed_free: the scan has passed those before
+    free_runs::const_iterator next_free_;  ///< behind those that the scan has passed
     std::vector<summed_run> runs_;
     std::vector<std::uint64_t> sums_;
     std::vector<memory_run> dropped_;

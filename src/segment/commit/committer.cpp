@@ -72,7 +72,7 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
                        {},
                        0};
     }
-    const base::cancellation_off until_done;  // a commit that is cut off would have to poison the heap
+    const base::cancellation_off until_done;  // a commit that is cut off would poison the heap
     const base::pages before = mapping_.frontier();
     mapping_.set_frontier(going.frontier.value_or(before));
     try {
@@ -125,8 +125,6 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     return statistics;
 }
 
-/// The part of a commit that may fail. After a failure or an exception the sums are those of the last commit; behind
-/// the commit point the heap is poisoned.
 base::result<void> committer::write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
                                            transaction_report& report) {
     try {
@@ -176,7 +174,7 @@ void committer::adopt(const commit_plan& plan) noexcept {
     space_.forget_promised();
     mapping_.commit_frontier();
     objects_.commit_size();
-    // Memory that cannot be replaced by a mapping stays; every commit writes its pages and tries again.
+    // Pages that cannot be mapped stay memory; every commit writes them and tries again.
     try {
         static_cast<void>(map_adopted().ok());
     } catch (const std::bad_alloc&) {
@@ -189,11 +187,10 @@ base::result<void> committer::map_adopted() {
     return objects_.map_adopted();
 }
 
-/// Keeps at most one byte for each page of the heap: where not all runs fit, the shortest are left out; without memory,
-/// all.
+/// Takes at most one byte for each page of the heap: the shortest runs are left out.
 void committer::note_free(const free_runs& free) noexcept {
     constexpr std::uint64_t few = 1024;
-    constexpr std::uint64_t long_enough = sizeof(free_runs::value_type);  // pages: there is room for all runs this long
+    constexpr std::uint64_t long_enough = sizeof(free_runs::value_type);  // pages: all such runs have room
     const std::uint64_t most = std::max(few, mapping_.frontier().value / sizeof(free_runs::value_type));
     std::array<std::uint64_t, long_enough + 1> of_length{};
     for (const auto& run : free) {
@@ -231,7 +228,7 @@ base::result<void> committer::close_cleanly() {
     if (!space_.clear_content_beyond()) {
         return {};  // the next open removes the content, as after a crash
     }
-    // Poisoned in case an exception ends the close.
+    // Should an exception end the close.
     poison_.code = failure_code::out_of_memory;
     auto closed = superblock_.close_cleanly();
     poison_ = closed ? failure{} : closed.error();
@@ -242,7 +239,7 @@ failure committer::poisoned() const {
     failure what = poison_;
     what.code = failure_code::poisoned;
     if (what.path.empty()) {
-        // An exception set only the code: there was no memory for the text.
+        // There was no memory for the text.
         what.path = location_.paths().directory();
         what.field = "commit";
         what.found = "no memory in the middle of it";

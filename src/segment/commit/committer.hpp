@@ -1,6 +1,4 @@
-// The commits of an open heap: from the mapped state to media, and back to a mapping in which nothing is dirty.
-//
-// Invariants:
+// The commits of an open heap.
 //
 //   - After a commit that succeeded, no page below the committed frontier is private, except where MAP-2 says so.
 //   - After a failure before anything is in doubt, media and the mapped sums are those of the last commit, and the
@@ -30,10 +28,9 @@ namespace holdfast::segment {
 
 class commit_builder;
 
-/// Space that goes back to the file system with a commit.
 struct space_going {
-    free_runs holes;                      ///< free space; sorted
-    std::optional<base::pages> frontier;  ///< the heap's new end
+    free_runs holes;                      ///< sorted
+    std::optional<base::pages> frontier;  ///< of the heap
 };
 
 struct commit_statistics {
@@ -69,19 +66,17 @@ public:
     committer& operator=(const committer&) = delete;
     ~committer() = default;
 
-    /// Comes before the first commit.
     base::result<void> start();
 
-    /// Makes the mapped state durable, then gives the space in `going` back to the file system, if it can. `check`
-    /// judges each page of metadata before it is written, checksum pages excepted; its failure refuses the commit.
+    /// Makes the mapped state durable, then gives the space in `going` back, if it can. `check` judges each page of
+    /// metadata before it is written, checksum pages excepted; its failure refuses the commit.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going, metadata_check check);
-    /// What is free in the last commit; for an open, before any change. Without it, such pages go through the journal.
+    /// Comes at an open, before any change. Without it, free pages go through the journal.
     void note_free(const free_runs& free) noexcept;
     base::result<bool> unchanged(const free_runs& free);
     /// The last commit() must have everything.
     base::result<void> close_cleanly();
-    /// Forgets changes since the last commit(). Where a commit() failed, it leaves the heap as a crash would; the next
-    /// open removes what that commit wrote.
+    /// Forgets changes since the last commit(). A failed commit() leaves the heap as a crash would.
     base::result<void> close_unchanged();
 
 private:
@@ -102,7 +97,7 @@ private:
     objects_file& objects_;
     user_space& space_;
     std::unique_ptr<dirty_scanner> scanner_;
-    free_runs committed_free_;    ///< of the last commit; perhaps not all
+    free_runs committed_free_;    ///< perhaps not all
     bool commit_failed_ = false;  ///< media may have content beyond the frontier
     base::failure poison_;
 };

@@ -22,11 +22,11 @@ namespace {
 
 constexpr auto pagemap_path = "/proc/self/pagemap";
 
-/// Every commit scans all pages while the program's other threads stand still, so threads share a large scan.
+/// The program's other threads stand still meanwhile.
 constexpr std::uint64_t most_scanners = 4;
 constexpr std::uint64_t least_share = std::uint64_t{512} << 20U;  // 4 ms; a thread costs 0.1
 
-// From include/uapi/linux/fs.h of Linux 6.7; Debian 12's headers are older.
+// As in Linux 6.7; Debian 12's headers are older.
 struct page_region {
     std::uint64_t start;
     std::uint64_t end;
@@ -53,7 +53,6 @@ constexpr std::uint64_t page_is_present = 1U << 3U;
 constexpr std::uint64_t page_is_swapped = 1U << 4U;
 constexpr std::uint64_t page_is_zero = 1U << 5U;
 
-// Bits of an entry of /proc/self/pagemap.
 constexpr std::uint64_t bit_present = std::uint64_t{1} << 63;
 constexpr std::uint64_t bit_swapped = std::uint64_t{1} << 62;
 constexpr std::uint64_t bit_file = std::uint64_t{1} << 61;
@@ -170,8 +169,7 @@ base::result<void> dirty_scanner::scan_ioctl(std::byte* begin, std::uint64_t byt
             const page_region& region = regions.at(i);
             append(runs, begin + (region.start - start), (region.end - region.start) / base::page_size);
         }
-        // Where the last region fills the array just at the end of the range, kernels report a walk_end before that
-        // region's end.
+        // Where the last region just fills the array, kernels report a walk_end before its end.
         const std::uint64_t last = count == 0 ? 0 : regions.at(static_cast<std::size_t>(count) - 1).end;
         const std::uint64_t walked = std::max<std::uint64_t>(request.walk_end, last);
         if (walked <= next) {

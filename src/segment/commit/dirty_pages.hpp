@@ -1,8 +1,5 @@
-// Which pages of a private mapping hold stores that the file has not seen.
-//
-// A page that was written in a private file mapping, or in zeroed memory, is anonymous in the kernel's page table; a
-// page that was only read is the file's page, or the zero page. So no fault handler is needed, and no write barrier.
-// The page table is read by the PAGEMAP_SCAN ioctl (Linux 6.7), else from /proc/self/pagemap.
+// Pages that a private mapping has stored to are anonymous in the kernel's page table, so no fault handler and no write
+// barrier is needed. The PAGEMAP_SCAN ioctl (Linux 6.7) reads the table, else /proc/self/pagemap.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +21,11 @@ class dirty_scanner {
 public:
     enum class method { pagemap_scan, pagemap_bits };
 
-    /// `unsupported` where /proc/self/pagemap cannot be read. Tries PAGEMAP_SCAN unless told which method to use.
+    /// `unsupported` where /proc/self/pagemap cannot be read. Tries PAGEMAP_SCAN first.
     static base::result<dirty_scanner> open();
     static base::result<dirty_scanner> open(method how);
 
-    /// Appends the dirty runs of a page-aligned range, in order of address, neighbours merged. Up to four threads share
-    /// a large range; they end before it returns.
+    /// Appends dirty runs in order of address, neighbours merged. The range is page-aligned.
     base::result<void> scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs);
     [[nodiscard]] method used() const noexcept { return method_; }
 

@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::uint64_t largest_folio = 2 * base::mebibyte;
 
-/// ext4 splits no dirty folio, so the folio around the edge is written back.
+/// ext4 splits no dirty folio.
 void clean_around(persist::file& file, std::uint64_t edge) noexcept {
     file.write_back(base::align_down(edge, largest_folio), largest_folio);
 }
 
-/// Splits folios at the edges of a hole, and changes nothing in the file.
+/// Splits folios at the edges of a hole.
 base::result<void> punch_again(persist::file& file, std::uint64_t begin, std::uint64_t end) {
     if (begin >= end) {
         return {};
@@ -36,10 +36,9 @@ base::result<bool> folio_policy::has_folios(persist::file& file) const {
     return sharing_ == page_sharing::shared_pages ? persist::stores_fill_folios(file) : base::result<bool>(false);
 }
 
-/// Keeps folios small in a segment that has holes, or will have some.
 void folio_policy::keep_small(std::uint64_t index) {
     if (index >= segments_at_open_) {
-        return;  // choose() did so when they were mapped
+        return;  // choose() did so
     }
     const base::scoped_lock lock(mutex_);
     if (small_.size() < segments_at_open_) {
@@ -59,7 +58,7 @@ base::result<void> folio_policy::part(persist::file& file, std::uint64_t index, 
     }
     keep_small(index);
     if (index < segments_at_open_) {
-        // Large folios are possible: the kernel read ahead while the segment had no holes, or for an earlier reader.
+        // The kernel read ahead before there were holes, or for an earlier reader.
         clean_around(file, first * page_size);
         clean_around(file, (first + count) * page_size);
     }
@@ -74,7 +73,7 @@ base::result<void> folio_policy::choose(persist::file& file, std::uint64_t index
     }
     const geometry& shape = view_.shape();
     if (from_page == 0) {
-        // Tables get their space as the heap grows, and bitmaps when they are used, so they always have holes.
+        // Tables and bitmaps get their space when they need it, so they have holes.
         std::byte* const tables = view_.metadata_of(index);
         keep_pages_small(tables, shape.metadata_size());
         if (!fresh) {
@@ -82,7 +81,7 @@ base::result<void> folio_policy::choose(persist::file& file, std::uint64_t index
         }
     }
     if (fresh) {
-        // New pages come into the cache by stores, so there is nothing to read ahead.
+        // New pages come into the cache by stores: nothing to read ahead.
         keep_pages_small(view_.base() + index * shape.segment_size + from_page * page_size,
                          (end_page - from_page) * page_size);
         return {};

@@ -16,8 +16,8 @@ std::int64_t wall_clock_ns() {
         .count();
 }
 
-/// Other threads read without the lock what stays the same while the heap is open (uuid, flags, nodes). So these words
-/// are not even stored again.
+/// Other threads read what stays the same (uuid, flags, nodes) without the lock, so these words are not even stored
+/// again.
 void replace_what_differs(superblock_on_media& old, const superblock_on_media& next) noexcept {
     std::array<std::uint32_t, sizeof next / sizeof(std::uint32_t)> wanted;
     std::memcpy(wanted.data(), &next, sizeof next);
@@ -76,7 +76,7 @@ base::result<void> heap_superblock::mark_running() {
     }
     HF_TRY(location_.check_process());  // the parent may have committed since
     if (!location_.shared()) {
-        // On a full disk the session goes on without.
+        // On a full disk the session goes on without a reserve.
         static_cast<void>(reserve_journal(location_, base::pages_for(now_.frontier)).ok());
     }
     superblock_on_media next = now_;

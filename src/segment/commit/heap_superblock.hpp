@@ -1,12 +1,10 @@
-// The superblock of an open heap: what it says on media, and how it changes.
+// The superblock of an open heap.
 //
-// Invariants:
-//
-//   - now() is what the superblock says on media, except for fields that become durable with its next write: addresses
-//     and capacity while the heap is opened, and the frontier while the heap's end is in doubt (user_space).
+//   - now() is what media say, except for fields that become durable with the next write: addresses and capacity while
+//     the heap is opened, and the frontier while the heap's end is in doubt (user_space).
 //   - The state on media is `running` before anything else of the heap is changed in a session.
 //   - A failed write leaves now() as it was.
-//   - A child of fork writes nothing: what it knows may be older than what media say.
+//   - A child of fork writes nothing: media may say something newer.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +18,7 @@
 
 namespace holdfast::segment {
 
-/// write() and mark_running() may be called while the heap is in use, because user space and objects grow under
-/// different locks. The other functions that change something run alone.
+/// write() and mark_running() may be called while the heap is in use. The other changes run alone.
 class heap_superblock {
 public:
     explicit heap_superblock(const heap_location& location) noexcept : location_(location) {}
@@ -31,31 +28,29 @@ public:
 
     using change = base::function_ref<void(superblock_on_media&)>;
 
-    /// Without the lock: only what stays the same while the heap is open.
+    /// Takes no lock: for what stays the same while the heap is open.
     [[nodiscard]] const superblock_on_media& now() const noexcept { return now_; }
     [[nodiscard]] geometry shape() const noexcept { return geometry_of(now_); }
     /// False until the first commit of a new heap; true for a scratch heap.
     [[nodiscard]] bool is_on_media() const noexcept { return on_media_; }
     void set_on_media() noexcept { on_media_ = true; }
 
-    /// Changes now() without a write.
+    /// Writes nothing.
     void set(const superblock_on_media& said) noexcept;
     /// `crashed`: the heap was not closed.
     void set_recovered(const superblock_on_media& found, bool crashed) noexcept;
     [[nodiscard]] bool recovered() const noexcept { return recovered_; }
 
-    /// Every later write says this frontier.
     void set_frontier(base::pages frontier) noexcept;
     void set_base_address(const std::byte* address) noexcept;
 
     /// Durable on return.
     base::result<void> write(heap_state state, change by);
-    /// write() of a running heap for a new size; durable on return where growth must be
-    /// (heap_location::syncs_growth()).
+    /// For a new size; durable on return where heap_location::syncs_growth().
     base::result<void> write_size(change by);
     /// Comes before the first change of a session.
     base::result<void> mark_running();
-    /// write() for a session in durability `atomic` or `collect`; counts the recovery.
+    /// Durability `atomic` or `collect`; counts the recovery.
     base::result<void> begin_session(const std::byte* base_address, change by);
 
     [[nodiscard]] superblock_on_media next(const std::byte* base_address, base::pages frontier,
@@ -64,20 +59,20 @@ public:
 
     base::result<void> close_cleanly();
 
-    /// The last writer had durability `atomic` and crashed: its lanes must be replayed first.
+    /// A crash in durability `atomic`: its lanes must be replayed first.
     [[nodiscard]] bool has_pending_lanes() const noexcept {
         return (now_.flags & flag_lanes) != 0 && now_.state != heap_state::clean;
     }
-    /// The last writer had durability `collect` and crashed: a trace must find the live blocks first.
+    /// A crash in durability `collect`: a trace must find the live blocks first.
     [[nodiscard]] bool has_pending_tracing() const noexcept {
         return (now_.flags & flag_tracing) != 0 && now_.state != heap_state::clean;
     }
 
-    /// The files are copies: space that was reserved and never written may be holes.
+    /// Space that was reserved and never written may be holes.
     [[nodiscard]] bool is_copied() const noexcept { return copied_; }
-    /// Finds out whether the superblock is the file that it was written for.
+    /// Finds out, by its file identity, whether the superblock is in the file that it was written for.
     base::result<void> look_whether_copied();
-    /// The files have their space: from here on they are no copies, durably.
+    /// The files have their space: they are no copies any more, durably.
     base::result<void> settle_here();
 
 private:

@@ -39,7 +39,6 @@ journal_header_on_media make_header(const superblock_on_media& superblock, std::
     return header;
 }
 
-/// Pages 1 to T+1 of the file.
 std::vector<std::byte> make_table(const superblock_on_media& superblock, std::span<const page_run> runs,
                                   std::span<const std::uint64_t> sums) {
     std::vector<std::byte> table(page_size + table_size(sums.size()));
@@ -54,8 +53,7 @@ std::vector<std::byte> make_table(const superblock_on_media& superblock, std::sp
     return table;
 }
 
-/// A full disk shows before anything is written. A file that is long enough has its space: it gets no holes while the
-/// heap is open.
+/// A full disk shows before anything is written. A file that is long enough has its space.
 base::result<void> reserve(persist::file& file, std::uint64_t bytes) {
     HF_TRY_ASSIGN(const std::uint64_t size, file.size());
     if (size < bytes) {
@@ -64,7 +62,7 @@ base::result<void> reserve(persist::file& file, std::uint64_t bytes) {
     return {};
 }
 
-/// Writes everything but the header, in pieces: the device writes one while the next is copied.
+/// The device writes one piece while the next is copied.
 base::result<void> write_content(persist::file& file, std::span<const std::byte> table, std::span<const page_run> runs,
                                  std::span<const std::uint64_t> sums) {
     constexpr std::uint64_t piece = std::uint64_t{8} << 20U;
@@ -117,7 +115,7 @@ base::result<void> write_journal(persist::file& file, const superblock_on_media&
     journal_header_on_media header = make_header(superblock, sums.size());
     header.table_checksum = base::checksum64(table, superblock.sequence);
     header.checksum = checksum_of(header);
-    // A process that dies before this leaves the old, void header, and the next open has nothing to examine.
+    // A process that dies before this leaves the old, void header.
     return file.write_at(0, std::as_bytes(std::span{&header, 1}), "journal.write.header");
 }
 
@@ -154,7 +152,7 @@ base::result<journal_content> read_content(persist::file& file, const journal_he
                                            std::uint64_t file_size) {
     journal_content content;
     // JRN-2: superblock and table are inside the file and match the table checksum; the superblock is valid and bears
-    // the header's sequence and uuid; places ascend, so that no page is there twice.
+    //   the header's sequence and uuid; places ascend, so that no page is there twice.
     const auto count_fits = header.entry_count <= file_size / page_size;
     if (!count_fits || file_size < table_at + table_size(header.entry_count) + header.entry_count * page_size) {
         return broken(file.path(), "file size", fmt::format("{}", file_size),

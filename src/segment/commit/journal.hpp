@@ -1,7 +1,5 @@
-// The journal: a commit writes the pages that it changes in place here first, all at once.
-//
-// After write_journal() and a sync() of the file returned success, recovery finds the whole commit. A process crash
-// before write_journal() returns leaves nothing of it.
+// A commit writes the pages that it changes in place here first. After write_journal() and a sync() returned success,
+// recovery finds the whole commit. A process crash before write_journal() returns leaves nothing of it.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +16,17 @@
 
 namespace holdfast::segment {
 
-/// The journal of one commit. The content of entries is read from the file when it is applied.
 struct journal_content {
     superblock_on_media superblock{};
     std::vector<journal_entry_on_media> entries;
-    std::uint64_t content_at = 0;  ///< byte in the journal file
+    std::uint64_t content_at = 0;  ///< in the journal file
 };
 
 struct journal_state {
     enum class kind {
-        void_journal,  ///< there is nothing to do
-        whole,         ///< complete and intact
-        broken,        ///< torn, or damaged later: `why` says what is wrong
+        void_journal,
+        whole,
+        broken,  ///< torn, or damaged later
     };
     kind what = kind::void_journal;
     std::uint64_t sequence = 0;  ///< 0 where the header cannot be trusted
@@ -37,24 +34,24 @@ struct journal_state {
     base::failure why;
 };
 
-/// The caller syncs. `sums` holds the XXH3-64 of each page: one that differs fails with concurrent_modification. On
-/// failure recovery sees nothing of the commit. May throw std::bad_alloc.
+/// The caller syncs. `sums`: XXH3-64 of each page; where one differs, concurrent_modification. On failure recovery sees
+/// nothing of the commit. May throw std::bad_alloc.
 base::result<void> write_journal(persist::file& file, const superblock_on_media& superblock,
                                  std::span<const page_run> runs, std::span<const std::uint64_t> sums);
-/// Reads page `index` of `pages` that write_journal() has written.
+/// `pages`: of write_journal().
 base::result<void> read_written_page(persist::file& file, std::size_t pages, std::size_t index,
                                      std::span<std::byte> page);
 
 /// Gives the journal's space back, and syncs.
 base::result<void> write_void_journal(persist::file& file, const superblock_on_media& superblock);
 
-/// Fails where the file is a sound journal of another heap, which must not be overwritten.
+/// Fails where the file is a sound journal of another heap.
 base::result<void> check_own_journal(persist::file& file, const superblock_on_media& superblock);
 
-/// Validates JRN-1 to JRN-3. `heap`: the heap's superblock; null: it is not known.
+/// JRN-1 to JRN-3. `heap`: null: not known.
 base::result<journal_state> read_journal(persist::file& file, const superblock_on_media* heap);
 
-/// Reads page `index` (4096 bytes), and compares it with its checksum.
+/// Fails where the page does not match its checksum.
 base::result<void> read_journal_page(persist::file& file, const journal_content& journal, std::size_t index,
                                      std::span<std::byte> page);
 

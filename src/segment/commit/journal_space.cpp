@@ -14,7 +14,7 @@ using base::page_size;
 using base::pages;
 using persist::access_mode;
 
-/// Bytes for a commit that only frees: page entries, slab headers and checksums of all pages.
+/// Page entries, slab headers and checksums of all pages.
 std::uint64_t journal_reserve(pages frontier) noexcept {
     constexpr std::uint64_t least = 64 * base::kibibyte;
     constexpr std::uint64_t bytes_a_page =

@@ -1,5 +1,4 @@
-// The space of the journal. As much as a commit needs that only frees is reserved, so that blocks can be freed on a
-// full disk.
+// What a commit needs that only frees is reserved, so that blocks can be freed on a full disk.
 #pragma once
 
 #include "base/result.hpp"
@@ -10,8 +9,8 @@ namespace holdfast::segment {
 
 base::result<void> reserve_journal(const heap_location& location, base::pages frontier);
 
-/// Comes after a commit. On a disk short of space, gives back the journal beyond its reserve; its header is void by its
-/// sequence. Best effort.
+/// Comes after a commit: its sequence makes the header void. On a disk short of space, gives back what is beyond the
+/// reserve. Best effort.
 void shorten_journal(const heap_location& location, base::pages frontier) noexcept;
 
 }  // namespace holdfast::segment

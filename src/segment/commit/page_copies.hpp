@@ -1,7 +1,6 @@
-// Copies of pages on their way to media. A program that stores to a page while a commit writes it is wrong, but the
-// commit must not end with a page that differs from its sum. So each page is copied, and the copy is compared with the
-// sum and written. Copies are few, to stay in the processor's cache, and as many as the largest folio has pages: a file
-// that was written in smaller pieces lies in small folios, each a page fault for a reader.
+// A program that stores to a page while a commit writes it is wrong, but the page on media must match its sum: a copy
+// is compared with the sum and written. Copies stay in the processor's cache, and are as many as the largest folio has
+// pages: pieces of smaller writes lie in small folios, each a page fault for a reader.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +14,9 @@
 
 namespace holdfast::segment {
 
-/// Neighbouring pages of one file.
 struct page_run {
     std::uint64_t file = 0;
-    std::uint64_t page = 0;  ///< first page within the file
+    std::uint64_t page = 0;  ///< within the file
     std::uint64_t count = 0;
     const std::byte* content = nullptr;
 
@@ -33,7 +31,7 @@ class page_copies {
 public:
     static constexpr std::uint64_t most = 512;  ///< pages
 
-    /// For so many pages in all; there is room for `most` of them at a time.
+    /// `pages` in all; at most `most` at a time.
     explicit page_copies(std::uint64_t pages)
         : most_here_(std::clamp<std::uint64_t>(pages, 1, most)), bytes_(most_here_ * base::page_size) {}
 
@@ -42,8 +40,8 @@ public:
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
         return std::span(bytes_).first(count_ * base::page_size);
     }
-    /// Appends copies of at most room() pages. `sums`: XXH3-64 of each. `replace` gets each copy that differs from its
-    /// sum, with its number among these pages, and must make it match.
+    /// Appends at most room() pages. `sums`: XXH3-64 of each. `replace` must make a copy that differs match; `index` is
+    /// its number among these pages.
     using replacement = base::function_ref<base::result<void>(std::uint64_t index, std::span<std::byte> page)>;
     [[nodiscard]] base::result<void> add(const page_run& pages, std::span<const std::uint64_t> sums,
                                          replacement replace);

@@ -1,4 +1,4 @@
-// Pages that the next commit will reserve on disk (heap_location::reserves_at_commit()).
+// Pages that the next commit will reserve (heap_location::reserves_at_commit()).
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ public:
     /// no_space where one of `directories` has no room for all promised pages.
     base::result<void> add(persist::storage& storage, const std::vector<std::string>& directories, base::pages start,
                            base::pages length);
-    /// As runs in segments of `pages_of_segment` pages. May throw std::bad_alloc.
+    /// May throw std::bad_alloc.
     [[nodiscard]] std::vector<page_run> runs(base::pages frontier, std::uint64_t pages_of_segment) const;
     void clear() noexcept;
 

@@ -56,8 +56,7 @@ base::result<void> apply(persist::storage& storage, const heap_paths& paths, per
 
 base::result<void> roll_forward(persist::storage& storage, const heap_paths& paths, persist::file& journal_file,
                                 const journal_content& journal) {
-    // The writer may have died before its sync: this process sees the journal, and media may lack it. The first page
-    // that goes home needs it there.
+    // The writer may have died before its sync: this process sees the journal, and media may lack it.
     HF_TRY(journal_file.sync("recover.journal.sync"));
     HF_TRY(apply(storage, paths, journal_file, journal));
     HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_write));
@@ -83,10 +82,9 @@ base::result<void> with_room_hint(base::result<void> written) {
     return written;
 }
 
-/// Rewrites the copy that is bad or older, so that a write that is torn later leaves the other one. This process sees
-/// what the last one wrote, even if that died before a sync, or a sync failed, and media lack it. So a sync comes
-/// first, or a power failure could tear both copies. After a crash the right copy is written again, too: the next
-/// commit overwrites the journal, which could bring it back.
+/// Rewrites the copy that is bad or older, so that a write that is torn later leaves the other one. A sync comes first:
+/// a power failure could tear both copies where media lack what was written. After a crash the right copy is written
+/// again, too: the next commit overwrites the journal, which could bring it back.
 base::result<void> heal_superblock(persist::storage& storage, const heap_paths& paths,
                                    const superblock_copies_read& copies, const recovered_state& state) {
     const auto is_right = [&](const std::optional<superblock_on_media>& there) {
@@ -107,7 +105,7 @@ base::result<void> heal_superblock(persist::storage& storage, const heap_paths& 
     return {};
 }
 
-/// The writer may have died before it made the names of a new heap durable.
+/// The writer may have died before the names were durable.
 base::result<void> sync_names_of_new_heap(persist::storage& storage, const heap_paths& paths,
                                           const recovered_state& state) {
     const bool was_opened = (state.superblock.flags & (flag_lanes | flag_tracing)) != 0;
@@ -115,7 +113,7 @@ base::result<void> sync_names_of_new_heap(persist::storage& storage, const heap_
         return {};
     }
     HF_TRY(storage.sync_directory(paths.directory(), "recover.directory.sync"));
-    // The heap may have been moved since it was opened; then the parent is another directory, or none.
+    // The heap may have been moved since.
     static_cast<void>(storage.sync_directory(paths.parent(), "recover.parent.sync").ok());
     return {};
 }
@@ -192,8 +190,8 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     superblock_file.reset();
     const superblock_on_media* const newest = copies.newest();
     for (std::size_t copy = 0; copy < superblock_copies; ++copy) {
-        // Only the writer of a newer format knows what the other copy is worth, so the open fails. With a bad checksum
-        // the version may be damage, and a good copy counts.
+        // Only the writer of a newer format knows what the other copy is worth. With a bad checksum the version may be
+        // damage, and a good copy counts.
         if (copies.bad.at(copy).code == failure_code::version_unsupported &&
             (newest == nullptr || copies.other_version.at(copy))) {
             return copies.bad.at(copy);
@@ -205,7 +203,7 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     recovered_state state;
     if (newest != nullptr) {
         for (const auto& bad : copies.bad) {
-            // In a heap that was not closed, a bad copy is what a crash left of a write, and no damage.
+            // In a heap that was not closed, it is what a crash left of a write.
             if (bad.code != failure_code::none && newest->state == heap_state::clean) {
                 state.warnings.push_back(bad);
             }
@@ -238,11 +236,11 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
         return no_superblock(copies);
     } else if (journal.what == journal_state::kind::broken) {
         HF_TRY(check_files(storage, paths, state.superblock, mode));
-        // A power cut may leave a half-written journal: that is no damage, and gives no warning.
+        // A power cut may leave a half-written journal.
         HF_TRY(judge_broken_journal(storage, paths, state.superblock, journal.why));
         if (mode == access_mode::read_write) {
             // The next commit might write just the sectors that the journal lacks, and bring back a commit that was
-            // given up, after the heap has shown the state before it. So it is made void.
+            // given up, after the heap has shown the state before it.
             HF_TRY_ASSIGN(auto file, storage.open(paths.journal(), access_mode::read_write));
             HF_TRY(check_own_journal(*file, state.superblock));
             HF_TRY(write_void_journal(*file, state.superblock));

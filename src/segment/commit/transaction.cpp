@@ -75,9 +75,8 @@ base::result<void> sync_file(persist::file& file, persist::site where, transacti
     return file.sync(where);
 }
 
-/// Files that are open between their writes and their syncs.
 constexpr std::size_t files_at_once = 64;
-/// Below this a second thread costs more than it saves.
+/// Below, a second thread costs more than it saves.
 constexpr std::uint64_t writeback_pages = 256;
 
 std::uint64_t page_count(std::span<const page_run> runs) noexcept {
@@ -88,8 +87,7 @@ std::uint64_t page_count(std::span<const page_run> runs) noexcept {
     return pages;
 }
 
-/// Takes the runs of the first files off the list. All are written before the first sync; syncs begin with the last
-/// file, while the device writes the first.
+/// Syncs begin with the last file, while the device writes the first.
 base::result<void> write_some_files(persist::storage& storage, const heap_paths& paths, std::span<const page_run>& runs,
                                     page_writer& writer, persist::site sync_site, transaction_report& report) {
     const bool starts_writeback = page_count(runs) >= writeback_pages;
@@ -118,8 +116,7 @@ base::result<void> write_some_files(persist::storage& storage, const heap_paths&
 
 base::result<void> write_fresh(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                transaction_report& report) {
-    // A failed write may be tried again when there is space; a failed sync may not, because fsync reports an error
-    // once.
+    // A failed write may be tried again when there is space; a failed sync may not: fsync reports an error once.
     HF_TRY(write_home(storage, paths, {plan.fresh, plan.fresh_sums, {}}, "commit.fresh.write", "commit.fresh.sync",
                       report));
     if (plan.names_changed) {
@@ -166,7 +163,7 @@ base::result<void> write_home(persist::storage& storage, const heap_paths& paths
 base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                    transaction_report& report) {
     report.stage = commit_stage::unchanged;
-    // Somebody may have put another heap's files into the directory meanwhile.
+    // Somebody may have exchanged the files of the directory.
     HF_TRY_ASSIGN(auto superblock, storage.open(paths.superblock(), persist::access_mode::read_write));
     HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*superblock));
     HF_TRY(check_own(there, plan.superblock, superblock->path()));
@@ -175,7 +172,7 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
     HF_TRY(write_fresh(storage, paths, plan, report));
     HF_TRY(reserve(storage, paths, plan.reserved));
     const auto home = [&]() -> base::result<void> {
-        // The commit point has made the journal durable: it has the content of pages that were stored to meanwhile.
+        // The durable journal has the content of pages that were stored to meanwhile.
         const auto journaled = [&](std::uint64_t index, std::span<std::byte> page) {
             return read_written_page(*journal, plan.changed_sums.size(), index, page);
         };
@@ -203,7 +200,7 @@ base::result<void> write_state(persist::storage& storage, const heap_paths& path
     seal(next);
     HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), persist::access_mode::read_write));
     const auto bytes = std::as_bytes(std::span{&next, 1});
-    // A failed write may have left a torn copy. It is written first, because the other is the only good one.
+    // A torn copy is written first, because the other is the only good one.
     HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*file));
     HF_TRY(check_own(there, superblock, file->path()));
     const std::uint64_t first = there.good[0] && !there.good[1] ? superblock_size : 0;

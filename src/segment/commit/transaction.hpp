@@ -1,5 +1,4 @@
-// One commit, from pages in memory to a new state on media: the order of writes and syncs that makes it atomic. It uses
-// no mappings, so that the crash simulator can run it whole.
+// The order of writes and syncs that makes one commit atomic, without mappings, so that the crash simulator can run it.
 //
 //     1  fresh pages home, sync           nothing of the old state is there (JRN-5), so they need no journal
 //     2  journal: superblock + changed pages, sync      <- the commit point
@@ -23,7 +22,7 @@
 
 namespace holdfast::segment {
 
-/// With 0 nodes the segments of a heap lie in its directory, otherwise in those of its nodes by turns.
+/// 0 nodes: the segments lie in the heap's directory, else in those of its nodes by turns.
 class heap_paths {
 public:
     explicit heap_paths(std::string directory, std::uint32_t nodes = 0)
@@ -31,31 +30,28 @@ public:
     [[nodiscard]] heap_paths with_nodes(std::uint32_t nodes) const { return heap_paths(directory_, nodes); }
     [[nodiscard]] std::uint32_t nodes() const noexcept { return nodes_; }
     [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
-    /// The directory that holds the heap's name, however the path was written ("heap/" too).
+    /// The directory that holds the heap's name, also where the path is "heap/".
     [[nodiscard]] std::string parent() const;
     [[nodiscard]] std::string superblock() const { return directory_ + "/superblock"; }
-    /// The superblock's name until it is complete: a directory without `superblock` is no heap.
+    /// A directory without `superblock` is no heap.
     [[nodiscard]] std::string unfinished_superblock() const { return directory_ + "/superblock.new"; }
     [[nodiscard]] std::string journal() const { return directory_ + "/journal"; }
     [[nodiscard]] std::string objects() const { return directory_ + "/objects"; }
     [[nodiscard]] std::string lock() const { return directory_ + "/lock"; }
-    /// The redo rings of durability `atomic`; they exist once the heap was opened in it.
+    /// Made when the heap is first opened in durability `atomic`.
     [[nodiscard]] std::string lanes() const { return directory_ + "/lanes"; }
     [[nodiscard]] std::string segment(std::uint64_t index) const;
-    /// A link, or a directory in that of the heap.
+    /// A link, or a directory in the heap's.
     [[nodiscard]] std::string node(std::uint64_t node) const;
     [[nodiscard]] std::string node_marker(std::uint64_t of) const { return node(of) + "/node"; }
     [[nodiscard]] std::string node_lanes(std::uint64_t of) const { return node(of) + "/lanes"; }
     [[nodiscard]] std::string node_lock(std::uint64_t of) const { return node(of) + "/lock"; }
     [[nodiscard]] std::vector<std::string> segment_directories() const;
-    /// By the id that journal entries use.
     [[nodiscard]] std::string file(std::uint64_t id) const { return id == objects_file_id ? objects() : segment(id); }
-    /// Also true for the directories of the heap's nodes.
+    /// Also true for directories of nodes.
     [[nodiscard]] static bool is_heap_file(const std::string& name);
     [[nodiscard]] static bool is_node_file(const std::string& name);
-    /// Nothing where it is no directory of a node.
     [[nodiscard]] static std::optional<std::uint64_t> node_index(std::string_view name);
-    /// Nothing where it is no segment.
     [[nodiscard]] static std::optional<std::uint64_t> segment_index(std::string_view name);
 
 private:
@@ -64,19 +60,19 @@ private:
 };
 
 struct commit_plan {
-    superblock_on_media superblock{};         ///< of the new state, sealed
-    std::vector<page_run> fresh;              ///< sorted by file, page
-    std::vector<std::uint64_t> fresh_sums;    ///< XXH3-64 of each page
-    std::vector<page_run> changed;            ///< sorted by file, page
-    std::vector<std::uint64_t> changed_sums;  ///< XXH3-64 of each page
-    std::vector<page_run> reserved;           ///< without content; they have space on disk from this commit on
-    bool names_changed = false;               ///< files were created since the last commit
+    superblock_on_media superblock{};       ///< sealed
+    std::vector<page_run> fresh;            ///< sorted by file, page
+    std::vector<std::uint64_t> fresh_sums;  ///< XXH3-64 of each page
+    std::vector<page_run> changed;          ///< sorted by file, page
+    std::vector<std::uint64_t> changed_sums;
+    std::vector<page_run> reserved;  ///< have space on disk from this commit on
+    bool names_changed = false;      ///< files were created since the last commit
 };
 
 enum class commit_stage {
-    unchanged,  ///< the old state stands; the commit may be tried again
+    unchanged,  ///< the commit may be tried again
     uncertain,  ///< a sync before the commit point failed: old or new state
-    durable,    ///< a failure came after the commit point: the next open finishes the commit
+    durable,    ///< the next open finishes the commit
     complete,
 };
 
@@ -91,12 +87,12 @@ struct transaction_report {
 base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                    transaction_report& report);
 
-/// Writes one copy after the other, so that one is always whole. `durable`: each is on media before the next step.
+/// One copy after the other, so that one is always whole. `durable`: each is on media before the next step.
 base::result<void> write_state(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                                heap_state state, bool durable = true);
 
-/// Comes after the last commit. Makes the journal void before the state is clean, so that a torn journal is no damage.
-/// `superblock` is the one on media, and is changed with it.
+/// Comes after the last commit. Makes the journal void first: a torn journal of a clean heap would be damage.
+/// `superblock` is the one on media, and changes with it.
 base::result<void> close_cleanly(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
 
 base::result<void> sync_segment_names(persist::storage& storage, const heap_paths& paths, persist::site where);
@@ -105,12 +101,11 @@ base::result<void> sync_segment_names(persist::storage& storage, const heap_path
 struct pages_to_write {
     std::span<const page_run> runs;
     std::span<const std::uint64_t> sums;  ///< of each page; empty: no thread can store to the pages meanwhile
-    /// Gives the content of a page that was stored to meanwhile, by its number in `sums`. None: the write fails with
+    /// The content of a page that was stored to meanwhile, by its number in `sums`. None: the write fails with
     /// concurrent_modification.
     std::optional<page_copies::replacement> elsewhere;
 };
 
-/// Writes the pages and syncs each file.
 base::result<void> write_home(persist::storage& storage, const heap_paths& paths, const pages_to_write& pages,
                               persist::site write_site, persist::site sync_site, transaction_report& report);
 

@@ -37,7 +37,7 @@ private:
     std::size_t limit_;
 };
 
-/// The files as they are; with a journal, as they will be when its commit is written to them.
+/// The pages of a journal, if there is one, replace those of the files.
 class page_source {
 public:
     static base::result<page_source> open(persist::storage& storage, const heap_paths& paths,
@@ -77,7 +77,6 @@ struct source_file {
     [[nodiscard]] const std::string& path() const noexcept { return file.path(); }
 };
 
-/// Hands each of the pages to `examine(page, bytes)`.
 template <class Examine>
 base::result<void> for_each_page(const source_file& file, std::uint64_t first, std::uint64_t count,
                                  const problem_list& problems, Examine&& examine) {

@@ -1,7 +1,5 @@
-// Lets the device begin to write the first files of a commit while later ones are still being copied.
-//
-// To submit the pages of a scattered commit costs as much as to copy them, and the kernel does it in the thread that
-// asks. So a second thread gives hints; the syncs of the commit decide what is durable.
+// Submitting the pages of a scattered commit costs as much as copying them, so a second thread asks for it while later
+// files are copied. The syncs decide what is durable.
 #pragma once
 
 #include <condition_variable>
@@ -20,10 +18,10 @@ public:
     writeback() = default;
     writeback(const writeback&) = delete;
     writeback& operator=(const writeback&) = delete;
-    /// Waits until no file is in use, and drops hints that were not given yet.
+    /// Drops hints, and waits until no file is in use.
     ~writeback();
 
-    /// The file must live as long as this object. Never fails: without a second thread nothing is done.
+    /// The file must live as long as this object.
     void start(persist::file& file) noexcept;
 
 private:

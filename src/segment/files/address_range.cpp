@@ -18,11 +18,11 @@
 #include "persist/descriptor.hpp"
 #include "persist/domain.hpp"
 
-// From Linux 6.1 on; older headers do not know it.
+// Since Linux 6.1.
 #if !defined(MADV_COLLAPSE)
 #define MADV_COLLAPSE 25
 #endif
-// From Linux 5.14 on.
+// Since Linux 5.14.
 #if !defined(MADV_POPULATE_WRITE)
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -67,8 +67,7 @@ failure mapping_failure(std::string_view operation, std::string_view path) {
     return what;
 }
 
-/// A failure leaves the old mapping. After mmap() at a fixed address it would be gone: the kernel takes the old pages
-/// away before it asks the file system.
+/// mmap() at a fixed address takes the old pages away before it asks the file system; a failure must leave them.
 base::result<void> map_over(std::byte* address, std::uint64_t bytes, int flags, int fd, std::uint64_t offset,
                             std::string_view path) {
     void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
@@ -121,7 +120,7 @@ base::result<address_range> address_range::anywhere(std::uint64_t bytes, std::ui
 }
 
 base::result<address_range> address_range::exactly(std::byte* begin, std::uint64_t bytes) {
-    // No range begins at null, which root may map: begin_ == nullptr means that there is no range.
+    // begin_ == nullptr means that there is no range.
     void* const raw =
         begin == nullptr ? nullptr : ::mmap(begin, bytes, PROT_NONE, reserve_flags | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw != nullptr && raw == begin) {
@@ -202,7 +201,7 @@ void drop_private_pages(std::byte* address, std::uint64_t bytes) noexcept { ::ma
 
 void drop_private_pages(std::span<const std::span<std::byte>> ranges) noexcept {
 #ifdef SYS_process_madvise
-    // Opened for each call: after a fork, an older descriptor means the parent process.
+    // After a fork, an older descriptor means the parent process.
     const persist::descriptor self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
     std::array<iovec, 1024> batch{};
     while (self.valid() && !ranges.empty()) {
@@ -214,7 +213,7 @@ void drop_private_pages(std::span<const std::span<std::byte>> ranges) noexcept {
         }
         const long done = ::syscall(SYS_process_madvise, self.get(), batch.data(), count, MADV_DONTNEED, 0);
         if (done != static_cast<long>(bytes)) {
-            break;  // an older kernel; to drop pages twice does no harm
+            break;  // an older kernel; dropping pages twice does no harm
         }
         ranges = ranges.subspan(count);
     }

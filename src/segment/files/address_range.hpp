@@ -1,4 +1,3 @@
-// Addresses of one heap.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +19,9 @@ public:
     address_range& operator=(const address_range&) = delete;
     ~address_range();
 
-    /// Reserves `bytes` such that begin + `aligned_at` is a multiple of `alignment` (a power of two).
+    /// begin + `aligned_at` is a multiple of `alignment`, a power of two.
     static base::result<address_range> anywhere(std::uint64_t bytes, std::uint64_t aligned_at, std::uint64_t alignment);
-    /// Fails with address_taken, naming the occupant.
+    /// `address_taken` names the occupant.
     static base::result<address_range> exactly(std::byte* begin, std::uint64_t bytes);
 
     [[nodiscard]] std::byte* begin() const noexcept { return begin_; }
@@ -34,7 +33,7 @@ private:
     std::uint64_t size_ = 0;
 };
 
-/// Whether a program may have mappings far below the kernel's choice. ThreadSanitizer ends a process that has one.
+/// ThreadSanitizer ends a process that has mappings far below the kernel's choice.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool may_map_anywhere = false;
 #elif defined(__has_feature)
@@ -44,28 +43,28 @@ inline constexpr bool may_map_anywhere = true;
 #endif
 
 enum class page_sharing {
-    private_pages,  ///< copy on write: a store never reaches the file
-    shared_pages,   ///< a store is in the file at once; a child of fork has no mapping
-    shared_sync,    ///< shared_pages with MAP_SYNC, for persistent memory
+    private_pages,  ///< a store never reaches the file
+    shared_pages,   ///< in the file at once; a child of fork has no mapping
+    shared_sync,    ///< with MAP_SYNC, for persistent memory
 };
 
 /// Maps part of a reserved range, readable and writable.
 base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std::uint64_t offset,
                             const std::string& path, page_sharing sharing = page_sharing::private_pages);
 base::result<void> map_zeroed(std::byte* address, std::uint64_t bytes, bool huge_pages);
-/// Pages of 2 MiB, which need an address and a place in the file that are congruent modulo 2 MiB.
+/// Huge pages have 2 MiB: address and place in the file must be congruent.
 enum class huge_pages {
     advise,   ///< MADV_HUGEPAGE
     none,     ///< MADV_NOHUGEPAGE
-    at_once,  ///< MADV_HUGEPAGE; new pages are also collapsed (MADV_COLLAPSE)
+    at_once,  ///< new pages are also collapsed (MADV_COLLAPSE)
 };
 /// Advice. `fresh`: the whole range has its space on disk, so that collapsing pages takes no more.
 void choose_pages(std::byte* address, std::uint64_t bytes, huge_pages wanted, bool fresh) noexcept;
-/// Advice: makes all pages writable with one call, which costs less than a page fault for each.
+/// Advice: makes pages writable by one call, cheaper than a page fault for each.
 void populate(std::byte* address, std::uint64_t bytes) noexcept;
-/// Advice: a touch brings one page of 4 KiB of the file into the page cache, and no more.
+/// Advice: a touch brings one page into the page cache.
 void keep_pages_small(std::byte* address, std::uint64_t bytes) noexcept;
-/// Advice: starts to read this part of the file into the page cache.
+/// Advice.
 void read_ahead(std::byte* address, std::uint64_t bytes) noexcept;
 /// The addresses stay reserved.
 base::result<void> unmap(std::byte* address, std::uint64_t bytes);
@@ -74,9 +73,9 @@ enum class page_rights { none, read, read_write };
 base::result<void> set_rights(std::byte* address, std::uint64_t bytes, page_rights wanted);
 /// Forgets private pages: the range shows the file again.
 void drop_private_pages(std::byte* address, std::uint64_t bytes) noexcept;
-/// Forgets private pages. Fails where they are locked in memory.
+/// Fails where the pages are locked in memory.
 base::result<void> try_to_drop_private_pages(std::byte* address, std::uint64_t bytes);
-/// Forgets the private pages of many ranges, hundreds with one system call where the kernel can (Linux 6.13).
+/// Hundreds with one system call where the kernel can (Linux 6.13).
 void drop_private_pages(std::span<const std::span<std::byte>> ranges) noexcept;
 
 }  // namespace holdfast::segment

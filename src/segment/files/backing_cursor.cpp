@@ -19,7 +19,7 @@ result<backed_bytes> backing_cursor::count(heap_offset begin, heap_offset end) {
     backed_bytes found;
     for (std::uint64_t at = begin.value; at < end.value;) {
         const std::uint64_t segment = at / shape_.segment_size;
-        const std::uint64_t start = segment * shape_.segment_size;  // a segment file begins with its user space
+        const std::uint64_t start = segment * shape_.segment_size;
         const std::uint64_t upto = std::min(end.value, start + shape_.segment_size);
         if (segment != loaded_) {
             HF_TRY(load(segment));

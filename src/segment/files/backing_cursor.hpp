@@ -1,4 +1,3 @@
-// How much of a range of user space its segment files have space for.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +17,13 @@ struct backed_bytes {
     bool exact = true;  ///< false: a lower bound (persist::file_backing)
 };
 
-/// Ranges come in order of address and do not overlap, so each file's extents are read once. The heap may be in use.
+/// Ranges come in order of address and do not overlap: each file's extents are read once. The heap may be in use.
 class backing_cursor {
 public:
     backing_cursor(persist::storage& storage, const heap_paths& paths, geometry shape)
         : storage_(storage), paths_(paths), shape_(shape) {}
 
-    /// The bytes that have space on disk. `end` is at most the frontier.
+    /// Counts bytes that have space on disk. `end` is at most the frontier.
     base::result<backed_bytes> count(base::heap_offset begin, base::heap_offset end);
 
 private:
@@ -35,7 +34,7 @@ private:
     geometry shape_;
     std::uint64_t loaded_ = ~std::uint64_t{0};  ///< that backing_ describes
     persist::file_backing backing_;
-    std::size_t next_ = 0;  ///< first range that the next count may need
+    std::size_t next_ = 0;
 };
 
 }  // namespace holdfast::segment

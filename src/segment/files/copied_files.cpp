@@ -40,8 +40,7 @@ base::result<void> copied_files::look(hole_cover& cover) {
     return {};
 }
 
-/// Reserves what an open reads and a recovery changes. After a crash in durability `atomic` or `collect` nobody knows
-/// yet what is in use: everything is reserved, and free pages go back when they decay.
+/// After a crash in durability `atomic` or `collect` nobody knows what is in use: everything is reserved.
 base::result<void> copied_files::reserve_tables() {
     const bool all = parts_.superblock.has_pending_lanes() || parts_.superblock.has_pending_tracing();
     const geometry shape = parts_.superblock.shape();
@@ -55,8 +54,8 @@ base::result<void> copied_files::reserve_tables() {
     return objects->allocate(0, parts_.superblock.now().objects_size, "copied.objects");
 }
 
-/// To find out half way that space is short would take what is left from everybody else. Space that the heap has
-/// already counts. Several directories are not checked: they may share a file system or not.
+/// Running out half way would take the rest of the space from everybody else. Several directories may share a file
+/// system or not: they are not checked.
 base::result<void> copied_files::check_room(std::uint64_t wanted) const {
     if (parts_.location.paths().nodes() != 0) {
         return {};
@@ -86,7 +85,7 @@ base::result<void> copied_files::reserve_segment(std::uint64_t index, bool all) 
     HF_TRY(segment_files::allocate_tables(*file, shape, 0, used / page_size));
     HF_TRY_ASSIGN(const bool reads_take_space, persist::reading_takes_space(*file));
     if (reads_take_space) {
-        // Pages that are no longer in use may still have sums, and a check of these sums reads the pages.
+        // Pages that are no longer in use may still have sums, and a check reads them.
         HF_TRY(file->allocate(shape.segment_size, shape.metadata_size(), "copied.metadata"));
     }
     if (!all) {
@@ -109,7 +108,7 @@ base::result<void> copied_files::reserve(const free_runs& used, const free_runs&
     if (!parts_.superblock.has_pending_lanes()) {
         HF_TRY(parts_.lanes.remove_copied());
     }
-    // A power loss must not undo the reservation after the superblock says that it is done.
+    // A power loss must not undo the reservation that the superblock tells of.
     HF_TRY(parts_.session.sync());
     return parts_.superblock.settle_here();
 }

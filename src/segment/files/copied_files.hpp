@@ -1,10 +1,9 @@
-// Copies of a heap. `cp`, `holdfast copy`, a snapshot and a restored backup carry content, and leave space that was
-// only reserved as holes. A store to a hole through a shared mapping (on tmpfs even a load) asks the file system for
-// space: a SIGBUS where it is full.
+// Copies of a heap (`cp`, `holdfast copy`, a snapshot, a backup) leave space that was only reserved as holes. A store
+// to a hole through a shared mapping (on tmpfs even a load) is a SIGBUS where the file system is full.
 //
-// The superblock says which file it was written for (persist::storage::file_identity()); in a copy, the file is another
-// one. A writer of a copy reserves what is in use before the first store to it, or fails with no_space. A reader maps
-// zeros of its own where the file has holes (hole_cover). Reasons: docs/decisions/0022-copies.md.
+// The superblock says which file it was written for (persist::storage::file_identity()). A writer of a copy reserves
+// what is in use before the first store to it. A reader maps zeros over holes (hole_cover). Reasons:
+// docs/decisions/0022-copies.md.
 //
 // Invariant: is_copied() becomes false only after everything that is in use has its space, durably.
 #pragma once
@@ -37,12 +36,12 @@ public:
     copied_files& operator=(const copied_files&) = delete;
     ~copied_files() = default;
 
-    /// Comes before anything is mapped. Finds out whether the heap is copied. Then a writer reserves tables and
-    /// objects; after a crash in durability `atomic` or `collect`, everything. For a reader, `cover` is required.
+    /// Comes before anything is mapped. In a copy a writer reserves tables and objects, and after a crash in durability
+    /// `atomic` or `collect` everything. A reader needs `cover`.
     base::result<void> look(hole_cover& cover);
     [[nodiscard]] bool is_copied() const noexcept { return parts_.superblock.is_copied(); }
-    /// For a heap that is_copied(), before the first store to any of these pages: reserves, durably, the extents `used`
-    /// and the live bitmaps of `slabs`; both sorted. Then is_copied() is false. On no_space it stays true.
+    /// Comes before the first store to these pages of a copy: reserves, durably, the extents `used` and the live
+    /// bitmaps of `slabs`; both sorted. Then is_copied() is false. On no_space it stays true.
     base::result<void> reserve(const free_runs& used, const free_runs& slabs);
 
 private:

@@ -64,8 +64,8 @@ public:
     }
 
 private:
-    /// Holds and locks the directory, which must be empty. A creation there meanwhile would take what is there for
-    /// remains, and one of the two would remove the other's files.
+    /// The directory must be empty: a creation there would take its files for remains, and one of the two would remove
+    /// the other's.
     base::result<void> take_directory() {
         HF_TRY_ASSIGN(to_, outer_.with(of_source_)->hold(target_.directory()));
         HF_TRY(refuse_names());  // before the lock, to say what is there
@@ -102,16 +102,16 @@ private:
         superblock_on_media superblock = state_.superblock;
         superblock.nodes = target_.nodes();
         superblock.flags &= ~flag_lanes_by_node;  // copy_lanes() puts them into one file
-        superblock.file_identity = 0;             // the copy has content only: its first writer reserves space
+        superblock.file_identity = 0;             // the copy's first writer reserves space
         if (superblock.boot == persist::this_boot()) {
-            superblock.boot = 0;  // the copy is synced, so a loss of power takes nothing from it
+            superblock.boot = 0;  // the copy is synced
         }
         if (::getrandom(superblock.uuid, sizeof superblock.uuid, 0) != static_cast<ssize_t>(sizeof superblock.uuid)) {
             return base::os_failure(errno, "getrandom", {});
         }
         superblock.uuid[6] = static_cast<std::uint8_t>((superblock.uuid[6] & 0x0fU) | 0x40U);
         superblock.uuid[8] = static_cast<std::uint8_t>((superblock.uuid[8] & 0x3fU) | 0x80U);
-        // Comes first, to show that what a crash leaves is no heap yet.
+        // What a crash leaves is no heap yet.
         HF_TRY_ASSIGN(auto file, create_like(source_.superblock(), target_.unfinished_superblock(), "copy.superblock"));
         HF_TRY(to_->sync_directory(target_.directory(), "copy.superblock.sync_name"));
         if (superblock.nodes != 0) {
@@ -123,7 +123,7 @@ private:
         }
         HF_TRY(copy_file(objects_file_id));
         HF_TRY(copy_stores());
-        // Pending records and a pending trace are part of the heap: the copy of a crashed heap is crashed, too.
+        // The copy of a crashed heap is crashed, too.
         const bool crashed = superblock.state != heap_state::clean;
         const bool pending = crashed && (superblock.flags & (flag_lanes | flag_tracing)) != 0;
         if (crashed && (superblock.flags & flag_lanes) != 0) {
@@ -152,7 +152,7 @@ private:
         if (id == objects_file_id) {
             HF_TRY(to->resize(state_.superblock.objects_size, "copy.resize_objects"));
         } else {
-            // Content that a crashed writer left beyond the frontier is not part of the heap.
+            // Content beyond the frontier is not part of the heap.
             const std::uint64_t used = std::min(state_.superblock.segment_size,
                                                 state_.superblock.frontier - id * state_.superblock.segment_size);
             if (used < state_.superblock.segment_size) {
@@ -163,7 +163,7 @@ private:
         return to->sync("copy.sync");
     }
 
-    /// Stores are written through shared mappings, so their copies share no blocks with them.
+    /// Stores are written through shared mappings: no shared blocks.
     base::result<void> copy_stores() {
         HF_TRY_ASSIGN(const auto names, from_.list(source_.directory()));
         for (const std::string& name : names) {
@@ -180,7 +180,7 @@ private:
         return {};
     }
 
-    /// The file is as private as `original`, or as the source's superblock where there is no `original`.
+    /// As private as `original`, or as the source's superblock.
     base::result<std::unique_ptr<persist::file>> create_like(const std::string& original, const std::string& path,
                                                              persist::site where) {
         const auto of_original = from_.permissions_of(source_.directory(), original);
@@ -230,7 +230,7 @@ private:
                 static_cast<void>(remove_held_directory(outer_, target_.directory(), held, "copy.undo_directory").ok());
             }
         } catch (const std::bad_alloc&) {
-            return;  // no memory for names: the remains have no superblock
+            return;  // no memory for names
         }
     }
 
@@ -243,7 +243,7 @@ private:
     std::optional<heap_lock> lock_;
     persist::permissions of_source_;
     bool made_directory_ = false;
-    bool owns_files_ = false;  ///< it was empty: all that is in it is this copy's
+    bool owns_files_ = false;  ///< it was empty
     heap_paths target_;
     std::span<const std::string> node_places_;
     persist::shared_blocks blocks_;
@@ -268,7 +268,7 @@ base::result<std::optional<superblock_on_media>> superblock_of(persist::storage&
     return newest == nullptr ? std::nullopt : std::optional(*newest);
 }
 
-/// Fails where there are other files than those of a heap.
+/// Fails where there are other files.
 base::result<std::vector<std::string>> names_to_remove(persist::storage& storage, const std::string& directory) {
     HF_TRY_ASSIGN(auto names, storage.list(directory));
     bool ours = false;
@@ -305,8 +305,8 @@ base::result<void> remove_held(persist::storage& outer, const heap_paths& paths,
         HF_TRY(hold_nodes(hold, paths, access_mode::read_write));
     }
     persist::storage& storage = *hold.storage;
-    // The superblock is renamed to superblock.new, durably, before any removal, and goes last. What a crash leaves is
-    // no heap, and the next create or remove takes it away.
+    // The superblock is renamed, durably, first, and goes last. What a crash leaves is no heap, and the next create or
+    // remove takes it away.
     if (std::ranges::find(names, "superblock") != names.end()) {
         HF_TRY(storage.rename(paths.superblock(), paths.unfinished_superblock(), "remove.superblock"));
         HF_TRY(storage.sync_directory(paths.directory(), "remove.directory.sync"));
@@ -324,7 +324,7 @@ base::result<void> remove_held(persist::storage& outer, const heap_paths& paths,
     return outer.sync_directory(paths.parent(), "remove.parent.sync");
 }
 
-/// While another process removes the directory, any failure is possible: then the path no longer leads to it.
+/// While another process removes the directory, any failure is possible.
 base::result<void> take_to_remove(persist::storage& storage, const std::string& directory, heap_hold& hold) {
     HF_TRY_ASSIGN(hold.storage, storage.hold(directory));
     HF_TRY(names_to_remove(*hold.storage, directory));

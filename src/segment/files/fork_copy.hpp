@@ -1,4 +1,3 @@
-// Shared mappings around a fork: a child of fork sees them, and puts copies in its own memory in their place.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +16,7 @@ struct byte_range {
 
 base::result<void> show_range_to_child(std::byte* address, std::uint64_t bytes, bool shown);
 
-/// Replaces a mapping by memory of this process with the content of the ranges, and zeros.
+/// Replaces the mapping by memory of this process with the content of `ranges`, and zeros.
 base::result<void> replace_by_copy(std::byte* address, std::uint64_t bytes, std::span<const byte_range> ranges);
 
 }  // namespace holdfast::segment

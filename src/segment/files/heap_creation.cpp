@@ -87,8 +87,8 @@ heap_creation::~heap_creation() {
     }
 }
 
-/// Accepts an empty directory, and what a creation, copy or removal left with the file superblock.new. Anything else
-/// belongs to somebody else, or is a heap whose superblock was lost or not restored yet, and must stay.
+/// Accepts what a creation, copy or removal left with the file superblock.new. Anything else may be a heap whose
+/// superblock was lost, or somebody else's.
 base::result<void> heap_creation::check_empty(std::vector<std::string>& remains) const {
     HF_TRY_ASSIGN(remains, location_.storage().list(location_.paths().directory()));
     for (const std::string& name : remains) {
@@ -144,7 +144,7 @@ base::result<bool> heap_creation::try_to_take_directory() {
 base::result<void> heap_creation::lock_directory() {
     std::vector<std::string> names;
     if (auto empty = check_empty(names); !empty) {
-        // Where another process created the heap first, the lock file is not this process's to remove.
+        // The lock file is that of the process that created the heap first.
         made_directory_ = made_directory_ && empty.error().code != failure_code::already_exists;
         return empty;
     }
@@ -196,7 +196,7 @@ base::result<void> heap_creation::take_directory() {
     return mark();
 }
 
-/// Keeps the lock, and removes superblock.new last: without it the files count as a heap that lost its superblock.
+/// superblock.new goes last: without it the files count as a heap that lost its superblock.
 base::result<void> heap_creation::remove_all(std::span<const std::string> names, persist::site where) const {
     persist::storage& storage = location_.storage();
     HF_TRY(remove_node_directories(storage, location_.paths(), nullptr));
@@ -213,7 +213,6 @@ base::result<void> heap_creation::remove_all(std::span<const std::string> names,
     return storage.remove(location_.paths().unfinished_superblock(), where);
 }
 
-/// From here on the directory says that it is no heap yet.
 base::result<void> heap_creation::mark() const {
     HF_TRY(location_.storage().create(location_.paths().unfinished_superblock(), "create.superblock"));
     return location_.storage().sync_directory(location_.paths().directory(), "create.superblock.sync_name");
@@ -238,7 +237,7 @@ base::result<void> heap_creation::make_files() {
 }
 
 void heap_creation::abandon() noexcept {
-    // Best effort: superblock.new goes last by its name, and the next create removes what is left.
+    // Best effort: superblock.new goes last by its name, and the next create removes the rest.
     try {
         if (owns_files_) {
             static_cast<void>(remove_node_directories(location_.storage(), location_.paths(), nullptr).ok());

@@ -1,11 +1,9 @@
 // How a heap comes into being: its directory is taken, its first files are made, and the first commit names it a heap.
 //
-// Invariants:
-//
-//   - Nothing is removed that is not a file of a heap without a superblock: files of somebody else stay.
-//   - From before the first other file until the first commit there is a file superblock.new. Files of a heap with
-//     neither it nor a superblock stay: the superblock was lost, or a restore has not come to it.
-//   - A heap whose first commit did not succeed leaves nothing behind, unless the process or the machine crashes.
+//   - Nothing is removed that is not a file of a heap without a superblock.
+//   - The file superblock.new exists before any other file, until the first commit. Files of a heap with neither it nor
+//     a superblock stay: the superblock was lost, or a restore has not come to it.
+//   - A heap whose first commit failed leaves nothing behind, unless the process or the machine crashes.
 #pragma once
 
 #include <span>
@@ -20,10 +18,10 @@
 
 namespace holdfast::segment {
 
-/// With a uuid and a key of its own.
+/// The superblock gets a uuid and a key of its own.
 base::result<superblock_on_media> new_superblock(const creation_options& options);
 
-/// The first commit of a new heap: everything is fresh, and the superblock's name makes the directory a heap.
+/// Everything is fresh, and the superblock's name makes the directory a heap.
 base::result<void> finish_creation(const heap_location& location, commit_plan& plan, transaction_report& report);
 
 /// Not thread-safe.
@@ -36,7 +34,7 @@ public:
     /// Abandons a heap that is not on media.
     ~heap_creation();
 
-    /// Makes or accepts the directory, holds and locks it, and removes the remains of an earlier creation.
+    /// Holds and locks the directory, and removes the remains of an earlier creation.
     base::result<void> take_directory();
     base::result<void> make_nodes(std::span<const std::string> places);
     base::result<void> make_files();

@@ -18,7 +18,7 @@ using base::failure_code;
 using base::result;
 using persist::access_mode;
 
-/// For a directory that is moved or removed while it is opened.
+/// The directory may be moved or removed while it is opened.
 constexpr int attempts = 16;
 
 failure not_a_heap(const std::string& directory, std::string found) {
@@ -106,7 +106,7 @@ result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const he
         HF_TRY_ASSIGN(hold->storage, hold_what_is_there(storage, paths));
         auto locked = lock_heap(*hold, paths, mode);
         if (!leads_to(storage, paths.directory(), *hold->storage)) {
-            continue;  // it was removed or moved before it was locked
+            continue;  // removed or moved before it was locked
         }
         if (!locked) {
             return std::move(locked).error();

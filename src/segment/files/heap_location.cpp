@@ -117,7 +117,7 @@ base::result<void> heap_location::add_sizes(const std::string& directory, file_s
     return {};
 }
 
-/// The weakest domain of the heap's file systems: what the heap promises holds for every byte.
+/// The weakest of the file systems: what the heap promises holds for every byte.
 base::result<domain_kind> heap_location::domain_of_files() const {
     const auto strength = [](domain_kind kind) {
         return kind == domain_kind::eadr ? 2 : kind == domain_kind::dax ? 1 : 0;

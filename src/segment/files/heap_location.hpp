@@ -1,10 +1,8 @@
 // Where the files of an open heap lie, what their file systems are like, and who may change them.
 //
-// Invariants:
-//
 //   - storage() leads paths() to the same directories for as long as the heap is open, wherever they are moved.
 //   - Only the process that opened the heap changes it: check_process() fails in a child of fork.
-//   - A scratch heap has no files: nothing here is asked about them.
+//   - A scratch heap has no files.
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +30,7 @@ struct file_statistics {
     std::uint64_t segments = 0;
 };
 
-/// Thread-safe, except for the functions that are called while the heap is opened, and continue_in_child().
+/// Thread-safe, except for the functions of an open, and continue_in_child().
 class heap_location {
 public:
     heap_location(persist::storage& storage, std::string directory, persist::access_mode mode);
@@ -51,7 +49,6 @@ public:
     base::result<void> look_whether_in_memory();
 
     [[nodiscard]] const heap_paths& paths() const noexcept { return paths_; }
-    /// In it paths() lead to the files, even after the heap's directory was moved.
     [[nodiscard]] persist::storage& storage() const noexcept { return hold_ != nullptr ? *hold_->storage : storage_; }
     /// As given to create() or open(): paths mean what they mean now.
     [[nodiscard]] persist::storage& outer_storage() const noexcept { return storage_; }
@@ -64,7 +61,7 @@ public:
     [[nodiscard]] bool shared() const noexcept { return sharing_ != page_sharing::private_pages; }
 
     [[nodiscard]] const persist::topology& topology() const noexcept { return *topology_; }
-    /// Among how many nodes a thread should choose its own.
+    /// A thread should choose its own among so many nodes.
     [[nodiscard]] std::uint32_t nodes_of_threads() const noexcept {
         return paths_.nodes() == 0 || topology_->nodes() == 1 ? 1 : paths_.nodes();
     }
@@ -72,33 +69,33 @@ public:
     [[nodiscard]] unsigned node_of_segment(std::uint64_t index) const noexcept {
         return static_cast<unsigned>(index % paths_.nodes() % topology_->nodes());
     }
-    /// Held around calls that reserve space of a segment: on a file system in memory, the memory comes from its node.
+    /// Held around calls that reserve space of a segment in memory of its node.
     [[nodiscard]] persist::topology::preference near(std::uint64_t index) const noexcept {
         return has_place() ? persist::topology::preference(*topology_, node_of_segment(index))
                            : persist::topology::preference();
     }
 
-    /// True in durability `commit` on a file system in memory: private pages that are no mapping of the file yet
-    /// (MAP-2) have their memory already. A growth only asks whether there is room for them; the commit that maps the
-    /// file in their place reserves them before its commit point.
+    /// Durability `commit` on a file system in memory: private pages that are no mapping of the file yet (MAP-2) have
+    /// their memory already. A growth only asks whether there is room for them; the commit reserves them before its
+    /// commit point.
     [[nodiscard]] bool reserves_at_commit() const noexcept { return in_memory_ && !shared(); }
-    /// Whether a change of the heap's size must be on media before it is used. A shared session of the domain
-    /// `page-cache` does not survive a loss of power, so no call waits for the disk.
+    /// Whether a change of the heap's size must be on media before it is used. In the domain `page-cache` no session
+    /// survives a loss of power.
     [[nodiscard]] bool syncs_growth() const noexcept {
         return !shared() || domain_ != persist::domain_kind::page_cache;
     }
-    /// Whether space that is reserved in a shared session must stay so after a loss of power.
+    /// Whether reserved space must stay so after a loss of power.
     [[nodiscard]] bool syncs_space() const noexcept {
         return shared() && syncs_growth() && domain_ != persist::domain_kind::emulated;
     }
-    /// A shared session loses stores with power, wherever it has not synced.
+    /// Whether a loss of power takes what a shared session has not synced.
     [[nodiscard]] bool survives_process_crash_only() const noexcept {
         return domain_ == persist::domain_kind::page_cache || domain_ == persist::domain_kind::emulated;
     }
     [[nodiscard]] bool is_in_memory() const noexcept { return in_memory_; }
-    /// Whether every file system of segments has `wanted` pages beyond what is needed.
+    /// Whether every file system of segments has so much to spare.
     [[nodiscard]] bool has_room(base::pages wanted) const noexcept;
-    /// Whether a file system of the heap has less left than `free` pages and 64 MiB.
+    /// Whether a file system has less left than `free` pages and 64 MiB.
     [[nodiscard]] bool is_space_short(base::pages free) const;
     /// `segments` stays 0.
     [[nodiscard]] base::result<file_statistics> sizes() const;
@@ -106,10 +103,9 @@ public:
     [[nodiscard]] bool is_mine() const noexcept;
     /// `wrong_process` in a child of fork.
     [[nodiscard]] base::result<void> check_process() const;
-    /// `read_only`, about a change of the file.
+    /// Fails with `read_only` in a reader, and names the change.
     [[nodiscard]] base::result<void> check_writer(const std::string& path, const char* change) const;
-    /// In a child of fork: from here on this is a scratch heap. The parent still has the files open and holds their
-    /// locks.
+    /// The parent still has the files open and holds their locks.
     void continue_in_child() noexcept;
 
 private:

@@ -9,7 +9,7 @@ namespace holdfast::segment {
 
 namespace {
 
-/// The number in a name of the prefix and a number in `form`; nothing for any other name.
+/// Nothing for any other name.
 std::optional<std::uint64_t> number_of(std::string_view name, std::string_view prefix,
                                        fmt::format_string<std::uint64_t&> form) {
     if (!name.starts_with(prefix)) {

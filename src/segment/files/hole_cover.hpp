@@ -1,5 +1,5 @@
-// Holes of a copied heap that a reader has mapped. To read them takes space on some file systems (tmpfs), and a reader
-// must change nothing: it maps zeros of its own over them.
+// A reader of a copied heap must not take space, but reading a hole does so on some file systems (tmpfs): it maps zeros
+// of its own over holes.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +27,11 @@ public:
 
     void require() noexcept { required_ = true; }
     [[nodiscard]] bool is_required() const noexcept { return required_; }
-    /// Covers the holes in the windows; `limit` where there are too many. Does nothing unless it is_required() and
-    /// reading takes space.
+    /// `limit` where there are too many holes. Does nothing unless it is_required() and reading takes space.
     base::result<void> cover(persist::file& file, std::span<const mapped_window> windows);
 
 private:
-    std::uint64_t covered_ = 0;  ///< holes, each a mapping
+    std::uint64_t covered_ = 0;  ///< each a mapping
     bool required_ = false;
 };
 

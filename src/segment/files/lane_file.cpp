@@ -16,7 +16,7 @@ using base::failure_code;
 using base::page_size;
 using persist::access_mode;
 
-/// Writes past the mapping and, where the file system can, past the page cache.
+/// Writes go past the page cache where the file system can.
 class log_file final : public log_writer {
 public:
     explicit log_file(std::unique_ptr<persist::file> file) noexcept : file_(std::move(file)) {
@@ -42,7 +42,7 @@ failure wrong_size(failure_code code, const std::string& path, std::string_view 
 }  // namespace
 
 base::result<void> lane_file::open(const lane_shape& shape) {
-    // A log is one file: a disk writes blocks behind one another faster than here and there.
+    // A disk writes blocks behind one another faster than here and there.
     const bool by_node = superblock_.has_pending_lanes()
                              ? (superblock_.now().flags & flag_lanes_by_node) != 0
                              : location_.paths().nodes() > 1 && location_.domain() != persist::domain_kind::disk;
@@ -53,7 +53,7 @@ base::result<void> lane_file::open(const lane_shape& shape) {
         files.push_back(std::move(opened));
     }
     if (by_node && may_make()) {
-        // An older version put all lanes of the heap there. No record in it counts.
+        // An older version put all lanes there. No record in it counts.
         HF_TRY(location_.storage().remove(location_.paths().lanes(), "lanes.remove_old"));
     }
     HF_TRY_ASSIGN(range_,
@@ -86,8 +86,7 @@ base::result<std::unique_ptr<persist::file>> lane_file::open_file(std::uint32_t 
     return opened;
 }
 
-/// Makes durable whose the file is, and its name. Repeated until the file has room for a lane, because a crash may have
-/// cut it off.
+/// Repeated until the file has room for a lane: a crash may have cut it off.
 base::result<void> lane_file::finish_creation(persist::file& opened, std::uint32_t file) const {
     if (places_->is_by_node()) {
         HF_TRY_ASSIGN(const bool is_its, is_file_of_node(opened, superblock_.now(), file));
@@ -101,7 +100,7 @@ base::result<void> lane_file::finish_creation(persist::file& opened, std::uint32
 
 base::result<void> lane_file::map_found(std::span<const std::unique_ptr<persist::file>> files) {
     std::vector<std::uint64_t> sizes;
-    // Of another order the cache may have records that are on media nowhere.
+    // In another order the page cache may have records that are on media nowhere.
     const bool is_on_media = !superblock_.has_pending_lanes() || superblock_.now().record_order == logged_records;
     for (const auto& file : files) {
         HF_TRY_ASSIGN(const std::uint64_t size, file->size());

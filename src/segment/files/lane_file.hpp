@@ -1,12 +1,10 @@
 // The redo rings of an open heap (lane/): the files `lanes`, mapped with the sharing of the heap.
 //
-// Invariants:
-//
-//   - [lanes(), lanes() + lanes_size()) is mapped and has space on disk, in a reader except for holes, which it covers.
+//   - [lanes(), lanes() + lanes_size()) is mapped and has space on disk; a reader covers holes.
 //   - lanes() stays where it is while the files grow.
-//   - In a writer of the domain `disk` the head shares no folio of the page cache with the log, as long as no other
-//     program reads the file. The log is written past the cache, and a store to the head makes its whole folio dirty:
-//     its write-back would put old records over new ones. Such a folio comes from reading ahead (decision 23).
+//   - In a writer of the domain `disk` the head shares no folio of the page cache with the log, unless another program
+//     reads the file. The log is written past the cache, and a store to the head makes its whole folio dirty: its
+//     write-back would put old records over new ones (decision 23).
 //   - Where records may count, the lanes stay where the superblock says. Else those of several nodes lie in the
 //     directories of the nodes from open() on.
 #pragma once
@@ -35,8 +33,7 @@ public:
     lane_file(const heap_location& location, const heap_superblock& superblock, hole_cover& cover) noexcept
         : location_(location), superblock_(superblock), cover_(cover) {}
 
-    /// Maps the lanes of the files, and sets addresses aside for the most that there may be. Where no lane counts,
-    /// makes missing files.
+    /// Makes missing files where no lane counts.
     base::result<void> open(const lane_shape& shape);
 
     /// Null until open().
@@ -48,9 +45,8 @@ public:
     [[nodiscard]] std::uint32_t files() const noexcept { return places_ ? places_->files() : 1; }
     [[nodiscard]] std::string path() const { return places_ ? places_->path(0) : location_.paths().lanes(); }
 
-    /// Makes the files durable, where they are open.
     base::result<void> sync(persist::site where) const;
-    /// For a copied heap in which no record counts. Durable on return.
+    /// Only where no record counts. Durable on return.
     base::result<void> remove_copied() const;
 
 private:

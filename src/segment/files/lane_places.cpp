@@ -35,7 +35,7 @@ failure not_its_file(const std::string& path, std::string_view field, std::strin
                    0};
 }
 
-/// The rest of the target is a hole, so pages of zeros are not copied.
+/// The rest of the target is a hole.
 base::result<void> copy_window(persist::file& from, const lane_window& window, persist::file& to) {
     std::vector<std::byte> content(window.size);
     HF_TRY(from.read_at(window.in_file, content));

@@ -1,9 +1,7 @@
-// Where the lanes of a heap lie: all in one file of the heap's directory, or by turns in one file of each node's
-// directory. A thread then writes its records to memory of its own node.
-//
-// Lanes form one range of bytes: the head, then lane 0, lane 1 and so on. With one file the range is the file. With N
-// files the head is the first page of node 0's file, and lane k is lane k / N of node k mod N's. Each of these files
-// says in its first page of which heap and which node it is (LANE-28, docs/atomic-protocol.md).
+// Lanes lie in one file of the heap's directory, or by turns in one file of each node's directory: a thread then writes
+// to memory of its own node. They form one range of bytes: the head, then lane by lane. With N files the head is the
+// first page of node 0's file, and lane k is lane k / N of node k mod N's. The first page of each says of which heap
+// and which node it is (LANE-28, docs/atomic-protocol.md).
 #pragma once
 
 #include <cstdint>
@@ -24,7 +22,6 @@ struct lane_shape {
     std::uint64_t lane_size = 0;  ///< whole pages
     std::uint64_t most = 0;
 
-    /// Of the head and of so many lanes.
     [[nodiscard]] constexpr std::uint64_t size_of(std::uint64_t lanes) const noexcept {
         return lanes_at + lanes * lane_size;
     }
@@ -41,7 +38,7 @@ struct lane_window {
 
 class lane_places {
 public:
-    /// `by_node`: there are several nodes, whose directories have the lanes.
+    /// `by_node`: only with several nodes.
     lane_places(const heap_paths& paths, const lane_shape& shape, bool by_node)
         : paths_(paths), shape_(shape), files_(by_node ? paths.nodes() : 1) {}
 
@@ -58,9 +55,9 @@ public:
     [[nodiscard]] std::uint64_t size_of(std::uint32_t file, std::uint64_t lanes) const noexcept {
         return shape_.size_of((lanes + files_ - 1 - file) / files_);
     }
-    /// Lanes from lane 0 on, without a gap, for which files of these sizes have room.
+    /// Counts lanes from lane 0 on, without a gap.
     [[nodiscard]] std::uint64_t lanes_in(std::span<const std::uint64_t> sizes) const noexcept;
-    /// The bytes of the range that such files hold: whole lanes where there are several files, else whole pages.
+    /// Bytes of the range that such files hold: whole lanes where there are several files, else whole pages.
     [[nodiscard]] std::uint64_t range_in(std::span<const std::uint64_t> sizes) const noexcept;
     /// The smallest answer of range_in() that has so many bytes.
     [[nodiscard]] std::uint64_t range_of(std::uint64_t bytes) const noexcept;
@@ -76,15 +73,15 @@ private:
 /// Only for a heap that has slots.
 [[nodiscard]] lane_places places_of_lanes(const superblock_on_media& superblock, const heap_paths& paths);
 
-/// Checks LANE-28. False where the creation of the file was cut off: it has neither an identity nor room for a lane.
-/// `corrupt` where it is the file of another heap or node, or has lanes and does not say whose.
+/// LANE-28. False where the file's creation was cut off: it has neither an identity nor room for a lane. `corrupt`: the
+/// file of another heap or node, or it has lanes and does not say whose.
 base::result<bool> is_file_of_node(persist::file& file, const superblock_on_media& superblock, std::uint32_t node);
-/// is_file_of_node(), but `corrupt` in the place of false.
+/// `corrupt` where is_file_of_node() is false.
 base::result<void> check_file_of_node(persist::file& file, const superblock_on_media& superblock, std::uint32_t node);
 /// Durable on return.
 base::result<void> mark_file_of_node(persist::file& file, const superblock_on_media& superblock, std::uint32_t node);
 
-/// Copies all lanes of several files into one, without the identities. `corrupt` as check_file_of_node().
+/// Leaves out the identities. `corrupt` as check_file_of_node().
 base::result<void> gather_lanes(persist::storage& storage, const superblock_on_media& superblock,
                                 const lane_places& places, persist::file& to);
 

@@ -39,7 +39,7 @@ std::string holders_in_kernel(const struct stat& status) {
             continue;
         }
         const std::string holder = fmt::format("{} {}", access == "WRITE" ? "writer, process" : "reader, process", pid);
-        // The kernel may list a lock twice while locks of other files come and go.
+        // The kernel may list a lock twice while other locks come and go.
         if ((holders + ", ").find(holder + ", ") == std::string::npos) {
             holders += (holders.empty() ? "" : ", ") + holder;
         }
@@ -77,7 +77,7 @@ failure conflict(persist::storage& storage, const persist::file& locked, const s
         0};
 }
 
-/// False where remove_heap() has unlinked the file between open and flock.
+/// remove_heap() may unlink the file between open and flock.
 bool still_there(persist::storage& storage, const persist::file& locked, const std::string& path) {
     struct stat status {};
     const auto named = storage.identity(path);

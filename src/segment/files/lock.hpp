@@ -1,8 +1,6 @@
-// Who has the heap open: one writer, or any number of readers. The lock is flock() on the heap's directory and on the
-// file `lock` in it. The kernel releases both when their owner dies in any way.
-//
-// A reader can lock the directory even on a read-only file system. The file, which may be missing, is for network file
-// systems, which know only locks of files between machines, and names the last writer to people.
+// One writer, or any number of readers, have the heap open, by flock() on the heap's directory and on the file `lock`
+// in it. A reader can lock the directory even on a read-only file system. The file, which may be missing, is for
+// network file systems, which know only locks of files between machines, and names the last writer to people.
 #pragma once
 
 #include <sys/types.h>
@@ -15,8 +13,8 @@
 
 namespace holdfast::segment {
 
-/// A writer's lock ends when its owner releases it, even where a child of fork still has the descriptor. A reader's
-/// lock ends with the last descriptor: a child may go on reading.
+/// A writer's lock ends when its owner releases it, even where a child of fork has the descriptor. A reader's ends with
+/// the last descriptor: a child may go on reading.
 class heap_lock {
 public:
     enum class missing_file { make, do_without };
@@ -27,12 +25,11 @@ public:
     heap_lock& operator=(const heap_lock&) = delete;
     ~heap_lock();
 
-    /// Takes the lock at once or fails with `locked`, naming the holder. A second lock of the same process conflicts
-    /// too. Nothing is written to the file.
+    /// Does not wait: `locked` names the holder. A second lock of the same process conflicts too.
     static base::result<heap_lock> acquire(persist::storage& storage, const std::string& directory,
                                            persist::access_mode mode, missing_file missing = missing_file::make);
 
-    /// Writes this process's id to the file, for people. Nothing depends on it.
+    /// Writes this process's id to the file, for people.
     void sign() const noexcept;
 
 private:

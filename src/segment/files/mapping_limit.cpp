@@ -39,7 +39,7 @@ std::uint64_t most_mappings() {
 
 }  // namespace
 
-/// A quarter: each range is two mappings, and half of the mappings are for the program and for the growth of heaps.
+/// Each range is two mappings, and half of them are for the program and the growth of heaps.
 std::uint64_t most_mapped_ranges() { return most_mappings() / 4; }
 
 bool half_of_mappings_in_use() { return mappings_of_this_process() >= most_mappings() / 2; }

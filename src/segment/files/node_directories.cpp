@@ -19,7 +19,7 @@ using base::failure_code;
 using base::result;
 using persist::access_mode;
 
-/// Absolute, so that it means the same in every working directory. Links in it stay.
+/// Links in it stay.
 result<std::string> full_path(const std::string& path) {
     std::error_code error;
     const std::filesystem::path full = std::filesystem::absolute(path, error);
@@ -208,8 +208,8 @@ result<std::vector<std::string>> names_in_node(persist::storage& storage, const 
     return listed;
 }
 
-/// Without a superblock, the heap's uuid stands only in the name that make_node_directories() gave the directory; a
-/// marker must agree with it. Segments and lanes are made after the marker.
+/// Without a superblock, only the name that make_node_directories() gave the directory tells the heap's uuid; a marker
+/// must agree with it. Segments and lanes are made after the marker.
 result<void> examine_remains(persist::storage& storage, const heap_paths& paths, std::uint64_t node,
                              const std::vector<std::string>& names) {
     HF_TRY_ASSIGN(const std::string place, place_of(storage, paths.node(node)));
@@ -254,7 +254,7 @@ result<void> remove_node(persist::storage& storage, const heap_paths& paths, std
     const auto target = storage.identity(place);
     const auto itself = storage.identity(paths.node(node));
     const bool leads_there = target && itself && *target == *itself;
-    // Segments and lanes go before the marker: as long as one is left, the marker tells whose it is.
+    // As long as one is left, the marker tells whose it is.
     for (const std::string& name : names) {
         if (name == "lanes" || heap_paths::segment_index(name)) {
             HF_TRY(storage.remove(fmt::format("{}/{}", paths.node(node), name), "node.remove.segment"));
@@ -315,7 +315,7 @@ result<void> make_node_directories(persist::storage& storage, const heap_paths& 
         targets.push_back(fmt::format("{}/{}-{}.{}", place, name, uuid_text(superblock.uuid), node));
         HF_TRY(storage.make_link(paths.node(node), targets.back(), "node.link"));
     }
-    // The links are durable before their directories are made: what a crash leaves is found by them.
+    // What a crash leaves is found by the links.
     HF_TRY(storage.sync_directory(paths.directory(), "node.link.sync"));
     HF_TRY(storage.sync_directory(paths.parent(), "node.link.parent.sync"));
     for (std::uint32_t node = 0; node < places.size(); ++node) {
@@ -351,7 +351,7 @@ result<void> hold_nodes(heap_hold& hold, const heap_paths& paths, access_mode mo
             }
             return std::move(held).error();
         }
-        // Read in the held directory, which is the one that will be used.
+        // The held directory is the one that will be used.
         if (read_marker(**held, paths.node_marker(node))) {
             HF_TRY_ASSIGN(heap_lock lock,
                           heap_lock::acquire(**held, paths.node(node), mode, heap_lock::missing_file::do_without));

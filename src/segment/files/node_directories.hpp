@@ -1,14 +1,12 @@
-// Directories of nodes: a heap may keep its segments in several places, one for each NUMA node, on memory of that node.
+// A heap may keep its segments in one place for each NUMA node, on memory of that node.
 //
 // `node.K` in the heap's directory is a link to a directory of the heap alone inside the place given for node K, or
-// itself that directory where no place was given. Segment i is a file in the directory of node i mod N. A link is made,
-// durably, before its directory, so the remains of a creation or a removal can be found from the heap's directory.
+// itself that directory where no place was given. Segment i is in the directory of node i mod N. A link is made,
+// durably, before its directory, so remains can be found.
 //
-// By SEG-4 a node's directory holds a marker that names the heap, by its uuid, and the node. It is durable before the
-// first segment is made. Nothing is read, written or removed behind a link that leads anywhere else.
-//
-// By SEG-5 no two heaps share a directory. Where a heap was copied by other means, links included, the marker says for
-// which path the directory was made.
+// By SEG-4 a node's directory holds a marker that names heap and node, durably before its first segment. Nothing is
+// read, written or removed behind a link that leads anywhere else. By SEG-5 no two heaps share a directory: where a
+// heap was copied with its links, the marker says for which path the directory was made.
 #pragma once
 
 #include <cstdint>
@@ -26,29 +24,26 @@
 
 namespace holdfast::segment {
 
-/// Fails where there are too many places, or one is no directory. "": inside the heap's directory.
+/// Fails where there are too many, or one is no directory. "": inside the heap's directory.
 base::result<void> check_node_places(persist::storage& storage, const heap_paths& paths,
                                      std::span<const std::string> places);
 
-/// The superblock is not on media yet. Durable on return. After a failure, remove_node_directories() removes what was
-/// made.
+/// The superblock is not on media yet. Durable on return. After a failure, remove_node_directories() cleans up.
 base::result<void> make_node_directories(persist::storage& storage, const heap_paths& paths,
                                          const superblock_on_media& superblock, std::span<const std::string> places);
 
-/// Checks SEG-4 and SEG-5 of all nodes. `missing`: a directory does not exist, or its file system is not mounted.
+/// SEG-4 and SEG-5. `missing`: a directory does not exist, or its file system is not mounted.
 base::result<void> check_node_directories(persist::storage& storage, const heap_paths& paths,
                                           const superblock_on_media& superblock);
 
-/// Takes those directories of nodes that exist and have a marker. check_node_directories() finds what else may be
-/// wrong.
+/// Holds the directories that exist and have a marker.
 base::result<void> hold_nodes(heap_hold& hold, const heap_paths& paths, persist::access_mode mode);
 
-/// Fails where remove_node_directories() would remove anything that is not the heap's, or could not remove everything.
-/// Without a superblock, nobody knows the heap's uuid: then the remains of a creation or a removal may go.
+/// Fails where remove_node_directories() would remove anything that is not the heap's, or leave anything. Without a
+/// superblock nobody knows the heap's uuid, and the remains of a creation or a removal may go.
 base::result<void> examine_node_directories(persist::storage& storage, const heap_paths& paths,
                                             const superblock_on_media* superblock);
-/// Examines the directories once more first. Durable, except for the removal of their names from the heap's own
-/// directory.
+/// Durable, except for the removal of names from the heap's directory.
 base::result<void> remove_node_directories(persist::storage& storage, const heap_paths& paths,
                                            const superblock_on_media* superblock);
 

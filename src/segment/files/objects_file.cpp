@@ -72,7 +72,7 @@ base::result<void> objects_file::map_adopted() {
     return {};
 }
 
-/// Maps the bytes [from, committed_size()).
+/// [from, committed_size())
 base::result<void> objects_file::map_from(std::uint64_t from) {
     if (committed_size_ == from) {
         return {};

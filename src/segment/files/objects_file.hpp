@@ -1,9 +1,7 @@
-// The objects file of an open heap, as mapped: [begin(), begin() + size()).
-//
-// Invariants:
+// The objects file of an open heap, mapped at [begin(), begin() + size()).
 //
 //   - adopted_size() <= committed_size() <= size(). Up to adopted_size() the bytes are a mapping of the file, beyond it
-//     they are memory (MAP-2). With shared pages the three are equal.
+//     memory (MAP-2). With shared pages the three are equal.
 //   - The file has space on disk for size() bytes.
 #pragma once
 
@@ -17,7 +15,7 @@
 
 namespace holdfast::segment {
 
-/// Callers serialise grow(); the other functions run while the heap is opened, in a commit or in a child of fork.
+/// Callers serialise grow(); the rest runs at an open, in a commit or in a child of fork.
 class objects_file {
 public:
     objects_file(const heap_location& location, heap_superblock& superblock, hole_cover& cover) noexcept
@@ -33,12 +31,12 @@ public:
     [[nodiscard]] std::uint64_t adopted_size() const noexcept { return adopted_size_; }
 
     base::result<void> map_committed();
-    /// Grows by at least `bytes`; new bytes read as zero.
+    /// New bytes read as zero.
     base::result<void> grow(std::uint64_t bytes);
-    /// A commit has made size() durable: map_adopted() maps the file in the place of memory.
+    /// After this map_adopted() maps the file in the place of memory.
     void commit_size() noexcept { committed_size_ = size_; }
     base::result<void> map_adopted();
-    /// Cuts off what a crash left beyond size(), durably.
+    /// Cuts off what a crash left, durably.
     base::result<void> remove_leftovers() const;
     /// Makes void, durably, the sums of pages that changed without them. Comes before the file is mapped.
     base::result<void> forget_sums() const;

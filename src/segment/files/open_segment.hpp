@@ -1,4 +1,4 @@
-// Keeps the segment file that was used last open: calls that reserve space and give it back mostly come to one file.
+// Keeps the segment file open that most calls come to.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ public:
     open_segment& operator=(const open_segment&) = delete;
     ~open_segment() = default;
 
-    /// Open for writing. Fails as storage::open() does.
+    /// For writing. Fails as storage::open() does.
     base::result<std::shared_ptr<persist::file>> get(persist::storage& storage, const heap_paths& paths,
                                                      std::uint64_t index) {
         const base::scoped_lock lock(mutex_);
@@ -30,7 +30,7 @@ public:
         }
         return file_;
     }
-    /// Comes before a segment is removed: another file may get its number later.
+    /// Another file may get the number of a removed segment.
     void forget() noexcept {
         const base::scoped_lock lock(mutex_);
         file_.reset();

@@ -13,11 +13,11 @@
 #include "base/units.hpp"
 #include "segment/files/mapping_limit.hpp"
 
-// From Linux 5.7 on.
+// Since Linux 5.7.
 #if !defined(MREMAP_DONTUNMAP)
 #define MREMAP_DONTUNMAP 4
 #endif
-// From Linux 5.4 on.
+// Since Linux 5.4.
 #if !defined(MADV_COLD)
 #define MADV_COLD 20
 #endif
@@ -32,7 +32,7 @@ bool starts_at_page(const std::byte* address) noexcept {
     return reinterpret_cast<std::uintptr_t>(address) % page_size == 0;
 }
 
-/// Looks now and then, because each look takes some time.
+/// Each look takes some time.
 bool mappings_are_scarce() noexcept {
     constexpr std::uint32_t between_looks = 256;
     static std::atomic<std::uint32_t> calls{0};
@@ -47,8 +47,7 @@ bool mappings_are_scarce() noexcept {
     return scarce.load(std::memory_order_relaxed);
 }
 
-/// Asks the kernel to let the range grow where it is: it refuses with ENOMEM where the range is of one mapping. At the
-/// end of the heap's addresses it may do it.
+/// The kernel refuses to let one mapping grow in place with ENOMEM. At the end of the heap's addresses it may do it.
 bool is_one_mapping(std::byte* from, std::uint64_t bytes) noexcept {
     if (::mremap(from, bytes, bytes + page_size, 0) != MAP_FAILED) {
         ::munmap(from + bytes, page_size);
@@ -56,7 +55,7 @@ bool is_one_mapping(std::byte* from, std::uint64_t bytes) noexcept {
     }
     return errno == ENOMEM;
 }
-/// In bytes from the begin of the range on: whole pages.
+/// Returns bytes from the begin on: whole pages.
 std::uint64_t run_of_one_mapping(std::byte* from, std::uint64_t bytes) noexcept {
     if (is_one_mapping(from, bytes)) {
         return bytes;
@@ -69,8 +68,8 @@ std::uint64_t run_of_one_mapping(std::byte* from, std::uint64_t bytes) noexcept 
     return is_one * page_size;
 }
 
-/// Moves a range of one mapping; `from` reads as zero then. The pages go by a place that the kernel chooses, because it
-/// would unmap `to` before it looks whether it can move `from`. False, and nothing changed, where it cannot.
+/// `from` reads as zero then. The kernel would unmap `to` before it looks whether it can move `from`, so the pages go
+/// by a place that it chooses. False, and nothing changed, where it cannot.
 bool move_pages(std::byte* to, std::byte* from, std::uint64_t bytes) noexcept {
     constexpr int memory = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void* const anywhere = nullptr;
@@ -78,7 +77,7 @@ bool move_pages(std::byte* to, std::byte* from, std::uint64_t bytes) noexcept {
     if (between == MAP_FAILED) {
         return false;
     }
-    // Pages that were moved to `from` are a mapping of their own. A new one unites with those beside it.
+    // A new mapping unites with those beside it.
     static_cast<void>(::mmap(from, bytes, PROT_READ | PROT_WRITE, memory | MAP_FIXED, -1, 0));
     if (::mremap(between, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
         // The kernel is out of memory of its own, and may have unmapped `to`.
@@ -102,7 +101,7 @@ public:
         }
         complete_ = bytes == 0;
     }
-    /// False where there are so many that a copy is better.
+    /// False: so many that a copy is better.
     [[nodiscard]] bool complete() const noexcept { return complete_; }
     [[nodiscard]] const std::uint64_t* begin() const noexcept { return lengths_.data(); }
     [[nodiscard]] const std::uint64_t* end() const noexcept { return lengths_.data() + count_; }

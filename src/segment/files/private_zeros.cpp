@@ -15,15 +15,15 @@ namespace {
 
 using base::page_size;
 
-/// Anonymous private pages read as zero when they are dropped. The kernel refuses it where pages are locked.
+/// The kernel refuses to drop locked pages.
 void drop_or_store(std::byte* from, std::uint64_t bytes) noexcept {
     if (::madvise(from, bytes, MADV_DONTNEED) != 0) {
         std::memset(from, 0, bytes);
     }
 }
 
-/// Zeros where there is memory already, which is faster than to drop it and to take it again. Other pages may be in
-/// swap, so they are dropped. Should the kernel swap or drop a page after its answer, the zeros are as right.
+/// Storing zeros where there is memory is faster than dropping it and taking it again. Other pages may be in swap, so
+/// they are dropped.
 void zero_asking(std::byte* from, std::uint64_t bytes) noexcept {
     std::array<unsigned char, 1024> in_memory{};
     while (bytes != 0) {

@@ -23,8 +23,7 @@ struct table_range {
     std::uint64_t length;
 };
 
-/// Where the metadata of user pages [first, last) lies in the file, page aligned; without live bitmaps, which get space
-/// when they come into use.
+/// Page aligned; live bitmaps get space when they come into use.
 std::array<table_range, 3> metadata_ranges(const geometry& shape, std::uint64_t first, std::uint64_t last) noexcept {
     const auto table = [&](std::uint64_t at, std::uint64_t from, std::uint64_t to) {
         const std::uint64_t begin = base::align_down(shape.segment_size + at + from, page_size);
@@ -32,7 +31,7 @@ std::array<table_range, 3> metadata_ranges(const geometry& shape, std::uint64_t 
     };
     const std::uint64_t first_granule = first / base::pages_per_granule;
     const std::uint64_t last_granule = base::divide_up(last, base::pages_per_granule);
-    // The checksum pages of the metadata stand at the end. The segment's first growth reserves them.
+    // The first growth reserves the checksum pages of the metadata, at the end.
     const bool whole = first == 0;
     const std::uint64_t sums_from = whole ? 0 : place_of_sum(first).checksum_page * page_size;
     const std::uint64_t sums_to =
@@ -74,7 +73,7 @@ base::result<void> segment_files::reserve_in_segment(std::uint64_t index, std::u
                                                      std::uint64_t last_page) {
     const auto preferred = location_.near(index);
     if (first_page == 0) {
-        // The segment is not committed, so a file of this name is the remains of a growth that failed.
+        // Such a file is the remains of a growth that failed.
         const std::string path = location_.paths().segment(index);
         last_used_.forget();
         HF_TRY(location_.storage().remove(path, "grow.remove_remains"));

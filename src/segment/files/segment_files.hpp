@@ -1,9 +1,6 @@
-// The segment files of an open heap, without their mappings.
+// The segment files of an open heap.
 //
-// Invariants:
-//
-//   - A file below the frontier has its whole size, and space on disk for its tables, except for live bitmaps
-//     (live_bitmaps).
+//   - A file below the frontier has its whole size, and space on disk for its tables, except for live bitmaps.
 //   - A file beyond the frontier is the remains of something that failed. It means nothing, and may be removed.
 #pragma once
 
@@ -35,14 +32,14 @@ public:
         return last_used_.get(location_.storage(), location_.paths(), index);
     }
     using visitor = base::function_ref<base::result<void>(persist::file&, std::uint64_t, std::uint64_t)>;
-    /// Calls `each` with the file, the first page in it and the number of pages, segment by segment.
+    /// Calls `each` segment by segment with the file, the first page in it and the number of pages.
     base::result<void> for_each(base::pages start, base::pages length, visitor each);
 
-    /// Makes missing files, and reserves the tables of user pages [from, to).
+    /// Reserves the tables of user pages [from, to), and makes missing files.
     base::result<void> reserve_tables(base::pages from, base::pages to);
     /// Best effort.
     void undo_growth(base::pages from, base::pages to);
-    /// For pages [first_page, last_page) of a segment, without its live bitmaps.
+    /// Live bitmaps are left out.
     static base::result<void> allocate_tables(persist::file& file, const geometry& shape, std::uint64_t first_page,
                                               std::uint64_t last_page);
     /// Removes the content beyond the end in the last segment; durably in durability `commit`, where new space that a
@@ -50,14 +47,13 @@ public:
     base::result<void> clear_beyond(base::pages end);
     /// The segment lies beyond the frontier. Best effort.
     void remove(std::uint64_t index);
-    /// Removes what a crashed writer left beyond the last commit, as clear_beyond() does.
+    /// Removes what a crashed writer left, as clear_beyond() does.
     base::result<void> remove_leftovers(base::pages frontier, bool recovered) const;
-    /// Makes void, durably, all sums of pages in the first `count` segments.
+    /// Makes void, durably, the sums of the first `count` segments.
     base::result<void> forget_sums(std::uint64_t count) const;
     base::result<void> sync(std::uint64_t count) const;
 
-    // The names of new files: a growth and a sync may come to them at once.
-    /// Files were created since the last commit or sync_new_names().
+    /// Files were created since the last commit or sync_new_names(). A growth and a sync may come to the names at once.
     [[nodiscard]] bool names_changed() const noexcept HF_EXCLUDES(names_mutex_) {
         const base::scoped_lock lock(names_mutex_);
         return names_changed_;

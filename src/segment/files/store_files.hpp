@@ -1,5 +1,4 @@
-// The files store.NUMBER of stores that lie in a heap's directory. This layer lists, copies and removes them, and knows
-// nothing of their content (docs/store-format.md).
+// The stores in a heap's directory (docs/store-format.md).
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// The journal on media (docs/format.md, section "journal"): the pages of a commit on their way home. Little endian.
+// The journal on media (docs/format.md, section "journal"). Little endian.
 //
 //     page 0                 journal_header_on_media
-//     page 1                 the superblock of the commit (superblock_on_media)
+//     page 1                 the superblock of the commit
 //     pages 2 .. 2+T-1       T = divide_up(entry_count * 16, 4096) pages of journal_entry_on_media, rest zero
 //     pages 2+T .. 2+T+n-1   n = entry_count pages of content, in the order of the entries
 //
@@ -26,9 +26,9 @@ struct journal_header_on_media {
     std::uint8_t uuid[16];
     std::uint64_t sequence;  ///< of the commit; void: of the superblock at that time
     std::uint64_t entry_count;
-    std::uint64_t table_checksum;  ///< XXH3-64 of pages 1 .. 2+T-1, seeded with the sequence; void: 0
+    std::uint64_t table_checksum;  ///< of pages 1 .. 2+T-1, seeded with the sequence; void: 0
     std::uint8_t reserved[4088 - 56];
-    std::uint64_t checksum;  ///< XXH3-64 of the bytes before it
+    std::uint64_t checksum;  ///< of the bytes before it
 };
 static_assert(sizeof(journal_header_on_media) == base::page_size);
 static_assert(offsetof(journal_header_on_media, uuid) == 16);
@@ -43,7 +43,7 @@ inline constexpr unsigned entry_page_bits = 40;
 
 struct journal_entry_on_media {
     std::uint64_t place;     ///< bits 0..39 page within the file, bits 40..63 file id
-    std::uint64_t checksum;  ///< XXH3-64 of the page's content
+    std::uint64_t checksum;  ///< of the page's content
 };
 static_assert(sizeof(journal_entry_on_media) == 16);
 

@@ -1,5 +1,4 @@
-// The files `lanes` on media (docs/format.md, "Lanes"): where each lane lies, and whose a file is. lane/lane_format.hpp
-// has what lies in a lane. Little endian.
+// Where each lane lies in the files `lanes`, and whose a file is (docs/format.md, "Lanes"). Little endian.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +8,11 @@
 
 namespace holdfast::segment {
 
-inline constexpr std::uint64_t lanes_at = base::page_size;  ///< offset of the first lane in a file
+inline constexpr std::uint64_t lanes_at = base::page_size;
 inline constexpr std::uint64_t lane_header_size = base::page_size;
 inline constexpr std::uint64_t lane_slot_size = 64;
 inline constexpr std::uint64_t maximum_lanes = 1024;
-/// superblock_on_media::record_order where the slots of the first lanes are a log.
+/// superblock_on_media::record_order with a log.
 inline constexpr std::uint32_t logged_records = 3;
 
 [[nodiscard]] constexpr std::uint64_t lane_size(std::uint64_t slots) noexcept {
@@ -23,14 +22,14 @@ inline constexpr std::uint32_t logged_records = 3;
     return lanes_at + lanes * lane_size(slots);
 }
 
-/// In the first page of a file that holds the lanes of one node.
+/// It lies in the first page of a node's file.
 struct lanes_identity_on_media {
     char magic[8];
-    std::uint8_t uuid[16];      ///< of the heap
-    std::uint32_t node;         ///< in whose directory the file lies
-    std::uint32_t nodes;        ///< of the heap
-    std::uint8_t reserved[24];  ///< 0
-    std::uint64_t checksum;     ///< XXH3-64 of the bytes before it
+    std::uint8_t uuid[16];
+    std::uint32_t node;
+    std::uint32_t nodes;
+    std::uint8_t reserved[24];
+    std::uint64_t checksum;  ///< of the bytes before it
 };
 static_assert(sizeof(lanes_identity_on_media) == 64);
 static_assert(offsetof(lanes_identity_on_media, uuid) == 8);

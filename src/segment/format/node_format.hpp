@@ -1,5 +1,4 @@
-// The file `node` in the directory of a node (docs/format.md, section "nodes"): it names the heap and the node. Little
-// endian.
+// The file `node` in the directory of a node (docs/format.md, section "nodes"). Little endian.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +14,14 @@ inline constexpr std::uint64_t longest_heap_path = 4040;
 struct node_marker_on_media {
     char magic[8];
     std::uint32_t version;
-    std::uint32_t size;            ///< node_marker_size
-    std::uint8_t uuid[16];         ///< of the heap
-    std::uint32_t node;            ///< that the directory belongs to
-    std::uint32_t nodes;           ///< of the heap
-    std::uint32_t path_size;       ///< bytes of `heap` in use
-    std::uint32_t reserved;        ///< 0
-    char heap[longest_heap_path];  ///< path of the heap's directory when this one was made; the rest is 0
-    std::uint64_t checksum;        ///< XXH3-64 of the bytes before it
+    std::uint32_t size;
+    std::uint8_t uuid[16];
+    std::uint32_t node;
+    std::uint32_t nodes;
+    std::uint32_t path_size;  ///< bytes of `heap` in use
+    std::uint32_t reserved;
+    char heap[longest_heap_path];  ///< the heap's directory when this one was made
+    std::uint64_t checksum;        ///< of the bytes before it
 };
 static_assert(sizeof(node_marker_on_media) == node_marker_size);
 static_assert(offsetof(node_marker_on_media, uuid) == 16);

@@ -1,8 +1,6 @@
-// Where the checksum of each page is kept, in memory as on media (docs/format.md, "checksum pages").
-//
-// A segment keeps 32-bit sums of its user pages and of its metadata before the checksum pages: 1023 in a checksum page,
-// whose last entry is its own. The objects file keeps 64-bit sums in the first page of each group of 512: entry 0 is
-// that page's own, entry i is that of page i. A sum of 0 is not compared: the page was never written, or is in a hole.
+// The checksum of each page, in memory as on media (docs/format.md, "checksum pages"). A segment keeps 32-bit sums:
+// 1023 in a checksum page, whose last entry is its own. The objects file keeps 64-bit sums in the first page of each
+// group of 512, whose entry 0 is its own. A sum of 0 is not compared: the page was never written, or is in a hole.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +23,15 @@ struct sum_place {
     return {file_page / checksums_per_page, file_page % checksums_per_page};
 }
 
-/// A checksum page's own sum, over all entries but the last.
 [[nodiscard]] inline std::uint32_t own_sum(std::span<const std::uint32_t> checksum_page) noexcept {
     return base::page_checksum(std::as_bytes(checksum_page.first(checksums_per_page)));
 }
-/// The 32-bit sum for this 64-bit sum; never 0.
+/// Never 0.
 [[nodiscard]] constexpr std::uint32_t narrow_sum(std::uint64_t sum) noexcept {
     const auto low = static_cast<std::uint32_t>(sum);
     return low == 0 ? 1U : low;
 }
-/// Never 0, so that 0 can say "never written".
 [[nodiscard]] constexpr std::uint64_t nonzero_sum(std::uint64_t sum) noexcept { return sum == 0 ? 1 : sum; }
-/// The first page of a group of the objects file has its own sum as entry 0.
 [[nodiscard]] inline std::uint64_t own_group_sum(std::span<const std::uint64_t> group_page) noexcept {
     return nonzero_sum(base::checksum64(std::as_bytes(group_page.subspan(1))));
 }

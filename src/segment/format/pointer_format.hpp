@@ -1,6 +1,5 @@
-// A `holdfast::ptr` word on media (docs/format.md, section "pointers"), for layers that know the word, not the class.
-//
-// bits 0..47: distance in bytes from the word itself to its target, plus 2^47; 0 is null. bits 48..63: the stamp.
+// A `holdfast::ptr` word on media (docs/format.md, section "pointers"). Bits 0..47: distance in bytes from the word to
+// its target, plus 2^47; 0 is null. Bits 48..63: the stamp.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ inline constexpr std::uint64_t pointer_distance_bias = std::uint64_t{1} << (poin
 [[nodiscard]] constexpr std::uint64_t null_pointer(std::uint16_t stamp) noexcept {
     return std::uint64_t{stamp} << pointer_distance_bits;
 }
-/// `from` and `to` may be addresses, or offsets from one base: only their difference counts.
+/// Addresses, or offsets from one base: only their difference counts.
 [[nodiscard]] constexpr std::uint64_t encode_pointer(std::uint64_t from, std::uint64_t to,
                                                      std::uint16_t stamp) noexcept {
     return null_pointer(stamp) | ((to - from + pointer_distance_bias) & pointer_distance_mask);

@@ -8,23 +8,21 @@
 
 namespace holdfast::segment {
 
-/// What a page entry says of the extent that starts at its page.
 enum class extent_kind : std::uint8_t {
     none = 0,  ///< inside an extent, or beyond the frontier
     free = 1,
-    used = 2,      ///< one block (big or huge)
-    slab = 3,      ///< one granule of small blocks; see its slab header
-    roots = 4,     ///< the first granule of the heap: 512 roots, the rest unused
+    used = 2,  ///< one block
+    slab = 3,
+    roots = 4,     ///< 512 roots, the rest unused
     reserved = 5,  ///< taken and not published: free after a crash
 };
 
-/// A program gives its blocks type numbers for its own purposes; 0: none.
+/// 0: none.
 inline constexpr unsigned type_bits = 20;
 inline constexpr std::uint32_t type_limit = std::uint32_t{1} << type_bits;
 
-/// A page entry is one 64-bit word, so that an extent appears, grows or vanishes with a single store: bits 0..39 length
-/// in pages; bits 40..43 kind; bits 44..63 the type number of a used block, else zero. The entries of a heap's extents
-/// tile the user space from page 0 to the frontier; entries inside an extent mean nothing.
+/// One word, so that an extent appears, grows or vanishes with a single store: bits 0..39 length in pages; bits 40..43
+/// kind; bits 44..63 the type number of a used block, else zero. Entries inside an extent mean nothing.
 struct page_entry {
     extent_kind kind = extent_kind::none;
     base::pages length{};
@@ -42,7 +40,7 @@ inline constexpr std::uint64_t page_entry_length_mask = (std::uint64_t{1} << pag
            (static_cast<std::uint64_t>(entry.kind) << page_entry_length_bits) |
            (std::uint64_t{entry.type} << page_entry_type_shift);
 }
-/// Valid iff encode(decode(word)) == word and the kind is one of the enumeration's.
+/// Valid iff encode(decode(word)) == word and the kind is known.
 [[nodiscard]] constexpr page_entry decode_page_entry(std::uint64_t word) noexcept {
     return {static_cast<extent_kind>((word >> page_entry_length_bits) & 0xf),
             {word & page_entry_length_mask},
@@ -53,19 +51,19 @@ inline constexpr std::uint64_t page_entry_length_mask = (std::uint64_t{1} << pag
     return entry.kind <= extent_kind::reserved && (entry.type == 0 || entry.kind == extent_kind::used);
 }
 
-/// One slab: 64 KiB of blocks of one class. Meaningful iff the page entry of its first page has kind slab.
+/// Meaningful iff the page entry of its first page has kind slab.
 struct slab_header_on_media {
     std::uint32_t block_size;   ///< bytes; a size class
     std::uint32_t block_count;  ///< granule_size / block_size
-    std::uint64_t flags;        ///< slab_flags
-    std::uint64_t type;         ///< of all blocks, below type_limit; 0: none
-    std::uint64_t reserved[5];  ///< 0
+    std::uint64_t flags;
+    std::uint64_t type;  ///< of all blocks, below type_limit; 0: none
+    std::uint64_t reserved[5];
 };
 static_assert(sizeof(slab_header_on_media) == 64);
 static_assert(offsetof(slab_header_on_media, flags) == 8);
 static_assert(alignof(slab_header_on_media) == 8);
 
-/// The history of a slab; 0 for most. Bit 0: upper_half; bit 1: may_have_holes; bits 16..31: old_block_size.
+/// Bit 0: upper_half; bit 1: may_have_holes; bits 16..31: old_block_size.
 struct slab_flags {
     bool upper_half = false;           ///< its blocks' bits lie in the upper half of the live bitmap
     std::uint32_t old_block_size = 0;  ///< of older blocks, with bits in the other half; 0: none
@@ -82,7 +80,7 @@ inline constexpr std::uint64_t slab_flag_may_have_holes = 2;
             (word & slab_flag_may_have_holes) != 0};
 }
 inline constexpr std::uint64_t upper_bitmap_word = base::granule_size / 8 / 64 / 2;
-/// Bytes. Slabs of smaller blocks need the whole bitmap, so they are not morphed.
+/// Bytes. Slabs of smaller blocks need the whole bitmap.
 inline constexpr std::uint32_t least_morphed_block = 16;
 
 }  // namespace holdfast::segment

@@ -108,7 +108,7 @@ base::result<void> validate(const superblock_on_media& block, const std::string&
                        "not 0");
     }
     // SB-5: lanes have a power of two of slots, and one of three orders; where records may count, there are lanes. The
-    // clock has room to go on.
+    //   clock has room to go on.
     const bool no_lanes = block.lane_slots == 0 && block.record_order == 0;
     const bool lanes = (block.lane_slots & (block.lane_slots - 1)) == 0 && block.lane_slots >= 64 &&
                        block.lane_slots <= 65536 && block.record_order >= 1 && block.record_order <= 3;

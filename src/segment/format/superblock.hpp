@@ -21,28 +21,28 @@ void seal(superblock_on_media& block) noexcept;
 [[nodiscard]] std::string hex(std::uint64_t value);
 [[nodiscard]] std::string uuid_text(const std::uint8_t (&uuid)[16]);
 
-/// Checks one copy alone: SB-1 to SB-7. `path` and `copy` name it in the failure.
+/// SB-1 to SB-7, of one copy. `path` and `copy` name it in the failure.
 base::result<void> validate(const superblock_on_media& block, const std::string& path, std::size_t copy);
 
-/// A copy that is bad or absent has a failure that says why.
+/// A bad or absent copy has a failure that says why.
 struct superblock_copies_read {
     std::array<std::optional<superblock_on_media>, superblock_copies> good;
     std::array<base::failure, superblock_copies> bad;
-    /// The copy has another format version and a good checksum: its version is no damage.
+    /// The checksum is good: the version is no damage.
     std::array<bool, superblock_copies> other_version{};
 
-    /// By its sequence; null where both are bad.
+    /// Null where both are bad.
     [[nodiscard]] const superblock_on_media* newest() const noexcept;
 };
 base::result<superblock_copies_read> read_superblocks(persist::file& file);
-/// Fails where the file belongs to another heap: somebody has exchanged files of an open heap. Comes before a write.
+/// Somebody has exchanged files of an open heap.
 base::result<void> check_uuid(const std::uint8_t (&found)[16], const superblock_on_media& ours,
                               const std::string& path);
 base::result<void> check_own(const superblock_copies_read& there, const superblock_on_media& ours,
                              const std::string& path);
 
-/// Writes both copies and syncs. Precondition: the journal that holds this superblock is durable, so a crash that tears
-/// both copies at once loses nothing (JRN-4).
+/// Syncs. Precondition: the journal that holds this superblock is durable, so a crash that tears both copies at once
+/// loses nothing (JRN-4).
 base::result<void> write_superblocks(persist::file& file, const superblock_on_media& block);
 
 }  // namespace holdfast::segment

@@ -1,6 +1,5 @@
-// For the fuzzers: inputs that say how the media of a heap are damaged, and their mutator.
-//
-// An input is 2 bytes of control bits, then edits of 16 bytes, applied one after the other; all little endian:
+// An input of a fuzzer: 2 bytes of control bits, then edits of 16 bytes, applied one after the other; all little
+// endian:
 //   u8 place, u8 width (bits 0..1: 1, 2, 4 or 8 bytes), operation (bits 2..3) and seek (bit 4), u8 which (copy, segment
 //   or file), u8 unused, u32 offset (modulo the size of the place), u64 value.
 // Then the checksums that the control bits name are repaired, so that the damage gets past them.
@@ -20,7 +19,7 @@
 
 #include "base/result.hpp"
 
-/// libFuzzer's own; returns the new size.
+/// Returns the new size.
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t room);
 
 namespace holdfast::segment {
@@ -42,7 +41,7 @@ inline void must(const base::result<void>& outcome) {
     }
 }
 
-/// A message must tell a user what is wrong, and where. HOLDFAST_FUZZ_TELL in the environment shows it.
+/// HOLDFAST_FUZZ_TELL in the environment shows the message.
 inline void expect_telling(const base::failure& what) {
     static const bool tell = std::getenv("HOLDFAST_FUZZ_TELL") != nullptr;
     if (tell) {
@@ -142,7 +141,7 @@ struct fuzz_input {
     }
 };
 
-/// Changes whole edits, with numbers that mean something on media.
+/// Changes whole edits, to numbers that mean something on media.
 class fuzz_mutator {
 public:
     explicit fuzz_mutator(unsigned seed) : random_(seed) {}
@@ -198,7 +197,7 @@ private:
             case 2: one[2] = static_cast<std::uint8_t>(below(4)); break;
             case 3: set_offset(one); break;
             case 4: set_value(one, number()); break;
-            default: {  // what libFuzzer learns from comparisons in the code is best
+            default: {  // what libFuzzer learns from comparisons is best
                 const std::size_t size = std::size_t{1} << (one[1] & 3U);
                 static_cast<void>(LLVMFuzzerMutate(one.data() + 8, size, size));
                 break;
@@ -243,7 +242,6 @@ private:
 
 }  // namespace holdfast::segment
 
-// A fuzzer is one file, so these are defined once.
 extern "C" [[gnu::used]] inline std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                                     std::size_t room, unsigned seed) {
     return holdfast::segment::fuzz_mutator(seed).mutate(data, size, room);

@@ -1,5 +1,4 @@
-// For the fuzzers: the media of a heap in memory, to which the edits of an input are applied. Edits of pages that the
-// journal carries go to the journal.
+// Edits of pages that the journal carries go to the journal.
 #pragma once
 
 #include <unistd.h>
@@ -38,7 +37,6 @@ class fuzz_media {
 public:
     using content = simulator::sparse_content;
     static constexpr const char* directory = "heap";  ///< in images
-    /// Beside segments and objects_file_id.
     static constexpr std::uint64_t superblock_id = objects_file_id + 1;
     static constexpr std::uint64_t journal_id = objects_file_id + 2;
 
@@ -52,7 +50,7 @@ public:
         make_anonymous();
     }
 
-    /// The heap when the journal of its last commit had just become whole.
+    /// When the journal of the last commit had just become whole.
     [[nodiscard]] fuzz_media with_commit_pending(const fuzz_media& before) const {
         fuzz_media made = *this;
         made.files_["superblock"] = before.files_.at("superblock");
@@ -153,7 +151,7 @@ private:
         std::uint64_t begin;
         std::uint64_t length;
     };
-    /// For repair_sizes: larger files only cost time.
+    /// Larger files only cost time.
     static constexpr std::uint64_t largest_file = 16 * base::mebibyte;
 
     static std::uint64_t table_pages(std::uint64_t entries) {
@@ -222,7 +220,7 @@ private:
         }
     }
 
-    /// The 8-byte words that are not zero; of a long range, in its first pages.
+    /// Looks at the first pages of a long range.
     [[nodiscard]] std::vector<std::uint64_t> words_in(const range& in) const {
         constexpr std::uint64_t most = 64 * base::page_size;
         std::vector<std::uint64_t> found;
@@ -238,7 +236,7 @@ private:
         return found;
     }
 
-    /// An aligned place in the range; `seek`: where something is not zero.
+    /// Aligned; `seek`: where something is not zero.
     [[nodiscard]] std::uint64_t choose(const range& in, std::uint64_t offset, std::uint64_t width, bool seek) const {
         if (const auto words = seek ? words_in(in) : std::vector<std::uint64_t>{}; !words.empty()) {
             const std::uint64_t within = width < 8 ? offset / words.size() * width % 8 : 0;
@@ -383,7 +381,7 @@ private:
         write(journal_id, 0, header);
     }
 
-    /// Removes what chance and the clock gave the heap, so that an input means the same in every process.
+    /// What chance and the clock gave the heap differs from process to process.
     void make_anonymous() {
         const bool carries = read<journal_header_on_media>(journal_id, 0).entry_count != 0;
         for (const auto& [id, at] : {place{superblock_id, 0}, place{superblock_id, 1}, place{journal_id, 1}}) {
@@ -412,11 +410,10 @@ private:
     }
 
     std::map<std::string, content> files_;
-    std::map<place, std::uint64_t> in_journal_;  ///< places of pages in the journal
+    std::map<place, std::uint64_t> in_journal_;
     std::set<place> touched_;
 };
 
-/// Removed at the end of the process; in memory where the machine has such a place.
 inline const std::string& fuzz_directory() {
     static const base::scratch_directory instance;
     return instance.path();
@@ -432,7 +429,7 @@ inline void change_fuzz_heap(heap_files& files, int value) {
     std::memset(files.objects() + base::page_size, value, 64);
 }
 
-/// Of two segments: crashed after a commit, with a commit in its journal that is not home, closed.
+/// Heaps of two segments: crashed after a commit, with a commit in its journal that is not home, closed.
 inline std::vector<fuzz_media> make_fuzz_heaps() {
     creation_options options;
     options.segment_size = minimum_segment_size;

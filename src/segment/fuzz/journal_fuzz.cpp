@@ -1,7 +1,6 @@
 // A journal that an adversary wrote, with repaired checksums, is void, broken with a failure that tells why, or whole.
-// A whole one lies within its file, belongs to the heap, and is equal when it is written again.
-//
-// Control bits from 8 on: the superblock that the reader knows: none, or one of a commit before, the same, after.
+// A whole one lies within its file, belongs to the heap, and is equal when it is written again. Control bits from 8 on:
+// the superblock that the reader knows: none, or of a commit before, the same, after.
 #include <optional>
 
 #include "segment/commit/journal.hpp"

@@ -1,9 +1,7 @@
-// For the media of a heap that an adversary wrote, with repaired checksums, recovery answers with a failure that tells
-// why, or with one state: equal for a reader, for a writer, for a copy, and for a second recovery. A reader changes
-// nothing; a second recovery finds nothing to do; no segment changes its size.
-//
-// Control bits from 8 on: 2 for the heap that is damaged (crashed, with a commit in its journal, closed); verify all
-// pages; copy the heap, too. These two take time.
+// From media that an adversary wrote, with repaired checksums, recovery makes a failure that tells why, or one state:
+// equal for a reader, a writer, a copy, and a second recovery. A reader changes nothing; a second recovery finds
+// nothing to do; no segment changes its size. Control bits from 8 on: 2 for the heap that is damaged (crashed, with a
+// commit in its journal, closed); verify all pages; copy the heap, too.
 #include "segment/commit/recovery.hpp"
 #include "segment/files/copy.hpp"
 #include "segment/fuzz/fuzz_support.hpp"
@@ -37,7 +35,7 @@ void examine_copy(simulator::simulated_storage& storage, const heap_paths& paths
     }
 }
 
-/// Checks what a writer sees after `read`, and what others see after the writer. False where the writer refuses a file.
+/// False where the writer refuses a file.
 bool examine_as_writer(simulator::simulated_storage& storage, const heap_paths& paths, const recovered_state& read) {
     const std::uint64_t before = storage.current().hash();
     auto outcome = recover(storage, paths, access_mode::read_write);

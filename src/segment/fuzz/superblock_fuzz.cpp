@@ -1,5 +1,5 @@
-// Two copies of a superblock that an adversary wrote: each is good exactly where docs/format.md says so, the newest
-// good one counts, and can be read, written and read again.
+// Of two copies that an adversary wrote each is good exactly where docs/format.md says so, the newest good one counts,
+// and can be read, written and read again.
 #include <bit>
 #include <cstddef>
 
