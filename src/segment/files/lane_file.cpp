@@ -168,7 +168,7 @@ base::result<void> lane_file::grow_lanes(std::uint64_t bytes) {
         HF_TRY(file->sync("lanes.sync"));
         HF_TRY(map(*file, number, windows));
     }
-    size_ = to;
+    size_.store(to, std::memory_order_release);
     return {};
 }
 
@@ -187,7 +187,7 @@ base::result<std::unique_ptr<log_writer>> lane_file::open_log() {
 }
 
 base::result<void> lane_file::sync(persist::site where) const {
-    for (std::uint32_t file = 0; size_ != 0 && file < places_->files(); ++file) {
+    for (std::uint32_t file = 0; lanes_size() != 0 && file < places_->files(); ++file) {
         HF_TRY_ASSIGN(auto opened, location_.storage().open(places_->path(file), access_mode::read_write));
         HF_TRY(opened->sync(where));
     }

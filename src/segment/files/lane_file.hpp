@@ -9,6 +9,7 @@
 //     directories of the nodes from open() on.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,7 +28,8 @@
 
 namespace holdfast::segment {
 
-/// Callers serialise grow_lanes(); the rest runs while the heap is opened or closed.
+/// Callers serialise grow_lanes(). lanes_size() and sync() may run beside it, the rest while the heap is opened or
+/// closed.
 class lane_file final : public lane_area {
 public:
     lane_file(const heap_location& location, const heap_superblock& superblock, hole_cover& cover) noexcept
@@ -38,7 +40,7 @@ public:
 
     /// Null until open().
     [[nodiscard]] std::byte* lanes() const noexcept override { return range_.begin(); }
-    [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return size_; }
+    [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return size_.load(std::memory_order_acquire); }
     base::result<void> grow_lanes(std::uint64_t bytes) override;
     base::result<std::unique_ptr<log_writer>> open_log() override;
     /// Lane k lies in file k mod files(). 1 until open().
@@ -64,7 +66,7 @@ private:
     hole_cover& cover_;
     std::optional<lane_places> places_;
     address_range range_;
-    std::uint64_t size_ = 0;
+    std::atomic<std::uint64_t> size_{0};
 };
 
 }  // namespace holdfast::segment
