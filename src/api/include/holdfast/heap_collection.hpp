@@ -20,8 +20,7 @@ public:
     /// root nor freed. Throws error. docs/tracing.md says what counts as a pointer.
     collect_report collect(const collect_options& options = {});
     /// What the recovery of this open reached and freed; nothing where the heap had not crashed in durability
-    /// `collect`. blocks_freed counts blocks of whole pages alone: such a crash loses which small blocks were
-    /// allocated.
+    /// `collect`. blocks_freed is a lower bound: the crash may have lost which small blocks were allocated.
     [[nodiscard]] std::optional<collect_report> last_recovery_trace() const;
     /// For precise collection; replaces the type's layout. As durable as an object. Throws error(invalid_argument),
     /// error(read_only).
