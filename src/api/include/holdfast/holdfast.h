@@ -296,7 +296,7 @@ typedef struct hf_collect_report {
  * pointer. */
 hf_code hf_collect(hf_heap* heap, const hf_collect_options* options, hf_collect_report* report);
 /* What the recovery of this open reached and freed; HF_NOT_FOUND where the heap had not crashed in durability
- * `collect`. blocks_freed counts blocks of whole pages alone: such a crash loses which small blocks were allocated. */
+ * `collect`. blocks_freed is a lower bound: the crash may have lost which small blocks were allocated. */
 hf_code hf_get_recovery_trace(const hf_heap* heap, hf_collect_report* report);
 
 /* For hf_options.before_trace. hf_offline_address: where the heap's base is mapped; `bytes`, which may be NULL, gets

@@ -11,8 +11,8 @@
 // frees.
 //
 // Durability `atomic`: when commit() has returned, the changes survive what the domain survives; a crash before leaves
-// none of them. Costs one fence; docs/transactions.md says when more. Durability `commit` and `collect`: all or nothing in
-// memory; a crash leaves what these durabilities leave.
+// none of them. Costs one fence; docs/transactions.md says when more. Durability `commit` and `collect`: all or nothing
+// in memory; a crash leaves what these durabilities leave.
 //
 // The program promises (open_options::check_transactions finds offenders) that while a transaction is open, no other
 // thread changes or opens its objects, by a lock that is held until commit() has returned (holdfast::section). Nothing
