@@ -163,7 +163,7 @@ void session::begin() {
 
 void session::abort() {
     const std::lock_guard guard(holds_mutex_);
-    for (const void* made : contents_->space.made()) {
+    for (const auto& [made, bytes] : contents_->space.made()) {
         if (const auto found = holds_.find(made); found != holds_.end()) {
             found->second->is_gone = true;
             holds_.erase(found);

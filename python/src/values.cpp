@@ -2,6 +2,7 @@
 #include <cstring>
 #include <unordered_set>
 
+#include <utility>
 #include "contents.hpp"
 
 namespace holdfast::python {
@@ -162,67 +163,100 @@ document contents::read_array(const value& from, bool deep) const {
 
 namespace {
 
-/// Reads a value with all that is in it, or the place of a container.
-document read_value(const contents& in, const value& from, bool deep, unsigned level,
-                    const std::function<document(const value&, bool)>& read_array) {
-    const workspace& space = in.space;
-    if (level > most_levels) {
-        refuse_depth(space.heap().path());
+/// Reads a value with all that is in it, or the place of a container. Each object has one owner, so that all of it has
+/// no more bytes than the heap: without that bound, lists that hold one list twice would be read without an end.
+class value_reader {
+public:
+    using array_function = std::function<document(const value& array, bool deep)>;
+
+    value_reader(const contents& in, bool deep, array_function read_array)
+        : in_(in), space_(in.space), deep_(deep), read_array_(std::move(read_array)) {}
+
+    [[nodiscard]] document read(const value& from, unsigned level) {
+        if (level > most_levels) {
+            refuse_depth(space_.heap().path());
+        }
+        document made;
+        made.what = from.what;
+        made.number = from.number;
+        switch (from.what) {
+            case kind::none:
+            case kind::boolean:
+            case kind::integer:
+            case kind::real: break;
+            case kind::text:
+            case kind::bytes:
+            case kind::big_integer:
+            case kind::pickled: read_blob(from, made, level); break;
+            case kind::list:
+            case kind::tuple: read_sequence(from, made, level); break;
+            case kind::dict: read_dict(from, made, level); break;
+            case kind::array: return read_array(from, level);
+            default: space_.refuse("kind of a value", std::to_string(static_cast<unsigned>(from.what)), "0 to 11");
+        }
+        return made;
     }
-    document made;
-    made.what = from.what;
-    made.number = from.number;
-    const auto read_part = [&](const value& part) {
-        made.parts.push_back(read_value(in, part, deep, level + 1, read_array));
-    };
-    switch (from.what) {
-        case kind::none:
-        case kind::boolean:
-        case kind::integer:
-        case kind::real: break;
-        case kind::text:
-        case kind::bytes:
-        case kind::big_integer:
-        case kind::pickled: {
-            const blob& found = *space.object_of<blob>(from);
-            space.expect_block(&found, sizeof(blob) + std::min(found.size, std::uint64_t{1} << 46), "blob");
-            made.bytes = std::string(found.view());
-            break;
+
+private:
+    void take(std::uint64_t bytes) {
+        if (!left_) {
+            left_ = space_.heap().get_size();
         }
-        case kind::list:
-        case kind::tuple: {
-            const auto* const place = space.object_of<sequence>(from);
-            made.object = const_cast<sequence*>(place);
-            if (deep || from.what == kind::tuple) {
-                const std::uint64_t size = space.look(*place).size;
-                for (std::uint64_t i = 0; i < size; ++i) {
-                    read_part(in.at(const_cast<sequence&>(*place), i));
-                }
-            }
-            break;
+        if (bytes > *left_) {
+            space_.refuse("owner of a value", "several", "one");
         }
-        case kind::dict: {
-            const auto* const place = space.object_of<dict>(from);
-            made.object = const_cast<dict*>(place);
-            if (deep) {
-                in.for_each_entry(*place, [&](const dict_entry& entry, const dict_entry*) {
-                    read_part(entry.key);
-                    read_part(entry.content);
-                });
-            }
-            break;
-        }
-        case kind::array: return read_array(from, deep);
-        default: space.refuse("kind of a value", std::to_string(static_cast<unsigned>(from.what)), "0 to 11");
+        *left_ -= bytes;
     }
-    return made;
-}
+    void read_part(const value& part, document& into, unsigned level) {
+        take(sizeof part);
+        into.parts.push_back(read(part, level + 1));
+    }
+    void read_blob(const value& from, document& into, unsigned level) {
+        const blob& found = *space_.object_of<blob>(from);
+        space_.expect_block(&found, sizeof(blob) + std::min(found.size, std::uint64_t{1} << 46), "blob");
+        if (level != 0) {
+            take(found.size);
+        }
+        into.bytes = std::string(found.view());
+    }
+    void read_sequence(const value& from, document& into, unsigned level) {
+        auto* const place = space_.object_of<sequence>(from);
+        into.object = place;
+        const std::uint64_t size = deep_ || from.what == kind::tuple ? space_.look(*place).size : 0;
+        for (std::uint64_t i = 0; i < size; ++i) {
+            read_part(in_.at(*place, i), into, level);
+        }
+    }
+    void read_dict(const value& from, document& into, unsigned level) {
+        auto* const place = space_.object_of<dict>(from);
+        into.object = place;
+        if (deep_) {
+            in_.for_each_entry(*place, [&](const dict_entry& entry, const dict_entry*) {
+                read_part(entry.key, into, level);
+                read_part(entry.content, into, level);
+            });
+        }
+    }
+    [[nodiscard]] document read_array(const value& from, unsigned level) {
+        document made = read_array_(from, deep_);
+        if (deep_ && level != 0) {
+            take(made.array->bytes);
+        }
+        return made;
+    }
+
+    const contents& in_;
+    const workspace& space_;
+    bool deep_;
+    array_function read_array_;
+    std::optional<std::uint64_t> left_;  ///< bytes; asked for where it is needed first
+};
 
 }  // namespace
 
 document contents::read(const value& from, bool deep) const {
-    return read_value(*this, from, deep, 0,
-                      [this](const value& array, bool whole) { return read_array(array, whole); });
+    return value_reader(*this, deep, [this](const value& array, bool whole) { return read_array(array, whole); })
+        .read(from, 0);
 }
 
 namespace {

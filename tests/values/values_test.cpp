@@ -61,6 +61,21 @@ protected:
         of.write([&](contents& within) { was_there = within.erase(in, key, of.root()); });
         return was_there;
     }
+    template <class Container>
+    static Container& find(session& of, const std::string& key) {
+        contents& from = of.reading();
+        return *from.space.object_of<Container>(from.find(entries(of), text(key)).value());
+    }
+    /// An error with this code.
+    template <class Call>
+    static void expect_error(errc code, Call&& call) {
+        try {
+            std::forward<Call>(call)();
+            ADD_FAILURE() << "no error";
+        } catch (const error& failure) {
+            EXPECT_EQ(failure.reason(), code) << failure.what();
+        }
+    }
     static std::map<std::string, std::uint64_t> all(session& of) {
         std::map<std::string, std::uint64_t> found;
         contents& from = of.reading();
@@ -173,6 +188,43 @@ TEST_P(values_test, a_list_is_spliced_at_any_place) {
     }
     for (std::size_t i = 0; i < model.size(); ++i) {
         EXPECT_EQ(heap->reading().at(list, i).number, model[i]);
+    }
+}
+
+/// Was: a block that the transaction had made was taken to be as long as a damaged list or array says.
+TEST_P(values_test, a_new_block_is_as_long_as_it_was_made) {
+    const auto heap = open();
+    put(*heap, text("x"), container(kind::list, {integer(1), integer(2)}));
+    auto& list = find<sequence>(*heap, "x");
+    heap->begin();
+    heap->write([&](contents& within) {
+        sequence& header = within.space.change(list);
+        header.elements = static_cast<value*>(within.space.make_block(2 * sizeof(value), alignof(value), true));
+        EXPECT_EQ(within.at(list, 1).what, kind::none);
+        header.size = header.capacity = 1'000'000;
+        expect_error(errc::corrupt, [&] { static_cast<void>(within.at(list, 1)); });
+    });
+    heap->end(false, false);
+}
+
+/// Was: read without an end, for each of 60 lists has the next one twice.
+TEST_P(values_test, what_has_two_owners_is_read_once) {
+    const auto heap = open();
+    document nested = container(kind::tuple, {integer(1), integer(2)});
+    for (std::uint64_t level = 0; level < 60; ++level) {
+        nested = container(kind::tuple, {nested, integer(level)});
+    }
+    put(*heap, text("x"), nested);
+    heap->write([&](contents& within) {
+        for (auto* at = &find<sequence>(*heap, "x"); within.at(*at, 0).object != nullptr;) {
+            const_cast<value&>(within.at(*at, 1)) = within.at(*at, 0);  // the copy that the transaction has
+            at = within.space.object_of<sequence>(within.at(*at, 0));
+        }
+    });
+    for (const bool deep : {false, true}) {
+        expect_error(errc::corrupt, [&] {
+            static_cast<void>(heap->reading().read(*heap->reading().find(entries(*heap), text("x")), deep));
+        });
     }
 }
 
