@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <unordered_set>
+#include <vector>
 
 #include "document.hpp"
 #include "workspace.hpp"
@@ -27,8 +29,12 @@ public:
     [[nodiscard]] document read(const value& from, bool deep) const;
     /// Frees what the value owns; or, where Python holds a part of it, moves all of it to `detached`.
     void drop(const value& unwanted, values::root& root);
-    /// Frees those detached values that Python no longer holds a part of. True where none is left.
-    bool sweep(values::root& root, bool all);
+    /// Frees those detached values that Python no longer holds a part of.
+    void sweep(values::root& root, bool all);
+    /// As sweep(), with some hundreds of blocks in a call, and a value in pieces; false while there is more to be
+    /// freed. `free`: empty at first; the objects that are known to be held by nobody, since nothing happens between
+    /// the calls.
+    [[nodiscard]] bool sweep_some(values::root& root, bool all, std::unordered_set<const void*>& free);
 
     // Dicts.
     [[nodiscard]] std::optional<value> find(const values::dict& in, const document& key) const;
@@ -68,7 +74,9 @@ private:
     [[nodiscard]] value build_array(const array_content& from);
     [[nodiscard]] value build_sequence(const document& from);
     [[nodiscard]] document read_array(const value& from, bool deep) const;
+    [[nodiscard]] bool is_held(const std::vector<value>& parts) const;
     void release(const value& unwanted);
+    [[nodiscard]] bool take_apart(const value& whole, std::uint64_t most, std::vector<value>& parts);
     void release_index(const values::dict& of);
 
     [[nodiscard]] values::dict_entry* find_entry(const values::dict& in, const document& key, std::uint64_t hash) const;

@@ -62,7 +62,7 @@ void session::prepare_root() {
     root_ = manager_->find<values::root>(values::root_name).first;
     if (read_only_ || (root_ != nullptr && root_->entries.object != nullptr)) {
         if (!read_only_ && contents_->space.object_of<values::sequence>(root_->detached)->size != 0) {
-            write([this](contents& within) { static_cast<void>(within.sweep(*root_, true)); });
+            sweep(true);
         }
         return;
     }
@@ -239,7 +239,23 @@ void session::sweep_if_needed() {
         was_let_go_ = false;
     }
     if (contents_->space.object_of<values::sequence>(root_->detached)->size != 0) {
-        write([this](contents& within) { static_cast<void>(within.sweep(*root_, false)); });
+        sweep(false);
+    }
+}
+
+/// In one transaction; or in many, where the domain allows one of them only some blocks.
+void session::sweep(bool all) {
+    try {
+        write([this, all](contents& within) { within.sweep(*root_, all); });
+        return;
+    } catch (const error& failure) {
+        if (failure.reason() != errc::limit) {
+            throw;
+        }
+    }
+    std::unordered_set<const void*> free;
+    for (bool is_done = false; !is_done;) {
+        write([&](contents& within) { is_done = within.sweep_some(*root_, all, free); });
     }
 }
 

@@ -120,6 +120,7 @@ private:
     void unmap();
 
     std::string path_;
+    void sweep(bool all);
     bool read_only_;
     std::atomic<bool> closed_{false};  ///< set under holds_mutex_
     bool is_child_ = false;

@@ -1,8 +1,9 @@
 // contents: values of any kind: built, read, freed.
+#include <algorithm>
 #include <cstring>
 #include <unordered_set>
-
 #include <utility>
+
 #include "contents.hpp"
 
 namespace holdfast::python {
@@ -299,12 +300,10 @@ void contents::drop(const value& unwanted, values::root& root) {
         return;
     }
     const std::vector<value> all = all_of(*this, unwanted);
-    for (const value& each : all) {
-        if (each.object != nullptr && is_held_(each.object.get())) {
-            auto& detached = *space.object_of<sequence>(space.look(root).detached);
-            splice(detached, space.look(detached).size, 0, {unwanted}, root);
-            return;
-        }
+    if (is_held(all)) {
+        auto& detached = *space.object_of<sequence>(space.look(root).detached);
+        splice(detached, space.look(detached).size, 0, {unwanted}, root);
+        return;
     }
     for (const value& each : all) {
         release(each);
@@ -343,23 +342,84 @@ void contents::release(const value& unwanted) {
     }
 }
 
-bool contents::sweep(values::root& root, bool all) {
+bool contents::is_held(const std::vector<value>& parts) const {
+    return std::any_of(parts.begin(), parts.end(),
+                       [this](const value& part) { return part.object != nullptr && is_held_(part.object.get()); });
+}
+
+void contents::sweep(values::root& root, bool all) {
     auto& detached = *space.object_of<sequence>(space.look(root).detached);
     for (std::uint64_t i = space.look(detached).size; i-- > 0;) {
-        const value each = at(detached, i);
-        const std::vector<value> parts = all_of(*this, each);
-        bool is_held = false;
-        for (const value& part : parts) {
-            is_held = is_held || (!all && part.object != nullptr && is_held_(part.object.get()));
-        }
-        if (!is_held) {
+        const std::vector<value> parts = all_of(*this, at(detached, i));
+        if (all || !is_held(parts)) {
             for (const value& part : parts) {
                 release(part);
             }
             splice_out(detached, i);
         }
     }
-    return space.look(detached).size == 0;
+}
+
+bool contents::sweep_some(values::root& root, bool all, std::unordered_set<const void*>& free) {
+    constexpr std::uint64_t most = 500;
+    auto& detached = *space.object_of<sequence>(space.look(root).detached);
+    std::uint64_t released = 0;
+    for (std::uint64_t i = space.look(detached).size; i-- > 0;) {
+        const value each = at(detached, i);
+        if (!all && !free.contains(each.object.get()) && is_held(all_of(*this, each))) {
+            continue;
+        }
+        free.insert(each.object.get());
+        if (std::vector<value> parts; take_apart(each, most, parts)) {
+            for (const value& part : parts) {
+                free.insert(part.object.get());
+            }
+            splice(detached, space.look(detached).size, 0, parts, root);
+            return false;
+        }
+        free.erase(each.object.get());
+        release(each);
+        splice_out(detached, i);
+        if (++released == most) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/// Takes elements or entries out of a container, until it has taken so many that have objects, or entries. False where
+/// nothing was left.
+bool contents::take_apart(const value& whole, std::uint64_t most, std::vector<value>& parts) {
+    const auto take = [&parts](const value& part) {
+        if (part.object != nullptr) {
+            parts.push_back(part);
+        }
+    };
+    if (whole.what == kind::list || whole.what == kind::tuple) {
+        sequence& from = space.change(*space.object_of<sequence>(whole));
+        const bool has_any = from.size != 0;
+        const value* const elements = elements_of(from);  // which this transaction does not change
+        while (from.size != 0 && parts.size() < most) {
+            take(elements[--from.size]);
+        }
+        return has_any;
+    }
+    std::uint64_t taken = 0;
+    if (whole.what == kind::dict) {
+        auto& from = *space.object_of<dict>(whole);
+        for (; taken < most; ++taken) {
+            auto* const first = const_cast<dict_entry*>(step(from, nullptr, false));
+            if (first == nullptr) {
+                break;
+            }
+            const dict_entry entry = expect_entry(first);
+            take(entry.key);
+            take(entry.content);
+            unlink(from, *first);
+            space.free(first);
+        }
+    }
+    return taken != 0;
 }
 
 }  // namespace holdfast::python

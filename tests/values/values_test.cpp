@@ -42,9 +42,11 @@ document container(kind what, std::vector<document> parts) {
 
 class values_test : public testing::TestWithParam<durability> {
 protected:
-    [[nodiscard]] std::shared_ptr<session> open() const {
+    [[nodiscard]] std::shared_ptr<session> open(
+        open_options::domain_choice domain = open_options::domain_choice::detect) const {
         session_options options;
         options.heap.durability = GetParam();
+        options.heap.domain = domain;
         options.heap.accept_process_crash_only = true;
         options.heap.commit_on_close = false;
         options.heap.reservation = std::uint64_t{1} << 30;
@@ -225,6 +227,46 @@ TEST_P(values_test, what_has_two_owners_is_read_once) {
         expect_error(errc::corrupt, [&] {
             static_cast<void>(heap->reading().read(*heap->reading().find(entries(*heap), text("x")), deep));
         });
+    }
+}
+
+/// Was: error(limit), in `atomic` on persistent memory, by each commit(), close() and open for writing from then on.
+TEST_P(values_test, what_was_removed_in_use_is_freed_however_much_it_is) {
+    constexpr int entries_of_it = 4500;  // one transaction frees up to 4,095 blocks there
+    const auto domain = open_options::domain_choice::emulated;
+    if (GetParam() != durability::atomic) {
+        GTEST_SKIP() << "of atomic alone";
+    }
+    for (const bool reopened : {false, true}) {
+        auto heap = open(domain);
+        const std::size_t before = heap->heap().get_free_memory();
+        put(*heap, text("x"), container(kind::list, {container(kind::dict, {}), integer(1)}));
+        auto& list = find<sequence>(*heap, "x");
+        auto& inner = *heap->reading().space.object_of<dict>(heap->reading().at(list, 0));
+        for (int i = 0; i < entries_of_it;) {
+            heap->begin();
+            for (int end = i + 900; i < end; ++i) {
+                heap->write([&](contents& within) {
+                    within.put(inner, integer(static_cast<std::uint64_t>(i)), within.build(text("a text")),
+                               heap->root());
+                });
+            }
+            heap->end(true, false);
+        }
+        auto held = std::make_unique<held_object>(heap, &inner, kind::dict);
+        EXPECT_TRUE(erase(*heap, text("x")));
+        if (reopened) {
+            heap->close(true);
+            held.reset();
+            heap = open(domain);
+        } else {
+            held.reset();
+            heap->commit();
+        }
+        EXPECT_EQ(heap->reading().space.object_of<sequence>(heap->root().detached)->size, 0U);
+        EXPECT_GT(heap->heap().get_free_memory() + 20'000, before);
+        EXPECT_TRUE(heap->heap().check(false).empty());
+        heap->close(true);
     }
 }
 
