@@ -217,9 +217,7 @@ public:
             if (is_over_) {
                 return;
             }
-            if (passed_++ == header.size) {
-                from.space.refuse("entries of a dict", "more than its size", std::to_string(header.size));
-            }
+            from.expect_step(++passed_, header.size);
             const dict_entry entry = from.expect_entry(at_);
             if (what_ != yields::contents) {
                 key = from.read(entry.key, false);

@@ -45,15 +45,16 @@ public:
     [[nodiscard]] const values::dict_entry* step(const values::dict& in, const values::dict_entry* at,
                                                  bool backwards) const;
     [[nodiscard]] const values::dict_entry& expect_entry(const values::dict_entry* at) const;
+    /// After so many steps along the entries of a dict that says that it has `size`. Throws error(corrupt) where they
+    /// are more than that, or than the heap has room for.
+    void expect_step(std::uint64_t steps, std::uint64_t size) const;
     /// Calls `each` with every entry, in order, and with its place. It may free the entry.
     template <class Function>
     void for_each_entry(const values::dict& in, Function&& each) const {
         const std::uint64_t size = space.look(in).size;
         std::uint64_t passed = 0;
         for (const values::dict_entry* at = step(in, nullptr, false); at != nullptr; ++passed) {
-            if (passed == size) {
-                space.refuse("entries of a dict", "more than its size", std::to_string(size));
-            }
+            expect_step(passed + 1, size);
             const values::dict_entry entry = expect_entry(at);
             each(entry, at);
             at = entry.following.get();

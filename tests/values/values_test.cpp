@@ -230,6 +230,22 @@ TEST_P(values_test, what_has_two_owners_is_read_once) {
     }
 }
 
+/// Was: without an end, where the dict says that it has so many entries.
+TEST_P(values_test, a_circle_of_entries_is_no_endless_loop) {
+    const auto heap = open();
+    put(*heap, text("x"), container(kind::dict, {integer(1), integer(1), integer(2), integer(2)}));
+    auto& inner = find<dict>(*heap, "x");
+    heap->write([&](contents& within) {
+        dict& header = within.space.change(inner);
+        header.size = std::uint64_t{1} << 60;
+        within.space.change(*header.last).following = header.first.get();
+    });
+    const contents& from = heap->reading();
+    expect_error(errc::corrupt, [&] { static_cast<void>(from.find(inner, integer(3))); });
+    expect_error(errc::corrupt, [&] { from.for_each_entry(inner, [](const dict_entry&, const dict_entry*) {}); });
+    expect_error(errc::corrupt, [&] { erase(*heap, text("x")); });
+}
+
 /// Was: error(limit), in `atomic` on persistent memory, by each commit(), close() and open for writing from then on.
 TEST_P(values_test, what_was_removed_in_use_is_freed_however_much_it_is) {
     constexpr int entries_of_it = 4500;  // one transaction frees up to 4,095 blocks there
