@@ -104,11 +104,16 @@ manager& session::heap() {
     return *manager_;
 }
 
-contents& session::reading() {
+manager& session::to_read() {
     expect_open();
     if (is_child_ && !read_only_ && manager_->durability() != durability::commit) {
         expect_writer();
     }
+    return *manager_;
+}
+
+contents& session::reading() {
+    static_cast<void>(to_read());
     return *contents_;
 }
 
@@ -174,6 +179,7 @@ void session::abort() {
 }
 
 void session::end(bool commit, bool durable) {
+    expect_writer();
     if (!is_owner()) {
         refuse(errc::invalid_argument, path_, "transaction", "none that this thread has begun",
                "the thread that began it");
@@ -190,7 +196,7 @@ void session::end(bool commit, bool durable) {
     const bool spoiled = std::exchange(spoiled_, false);
     {
         const ending guard{*this};
-        if (!commit || spoiled || is_child_) {
+        if (!commit || spoiled) {
             abort();
         } else {
             try {
@@ -263,12 +269,12 @@ void session::close(bool commit) {
     if (closed_) {
         return;
     }
-    if (transaction_) {
-        refuse(errc::invalid_argument, path_, "close", "an open transaction", "none");
-    }
     if (is_child_) {
         closed_ = true;
         return;
+    }
+    if (transaction_) {
+        refuse(errc::invalid_argument, path_, "close", "an open transaction", "none");
     }
     if (!read_only_ && commit) {
         sweep_if_needed();
