@@ -77,6 +77,8 @@ class Heap(Dict):
                 count *= length
             if count >= 1 << 63:
                 raise ValueError(f"an array of {count} bytes is too large for any heap")
+            if numpy.broadcast_to(numpy.zeros((), wanted), lengths).dtype != wanted:  # ValueError: no such shape
+                raise TypeError(f"no array has the type {wanted}")
             self._session.make_array(name, type_text(wanted), list(lengths), count)
             found = self[name]
         if not isinstance(found, numpy.ndarray) or found.dtype != wanted or found.shape != lengths:
