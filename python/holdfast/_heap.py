@@ -32,6 +32,7 @@ class Heap(Dict):
     def __init__(self, session: _core.Session) -> None:
         self._session = session
         self._entries: Union[_core.Held, None] = None
+        self._reopen: str = os.path.abspath(session.path)  # the process may go to another directory
 
     @property
     def _held(self) -> _core.Held:  # type: ignore[override]
@@ -147,7 +148,7 @@ class Heap(Dict):
 
     def __reduce__(self) -> Any:
         """A heap is pickled as its path, and opened read-only where it is unpickled."""
-        return (open_read_only, (os.path.abspath(self.path),))
+        return (open_read_only, (self._reopen,))
 
     def __eq__(self, other: object) -> bool:
         return self is other if isinstance(other, Heap) else super().__eq__(other)

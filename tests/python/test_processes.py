@@ -32,6 +32,17 @@ def test_a_heap_is_pickled_as_its_path_and_read_by_several_processes(path, metho
         assert os.getpid() not in {process for _, _, process in told}
 
 
+def test_a_relative_path_is_pickled_as_the_one_that_was_opened(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    holdfast.open("heap.hf").close()
+    with holdfast.open("heap.hf", mode="r") as heap, holdfast.Store("words.store") as store:
+        store[b"a"] = b"1"
+        os.mkdir("elsewhere")
+        os.chdir("elsewhere")
+        with pickle.loads(pickle.dumps(heap)) as same_heap, pickle.loads(pickle.dumps(store)) as same_store:
+            assert same_heap == {} and same_store == {b"a": b"1"}
+
+
 def in_child(body):
     """What body() returns or raises in a child of fork(), as text."""
     reading, writing = os.pipe()
