@@ -32,6 +32,7 @@ class Heap(Dict):
     def __init__(self, session: _core.Session) -> None:
         self._session = session
         self._entries: Union[_core.Held, None] = None
+        self._reopen: str = os.path.abspath(session.path)  # the process may go to another directory
 
     @property
     def _held(self) -> _core.Held:  # type: ignore[override]
@@ -77,6 +78,8 @@ class Heap(Dict):
                 count *= length
             if count >= 1 << 63:
                 raise ValueError(f"an array of {count} bytes is too large for any heap")
+            if numpy.broadcast_to(numpy.zeros((), wanted), lengths).dtype != wanted:  # ValueError: no such shape
+                raise TypeError(f"no array has the type {wanted}")
             self._session.make_array(name, type_text(wanted), list(lengths), count)
             found = self[name]
         if not isinstance(found, numpy.ndarray) or found.dtype != wanted or found.shape != lengths:
@@ -145,7 +148,7 @@ class Heap(Dict):
 
     def __reduce__(self) -> Any:
         """A heap is pickled as its path, and opened read-only where it is unpickled."""
-        return (open_read_only, (os.path.abspath(self.path),))
+        return (open_read_only, (self._reopen,))
 
     def __eq__(self, other: object) -> bool:
         return self is other if isinstance(other, Heap) else super().__eq__(other)

@@ -228,7 +228,7 @@ class Store(_Writable):
     the interface of buffers.
     """
 
-    __slots__ = ("_native", "_path", "_reopen")
+    __slots__ = ("_absolute", "_native", "_path", "_reopen")
 
     def __init__(
         self,
@@ -250,6 +250,7 @@ class Store(_Writable):
         if mode not in ("a", "w", "x", "r"):
             raise ValueError("mode is one of 'r', 'w', 'a' and 'x'")
         self._path = os.fspath(path)
+        self._absolute = os.path.abspath(self._path)  # the process may go to another directory
         if mode in ("w", "r") and not os.path.exists(self._path):
             raise _told(NotFoundError(2, f"{self._path}: there is no store"), "not_found", self._path)
         if mode == "x":
@@ -358,7 +359,7 @@ class Store(_Writable):
 
     def __reduce__(self) -> Any:
         """A store is pickled as its path, and opened where it is unpickled."""
-        return (_open_again, (os.path.abspath(self._path), *self._reopen))
+        return (_open_again, (self._absolute, *self._reopen))
 
     __hash__ = object.__hash__
 

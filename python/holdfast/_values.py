@@ -93,7 +93,7 @@ def view(buffer: _core.ArrayBuffer, text: str, shape: tuple[int, ...]) -> numpy.
     for length in shape:
         count *= length
     if count == 0 or dtype.itemsize == 0:
-        return numpy.empty(shape, dtype)
+        return numpy.zeros(shape, dtype)
     exporter: Any = buffer
     memory: numpy.ndarray[Any, Any] = numpy.frombuffer(exporter, dtype=numpy.uint8)
     if memory.nbytes != count * dtype.itemsize:

@@ -19,11 +19,23 @@ namespace {
 
 using held = std::shared_ptr<held_object>;
 
-/// Reads a value for Python: what an open transaction has made as an array is copied, since its end may take it back.
+/// Copies the arrays that an open transaction has made, since its end may take them back.
+void copy_made_arrays(session& of, contents& from, document& in) {
+    for (document& part : in.parts) {  // of a tuple
+        copy_made_arrays(of, from, part);
+    }
+    if (in.what == kind::array && of.has_made(in.object)) {
+        value place;
+        place.what = kind::array;
+        place.object = static_cast<values::object_tag*>(in.object);
+        in = from.read(place, true);
+    }
+}
+
 document read_for_python(session& of, contents& from, const value& place) {
     document made = from.read(place, false);
-    if (made.what == kind::array && of.in_transaction() && of.has_made(made.object)) {
-        return from.read(place, true);
+    if (of.in_transaction()) {
+        copy_made_arrays(of, from, made);
     }
     hold_parts(made, of);
     return made;
@@ -205,9 +217,7 @@ public:
             if (is_over_) {
                 return;
             }
-            if (passed_++ == header.size) {
-                from.space.refuse("entries of a dict", "more than its size", std::to_string(header.size));
-            }
+            from.expect_step(++passed_, header.size);
             const dict_entry entry = from.expect_entry(at_);
             if (what_ != yields::contents) {
                 key = from.read(entry.key, false);

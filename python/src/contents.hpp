@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <unordered_set>
+#include <vector>
 
 #include "document.hpp"
 #include "workspace.hpp"
@@ -27,8 +29,12 @@ public:
     [[nodiscard]] document read(const value& from, bool deep) const;
     /// Frees what the value owns; or, where Python holds a part of it, moves all of it to `detached`.
     void drop(const value& unwanted, values::root& root);
-    /// Frees those detached values that Python no longer holds a part of. True where none is left.
-    bool sweep(values::root& root, bool all);
+    /// Frees those detached values that Python no longer holds a part of.
+    void sweep(values::root& root, bool all);
+    /// As sweep(), with some hundreds of blocks in a call, and a value in pieces; false while there is more to be
+    /// freed. `free`: empty at first; the objects that are known to be held by nobody, since nothing happens between
+    /// the calls.
+    [[nodiscard]] bool sweep_some(values::root& root, bool all, std::unordered_set<const void*>& free);
 
     // Dicts.
     [[nodiscard]] std::optional<value> find(const values::dict& in, const document& key) const;
@@ -39,15 +45,16 @@ public:
     [[nodiscard]] const values::dict_entry* step(const values::dict& in, const values::dict_entry* at,
                                                  bool backwards) const;
     [[nodiscard]] const values::dict_entry& expect_entry(const values::dict_entry* at) const;
+    /// After so many steps along the entries of a dict that says that it has `size`. Throws error(corrupt) where they
+    /// are more than that, or than the heap has room for.
+    void expect_step(std::uint64_t steps, std::uint64_t size) const;
     /// Calls `each` with every entry, in order, and with its place. It may free the entry.
     template <class Function>
     void for_each_entry(const values::dict& in, Function&& each) const {
         const std::uint64_t size = space.look(in).size;
         std::uint64_t passed = 0;
         for (const values::dict_entry* at = step(in, nullptr, false); at != nullptr; ++passed) {
-            if (passed == size) {
-                space.refuse("entries of a dict", "more than its size", std::to_string(size));
-            }
+            expect_step(passed + 1, size);
             const values::dict_entry entry = expect_entry(at);
             each(entry, at);
             at = entry.following.get();
@@ -68,7 +75,9 @@ private:
     [[nodiscard]] value build_array(const array_content& from);
     [[nodiscard]] value build_sequence(const document& from);
     [[nodiscard]] document read_array(const value& from, bool deep) const;
+    [[nodiscard]] bool is_held(const std::vector<value>& parts) const;
     void release(const value& unwanted);
+    [[nodiscard]] bool take_apart(const value& whole, std::uint64_t most, std::vector<value>& parts);
     void release_index(const values::dict& of);
 
     [[nodiscard]] values::dict_entry* find_entry(const values::dict& in, const document& key, std::uint64_t hash) const;

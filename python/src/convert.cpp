@@ -289,7 +289,8 @@ void hold_parts(document& in, session& of) {
         for (document& part : in.parts) {
             hold_parts(part, of);
         }
-    } else if (in.what == kind::list || in.what == kind::dict || in.what == kind::array) {
+    } else if (in.what == kind::list || in.what == kind::dict ||
+               (in.what == kind::array && in.array->owner == nullptr)) {  // no copy
         in.held = std::make_shared<held_object>(of.shared_from_this(), in.object, in.what);
     }
 }

@@ -1,5 +1,5 @@
-// contents: dicts. Lookup follows one bucket; every walk is bounded by the number of entries, so that a damaged chain
-// is error(corrupt) and no endless loop.
+// contents: dicts. Lookup follows one bucket; every walk is bounded by the number of entries and the size of the heap,
+// so that a damaged chain is error(corrupt) and no endless loop.
 #include "contents.hpp"
 
 namespace holdfast::python {
@@ -15,6 +15,13 @@ const dict_entry& contents::expect_entry(const dict_entry* at) const {
         space.refuse("entry of a dict", "a block of another kind", "an entry");
     }
     return space.look(*at);
+}
+
+void contents::expect_step(std::uint64_t steps, std::uint64_t size) const {
+    constexpr std::uint64_t often = 1024;
+    if (steps > size || (steps % often == often - 1 && steps > space.heap().get_size() / sizeof(dict_entry))) {
+        space.refuse("entries of a dict", "more than " + std::to_string(steps - 1), "at most " + std::to_string(size));
+    }
 }
 
 dict_bucket& contents::bucket(const dict& in, std::uint64_t index) const {
@@ -66,9 +73,7 @@ dict_entry* contents::find_entry(const dict& in, const document& key, std::uint6
     const dict_entry* at =
         by_bucket ? space.look(bucket(header, dict::bucket_of(hash, header.buckets))).first.get() : header.first.get();
     for (std::uint64_t steps = 0; at != nullptr; ++steps) {
-        if (steps > header.size) {
-            space.refuse("chain of a dict", "more than its size", "at most " + std::to_string(header.size));
-        }
+        expect_step(steps, header.size);
         const dict_entry& entry = expect_entry(at);
         if (entry.hash == hash && is_same(entry.key, key)) {
             return const_cast<dict_entry*>(at);
@@ -170,9 +175,7 @@ void contents::add_bucket(dict& in) {
     from.first = nullptr;
     header.buckets = added + 1;
     for (std::uint64_t steps = 0; at != nullptr; ++steps) {
-        if (steps > header.size) {
-            space.refuse("chain of a dict", "more than its size", "at most " + std::to_string(header.size));
-        }
+        expect_step(steps, header.size);
         dict_entry* const after = expect_entry(at).next.get();
         link(in, *at, header.buckets);
         at = after;
@@ -188,7 +191,8 @@ void contents::unlink_from_bucket(dict& in, dict_entry& gone) {
         return;
     }
     dict_entry* at = place.first.get();
-    for (std::uint64_t steps = 0; at != nullptr && steps <= header.size; ++steps) {
+    for (std::uint64_t steps = 0; at != nullptr; ++steps) {
+        expect_step(steps, header.size);
         dict_entry* const next = expect_entry(at).next.get();
         if (next == &gone) {
             space.change(*at).next = after;

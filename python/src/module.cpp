@@ -126,8 +126,9 @@ void unlock_all() {
     }
     locked_sessions().clear();
 }
+/// Also those that another thread has opened since lock_all(): hooks that run before the fork may let it go on.
 void forget_all() {
-    for (const auto& each : locked_sessions()) {
+    for (session* const each : all_sessions()) {
         each->forget_parent();
     }
     locked_sessions().clear();
@@ -137,12 +138,10 @@ void forget_all() {
 nb::dict statistics(const std::shared_ptr<session>& of) {
     std::uint64_t size = 0;
     std::uint64_t free = 0;
-    commit_report last;
     guarded(*of, false, [&] {
-        manager& heap = of->heap();
+        const manager& heap = of->to_read();
         size = heap.get_size();
         free = heap.get_free_memory();
-        last = heap.last_commit();
     });
     nb::dict made;
     made["size"] = size;
@@ -205,7 +204,10 @@ void bind_sessions(nb::module_& into) {
         .def("begin", [](const owner& of) { guarded(*of, false, [&] { of->begin(); }); })
         .def("end",
              [](const owner& of, bool commit, bool durable) {
-                 if (!of->is_owner()) {  // asked before the lock, which the owner has
+                 if (of->is_child() && !commit) {
+                     return;  // it is the parent's, and nothing is there to be taken back
+                 }
+                 if (!of->is_owner() && !of->is_child()) {  // asked before the lock, which the owner has
                      throw nb::value_error("this thread has not begun the transaction");
                  }
                  guarded(*of, true, [&] { of->end(commit, durable); });
@@ -215,7 +217,7 @@ void bind_sessions(nb::module_& into) {
         .def("snapshot", [](const owner& of, const std::string& to) { guarded(*of, true, [&] { of->snapshot(to); }); })
         .def("check", [](const owner& of, bool pages) {
             std::vector<std::string> lines;
-            guarded(*of, true, [&] { lines = of->heap().check(pages); });
+            guarded(*of, true, [&] { lines = of->to_read().check(pages); });
             return lines;
         });
     into.def("open", &open_session);

@@ -62,7 +62,7 @@ void session::prepare_root() {
     root_ = manager_->find<values::root>(values::root_name).first;
     if (read_only_ || (root_ != nullptr && root_->entries.object != nullptr)) {
         if (!read_only_ && contents_->space.object_of<values::sequence>(root_->detached)->size != 0) {
-            write([this](contents& within) { static_cast<void>(within.sweep(*root_, true)); });
+            sweep(true);
         }
         return;
     }
@@ -104,11 +104,16 @@ manager& session::heap() {
     return *manager_;
 }
 
-contents& session::reading() {
+manager& session::to_read() {
     expect_open();
     if (is_child_ && !read_only_ && manager_->durability() != durability::commit) {
         expect_writer();
     }
+    return *manager_;
+}
+
+contents& session::reading() {
+    static_cast<void>(to_read());
     return *contents_;
 }
 
@@ -163,7 +168,7 @@ void session::begin() {
 
 void session::abort() {
     const std::lock_guard guard(holds_mutex_);
-    for (const void* made : contents_->space.made()) {
+    for (const auto& [made, bytes] : contents_->space.made()) {
         if (const auto found = holds_.find(made); found != holds_.end()) {
             found->second->is_gone = true;
             holds_.erase(found);
@@ -174,6 +179,7 @@ void session::abort() {
 }
 
 void session::end(bool commit, bool durable) {
+    expect_writer();
     if (!is_owner()) {
         refuse(errc::invalid_argument, path_, "transaction", "none that this thread has begun",
                "the thread that began it");
@@ -190,7 +196,7 @@ void session::end(bool commit, bool durable) {
     const bool spoiled = std::exchange(spoiled_, false);
     {
         const ending guard{*this};
-        if (!commit || spoiled || is_child_) {
+        if (!commit || spoiled) {
             abort();
         } else {
             try {
@@ -239,7 +245,23 @@ void session::sweep_if_needed() {
         was_let_go_ = false;
     }
     if (contents_->space.object_of<values::sequence>(root_->detached)->size != 0) {
-        write([this](contents& within) { static_cast<void>(within.sweep(*root_, false)); });
+        sweep(false);
+    }
+}
+
+/// In one transaction; or in many, where the domain allows one of them only some blocks.
+void session::sweep(bool all) {
+    try {
+        write([this, all](contents& within) { within.sweep(*root_, all); });
+        return;
+    } catch (const error& failure) {
+        if (failure.reason() != errc::limit) {
+            throw;
+        }
+    }
+    std::unordered_set<const void*> free;
+    for (bool is_done = false; !is_done;) {
+        write([&](contents& within) { is_done = within.sweep_some(*root_, all, free); });
     }
 }
 
@@ -247,12 +269,12 @@ void session::close(bool commit) {
     if (closed_) {
         return;
     }
-    if (transaction_) {
-        refuse(errc::invalid_argument, path_, "close", "an open transaction", "none");
-    }
     if (is_child_) {
         closed_ = true;
         return;
+    }
+    if (transaction_) {
+        refuse(errc::invalid_argument, path_, "close", "an open transaction", "none");
     }
     if (!read_only_ && commit) {
         sweep_if_needed();

@@ -72,10 +72,14 @@ public:
     [[nodiscard]] std::recursive_mutex& lock() const noexcept { return *mutex_; }
     [[nodiscard]] bool is_closed() const noexcept { return closed_; }
     [[nodiscard]] bool read_only() const noexcept { return read_only_; }
+    /// Whether this process is a child of the one that opened the heap.
+    [[nodiscard]] bool is_child() const noexcept { return is_child_; }
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
     // All below: under the lock.
     [[nodiscard]] manager& heap();
+    /// The heap, where this process can read it.
+    [[nodiscard]] manager& to_read();
     /// What the heap holds, for reading. Throws error where the heap is closed, or is one of the parent's that this
     /// process cannot read.
     [[nodiscard]] contents& reading();
@@ -116,6 +120,7 @@ private:
     void expect_writer() const;
     void prepare_root();
     void sweep_if_needed();
+    void sweep(bool all);
     void abort();
     void unmap();
 

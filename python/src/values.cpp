@@ -1,6 +1,8 @@
 // contents: values of any kind: built, read, freed.
+#include <algorithm>
 #include <cstring>
 #include <unordered_set>
+#include <utility>
 
 #include "contents.hpp"
 
@@ -162,67 +164,100 @@ document contents::read_array(const value& from, bool deep) const {
 
 namespace {
 
-/// Reads a value with all that is in it, or the place of a container.
-document read_value(const contents& in, const value& from, bool deep, unsigned level,
-                    const std::function<document(const value&, bool)>& read_array) {
-    const workspace& space = in.space;
-    if (level > most_levels) {
-        refuse_depth(space.heap().path());
+/// Reads a value with all that is in it, or the place of a container. Each object has one owner, so that all of it has
+/// no more bytes than the heap: without that bound, lists that hold one list twice would be read without an end.
+class value_reader {
+public:
+    using array_function = std::function<document(const value& array, bool deep)>;
+
+    value_reader(const contents& in, bool deep, array_function read_array)
+        : in_(in), space_(in.space), deep_(deep), read_array_(std::move(read_array)) {}
+
+    [[nodiscard]] document read(const value& from, unsigned level) {
+        if (level > most_levels) {
+            refuse_depth(space_.heap().path());
+        }
+        document made;
+        made.what = from.what;
+        made.number = from.number;
+        switch (from.what) {
+            case kind::none:
+            case kind::boolean:
+            case kind::integer:
+            case kind::real: break;
+            case kind::text:
+            case kind::bytes:
+            case kind::big_integer:
+            case kind::pickled: read_blob(from, made, level); break;
+            case kind::list:
+            case kind::tuple: read_sequence(from, made, level); break;
+            case kind::dict: read_dict(from, made, level); break;
+            case kind::array: return read_array(from, level);
+            default: space_.refuse("kind of a value", std::to_string(static_cast<unsigned>(from.what)), "0 to 11");
+        }
+        return made;
     }
-    document made;
-    made.what = from.what;
-    made.number = from.number;
-    const auto read_part = [&](const value& part) {
-        made.parts.push_back(read_value(in, part, deep, level + 1, read_array));
-    };
-    switch (from.what) {
-        case kind::none:
-        case kind::boolean:
-        case kind::integer:
-        case kind::real: break;
-        case kind::text:
-        case kind::bytes:
-        case kind::big_integer:
-        case kind::pickled: {
-            const blob& found = *space.object_of<blob>(from);
-            space.expect_block(&found, sizeof(blob) + std::min(found.size, std::uint64_t{1} << 46), "blob");
-            made.bytes = std::string(found.view());
-            break;
+
+private:
+    void take(std::uint64_t bytes) {
+        if (!left_) {
+            left_ = space_.heap().get_size();
         }
-        case kind::list:
-        case kind::tuple: {
-            const auto* const place = space.object_of<sequence>(from);
-            made.object = const_cast<sequence*>(place);
-            if (deep || from.what == kind::tuple) {
-                const std::uint64_t size = space.look(*place).size;
-                for (std::uint64_t i = 0; i < size; ++i) {
-                    read_part(in.at(const_cast<sequence&>(*place), i));
-                }
-            }
-            break;
+        if (bytes > *left_) {
+            space_.refuse("owner of a value", "several", "one");
         }
-        case kind::dict: {
-            const auto* const place = space.object_of<dict>(from);
-            made.object = const_cast<dict*>(place);
-            if (deep) {
-                in.for_each_entry(*place, [&](const dict_entry& entry, const dict_entry*) {
-                    read_part(entry.key);
-                    read_part(entry.content);
-                });
-            }
-            break;
-        }
-        case kind::array: return read_array(from, deep);
-        default: space.refuse("kind of a value", std::to_string(static_cast<unsigned>(from.what)), "0 to 11");
+        *left_ -= bytes;
     }
-    return made;
-}
+    void read_part(const value& part, document& into, unsigned level) {
+        take(sizeof part);
+        into.parts.push_back(read(part, level + 1));
+    }
+    void read_blob(const value& from, document& into, unsigned level) {
+        const blob& found = *space_.object_of<blob>(from);
+        space_.expect_block(&found, sizeof(blob) + std::min(found.size, std::uint64_t{1} << 46), "blob");
+        if (level != 0) {
+            take(found.size);
+        }
+        into.bytes = std::string(found.view());
+    }
+    void read_sequence(const value& from, document& into, unsigned level) {
+        auto* const place = space_.object_of<sequence>(from);
+        into.object = place;
+        const std::uint64_t size = deep_ || from.what == kind::tuple ? space_.look(*place).size : 0;
+        for (std::uint64_t i = 0; i < size; ++i) {
+            read_part(in_.at(*place, i), into, level);
+        }
+    }
+    void read_dict(const value& from, document& into, unsigned level) {
+        auto* const place = space_.object_of<dict>(from);
+        into.object = place;
+        if (deep_) {
+            in_.for_each_entry(*place, [&](const dict_entry& entry, const dict_entry*) {
+                read_part(entry.key, into, level);
+                read_part(entry.content, into, level);
+            });
+        }
+    }
+    [[nodiscard]] document read_array(const value& from, unsigned level) {
+        document made = read_array_(from, deep_);
+        if (deep_ && level != 0) {
+            take(made.array->bytes);
+        }
+        return made;
+    }
+
+    const contents& in_;
+    const workspace& space_;
+    bool deep_;
+    array_function read_array_;
+    std::optional<std::uint64_t> left_;  ///< bytes; asked for where it is needed first
+};
 
 }  // namespace
 
 document contents::read(const value& from, bool deep) const {
-    return read_value(*this, from, deep, 0,
-                      [this](const value& array, bool whole) { return read_array(array, whole); });
+    return value_reader(*this, deep, [this](const value& array, bool whole) { return read_array(array, whole); })
+        .read(from, 0);
 }
 
 namespace {
@@ -265,12 +300,10 @@ void contents::drop(const value& unwanted, values::root& root) {
         return;
     }
     const std::vector<value> all = all_of(*this, unwanted);
-    for (const value& each : all) {
-        if (each.object != nullptr && is_held_(each.object.get())) {
-            auto& detached = *space.object_of<sequence>(space.look(root).detached);
-            splice(detached, space.look(detached).size, 0, {unwanted}, root);
-            return;
-        }
+    if (is_held(all)) {
+        auto& detached = *space.object_of<sequence>(space.look(root).detached);
+        splice(detached, space.look(detached).size, 0, {unwanted}, root);
+        return;
     }
     for (const value& each : all) {
         release(each);
@@ -309,23 +342,84 @@ void contents::release(const value& unwanted) {
     }
 }
 
-bool contents::sweep(values::root& root, bool all) {
+bool contents::is_held(const std::vector<value>& parts) const {
+    return std::any_of(parts.begin(), parts.end(),
+                       [this](const value& part) { return part.object != nullptr && is_held_(part.object.get()); });
+}
+
+void contents::sweep(values::root& root, bool all) {
     auto& detached = *space.object_of<sequence>(space.look(root).detached);
     for (std::uint64_t i = space.look(detached).size; i-- > 0;) {
-        const value each = at(detached, i);
-        const std::vector<value> parts = all_of(*this, each);
-        bool is_held = false;
-        for (const value& part : parts) {
-            is_held = is_held || (!all && part.object != nullptr && is_held_(part.object.get()));
-        }
-        if (!is_held) {
+        const std::vector<value> parts = all_of(*this, at(detached, i));
+        if (all || !is_held(parts)) {
             for (const value& part : parts) {
                 release(part);
             }
             splice_out(detached, i);
         }
     }
-    return space.look(detached).size == 0;
+}
+
+bool contents::sweep_some(values::root& root, bool all, std::unordered_set<const void*>& free) {
+    constexpr std::uint64_t most = 500;
+    auto& detached = *space.object_of<sequence>(space.look(root).detached);
+    std::uint64_t released = 0;
+    for (std::uint64_t i = space.look(detached).size; i-- > 0;) {
+        const value each = at(detached, i);
+        if (!all && !free.contains(each.object.get()) && is_held(all_of(*this, each))) {
+            continue;
+        }
+        free.insert(each.object.get());
+        if (std::vector<value> parts; take_apart(each, most, parts)) {
+            for (const value& part : parts) {
+                free.insert(part.object.get());
+            }
+            splice(detached, space.look(detached).size, 0, parts, root);
+            return false;
+        }
+        free.erase(each.object.get());
+        release(each);
+        splice_out(detached, i);
+        if (++released == most) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/// Takes elements or entries out of a container, until it has taken so many that have objects, or entries. False where
+/// nothing was left.
+bool contents::take_apart(const value& whole, std::uint64_t most, std::vector<value>& parts) {
+    const auto take = [&parts](const value& part) {
+        if (part.object != nullptr) {
+            parts.push_back(part);
+        }
+    };
+    if (whole.what == kind::list || whole.what == kind::tuple) {
+        sequence& from = space.change(*space.object_of<sequence>(whole));
+        const bool has_any = from.size != 0;
+        const value* const elements = elements_of(from);  // which this transaction does not change
+        while (from.size != 0 && parts.size() < most) {
+            take(elements[--from.size]);
+        }
+        return has_any;
+    }
+    std::uint64_t taken = 0;
+    if (whole.what == kind::dict) {
+        auto& from = *space.object_of<dict>(whole);
+        for (; taken < most; ++taken) {
+            auto* const first = const_cast<dict_entry*>(step(from, nullptr, false));
+            if (first == nullptr) {
+                break;
+            }
+            const dict_entry entry = expect_entry(first);
+            take(entry.key);
+            take(entry.content);
+            unlink(from, *first);
+            space.free(first);
+        }
+    }
+    return taken != 0;
 }
 
 }  // namespace holdfast::python

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <new>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 
 #include <holdfast/manager.hpp>
@@ -34,8 +34,8 @@ public:
         transaction_ = nullptr;
         made_.clear();
     }
-    /// Blocks that the transaction has made.
-    [[nodiscard]] const std::unordered_set<const void*>& made() const noexcept { return made_; }
+    /// Blocks that the transaction has made, with their bytes.
+    [[nodiscard]] const std::unordered_map<const void*, std::size_t>& made() const noexcept { return made_; }
 
     template <class T>
     [[nodiscard]] const T& look(const T& object) const {
@@ -75,7 +75,7 @@ private:
 
     manager* heap_;
     transaction* transaction_ = nullptr;
-    std::unordered_set<const void*> made_;
+    std::unordered_map<const void*, std::size_t> made_;
 };
 
 }  // namespace holdfast::python

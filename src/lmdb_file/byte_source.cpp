@@ -15,14 +15,18 @@ class opened_file : public byte_source {
 public:
     explicit opened_file(std::string path) : path_(std::move(path)) {
         struct stat status {};
-        file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+        file_ = ::open(path_.c_str(), flags);
         if (file_ >= 0 && ::fstat(file_, &status) == 0 && S_ISDIR(status.st_mode)) {
             ::close(file_);
             path_ += "/data.mdb";
-            file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+            file_ = ::open(path_.c_str(), flags);
         }
         if (file_ < 0 || ::fstat(file_, &status) != 0) {
             fail();
+        }
+        if (!S_ISREG(status.st_mode)) {
+            ::close(file_);
+            throw file_error(path_ + ": it is no regular file");
         }
         size_ = static_cast<std::uint64_t>(status.st_size);
     }
@@ -50,6 +54,8 @@ public:
     }
 
 private:
+    static constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // no waiting for who writes to a pipe
+
     [[noreturn]] void fail() const { throw file_error(path_ + ": " + std::strerror(errno)); }
 
     std::string path_;

@@ -15,21 +15,37 @@ constexpr unsigned changeable = MDB_NOSYNC | MDB_NOMETASYNC | MDB_MAPASYNC | MDB
 constexpr unsigned fixed =
     MDB_FIXEDMAP | MDB_NOSUBDIR | MDB_RDONLY | MDB_WRITEMAP | MDB_NOTLS | MDB_NOLOCK | MDB_NORDAHEAD;
 
-/// As far as can be seen from outside.
-bool lies_in_heap(const std::string& path) noexcept {
+/// Whether a store can be at the path, as far as can be seen from outside; ok, too, where nothing is there for a
+/// writer. Comes before a lock file is made beside what is no store.
+status look_at(const std::string& path, bool read_only) noexcept {
+    struct stat information {};
+    if (::stat(path.c_str(), &information) != 0) {
+        return errno == ENOENT && !read_only ? status::ok : last_error();
+    }
+    if (!S_ISREG(information.st_mode)) {
+        return S_ISDIR(information.st_mode) ? from_errno(EISDIR) : status::invalid_file;
+    }
     struct head {
         std::array<char, 8> magic;
         std::uint32_t version;
     };
     const descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    for (std::uint64_t page = 0; page < meta_pages && file.valid(); ++page) {
-        head found{};
-        const ssize_t size = ::pread(file.get(), &found, sizeof(found), static_cast<off_t>(page * page_size));
-        if (size == sizeof(found) && found.magic == store_magic && found.version == version_in_heap) {
-            return true;
-        }
+    if (!file.valid()) {
+        return last_error();
     }
-    return false;
+    bool may_be_ours = false;
+    for (std::uint64_t page = 0; page < meta_pages; ++page) {
+        head found{};
+        if (::pread(file.get(), &found, sizeof(found), static_cast<off_t>(page * page_size)) < 0) {
+            return last_error();
+        }
+        if (found.magic == store_magic && found.version == version_in_heap) {
+            return status::version_mismatch;  // the store of a heap
+        }
+        // Zeros: it may be one that was being made.
+        may_be_ours = may_be_ours || found.magic == store_magic || (page == 0 && found.magic == std::array<char, 8>{});
+    }
+    return may_be_ours ? status::ok : status::invalid_file;
 }
 
 void end_of_thread(void* slot) noexcept { shared_state::give_slot(*static_cast<reader_slot*>(slot)); }
@@ -57,20 +73,13 @@ status environment::open(const char* path, unsigned flags, mode_t mode) {
     const bool in_directory = !has(MDB_NOSUBDIR);
     engine_options options;
     options.data_path = in_directory ? path_ + "/data.mdb" : path_;
-    if (lies_in_heap(options.data_path)) {
-        return status::version_mismatch;  // before a lock file is made in the heap's directory
-    }
     options.lock_path = in_directory ? path_ + "/lock.mdb" : path_ + "-lock";
     options.read_only = has(MDB_RDONLY);
     options.no_lock = has(MDB_NOLOCK);
-    if (options.read_only) {
-        struct stat information {};
-        if (::stat(options.data_path.c_str(), &information) != 0) {
-            return last_error();  // before a lock file is made beside nothing
-        }
-    }
     descriptor copied;
-    if (options.read_only && is_lmdb_data(options.data_path)) {
+    if (!options.read_only || !is_lmdb_data(options.data_path)) {
+        HF_STORE_TRY(look_at(options.data_path, options.read_only));
+    } else {
         HF_STORE_TRY(copy_lmdb_data(options.data_path, copied));
         options.data_path = path_of(copied);
         options.no_lock = true;  // no other process has it

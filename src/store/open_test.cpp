@@ -1,6 +1,7 @@
 // Stores that are opened while others use them, were replaced, or were never made to the end. The system calls below
 // stand before those of the C library: a test lets something happen at the moment of a call.
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
@@ -8,6 +9,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -133,6 +135,34 @@ TEST_F(store_open_test, a_short_file_of_something_else_was_written_over) {
     const std::string zeros((pages_at_first + 1) * 4096, '\0');
     write_file(directory_.data(), zeros);
     EXPECT_EQ(test_environment(directory_.path()).opened(), MDB_INVALID) << "it is none that was being made";
+}
+
+/// Was: the file beside it, whose name is that of a lock file, was emptied, and one was made where none was.
+TEST_F(store_open_test, what_lies_beside_a_file_that_is_no_store_stays) {
+    for (const unsigned flags : {0U, unsigned{MDB_RDONLY}}) {
+        write_file(directory_.data(), "notes");
+        EXPECT_EQ(test_environment(directory_.path(), flags).opened(), MDB_INVALID);
+        EXPECT_FALSE(std::filesystem::exists(directory_.lock()));
+        write_file(directory_.lock(), "more notes");
+        EXPECT_EQ(test_environment(directory_.path(), flags).opened(), MDB_INVALID);
+        EXPECT_EQ(read_file(directory_.lock()), "more notes");
+        std::filesystem::remove(directory_.data());
+        std::filesystem::create_directory(directory_.data());
+        EXPECT_EQ(test_environment(directory_.path(), flags).opened(), EISDIR);
+        std::filesystem::remove(directory_.data());
+        ASSERT_EQ(::mkfifo(directory_.data().c_str(), 0600), 0);
+        EXPECT_EQ(test_environment(directory_.path(), flags).opened(), MDB_INVALID) << "was: waited for a writer";
+        std::filesystem::remove(directory_.data());
+        EXPECT_EQ(test_environment(directory_.path(), flags).opened(), flags == 0 ? EEXIST : ENOENT);
+        EXPECT_EQ(read_file(directory_.lock()), "more notes");
+        std::filesystem::remove(directory_.data());
+        std::filesystem::remove(directory_.lock());
+    }
+    for (const std::string& earlier :
+         {std::string("HFLOCK01"), std::string("\xDE\xC0\xEF\xBE\2\0\0\0", 8), std::string()}) {
+        write_file(directory_.lock(), earlier);
+        EXPECT_EQ(test_environment(directory_.path()).opened(), 0);
+    }
 }
 
 /// Was: whoever opened the store told the writer the size from before, and the next put was a SIGBUS.

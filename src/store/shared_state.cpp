@@ -15,6 +15,7 @@
 #include <mutex>
 #include <new>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace holdfast::store_engine {
@@ -37,6 +38,19 @@ status lock_byte(int file, off_t byte, short how, bool wait) noexcept {
         }
     }
     return status::ok;
+}
+
+/// Whether a lock file that nobody uses was one before, of a store or of LMDB. A file of something else is to stay.
+status expect_lock_file(int file) noexcept {
+    constexpr std::string_view ours = "HFLOCK";
+    constexpr std::string_view of_lmdb = "\xDE\xC0\xEF\xBE";
+    std::array<char, 8> head{};
+    if (::pread(file, head.data(), head.size(), 0) < 0) {
+        return last_error();
+    }
+    const std::string_view text(head.data(), head.size());
+    const bool is_known = head == std::array<char, 8>{} || text.starts_with(ours) || text.starts_with(of_lmdb);
+    return is_known ? status::ok : from_errno(EEXIST);
 }
 
 bool is_refused(status what) noexcept { return what == from_errno(EAGAIN) || what == from_errno(EACCES); }
@@ -196,6 +210,7 @@ status shared_state::open(const std::string& path, mode_t mode, bool& first) {
         const status alone = lock_byte(file_.get(), presence_byte, F_WRLCK, false);
         if (alone == status::ok) {
             first = true;
+            HF_STORE_TRY(expect_lock_file(file_.get()));
             if (::ftruncate(file_.get(), 0) != 0) {
                 return last_error();
             }

@@ -1,4 +1,6 @@
 // Stores that lie in a heap: named by info, read by check, taken along by copies, refused without the heap.
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -68,6 +70,17 @@ TEST_F(cli_stores, go_with_a_copy) {
 TEST_F(cli_stores, are_no_stores_without_the_heap) {
     EXPECT_THAT(run_holdfast({"check", file_}).err, HasSubstr("lies in a heap"));
     EXPECT_FALSE(std::filesystem::exists(file_ + "-lock"));
+}
+
+/// Was: both waited for who writes to it.
+TEST_F(cli_stores, are_not_made_of_a_pipe) {
+    const std::string pipe = directory_.path() + "/pipe";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    const std::string made = directory_.path() + "/made";
+    EXPECT_THAT(run_holdfast({"import", pipe, made}).err, HasSubstr("no regular file"));
+    EXPECT_THAT(run_holdfast({"export", "--no-subdir", pipe, made}).err, HasSubstr("MDB_INVALID"));
+    EXPECT_FALSE(std::filesystem::exists(pipe + "-lock"));
+    EXPECT_FALSE(std::filesystem::exists(made));
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 // when it was stored, whatever failed since, as the process lives on.
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -191,6 +193,22 @@ TEST_P(collect_faults, open_grow_collect_and_close) {
                       heap.close();
                   },
                   judge_list});
+}
+
+/// Was: the threads that had been started waited without an end for those for which no memory was left.
+TEST(faults_of_collect, a_trace_ends_with_the_threads_that_there_is_memory_for) {
+    const support::scratch_directory directory;
+    manager heap(create_only, directory.path() + "/heap", collecting(on_page_cache));
+    bool has_failed = true;
+    for (std::uint64_t nth = 1; has_failed; ++nth) {
+        arm({call::memory, nth, false, ENOMEM});
+        try {
+            static_cast<void>(heap.collect({.threads = 4}));
+        } catch (const std::exception&) {  // where all of it needs the memory
+        }
+        has_failed = fired() != 0;
+        disarm();
+    }
 }
 
 TEST_P(collect_faults, open_after_a_death) {

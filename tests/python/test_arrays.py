@@ -58,6 +58,15 @@ def test_an_array_of_zeros_is_made_once(heap):
     assert heap.array("n", 5).shape == (5,)
 
 
+@pytest.mark.parametrize(
+    "shape,dtype", [((1,) * 65, float), ((0, 1 << 63), float), ((0, 1 << 70), float), (3, "S"), (3, (float, (2,)))]
+)
+def test_an_array_that_could_not_be_read_is_not_made(heap, shape, dtype):
+    with pytest.raises((ValueError, TypeError)):
+        heap.array("x", shape, dtype)
+    assert heap == {}  # was: an entry that no call could read
+
+
 def test_an_array_that_others_have_made_meanwhile_is_not_replaced(heap):
     heap["x"] = "of another thread"
     heap._session.make_array("x", repr("<f8"), [1], 8)

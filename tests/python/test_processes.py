@@ -32,6 +32,17 @@ def test_a_heap_is_pickled_as_its_path_and_read_by_several_processes(path, metho
         assert os.getpid() not in {process for _, _, process in told}
 
 
+def test_a_relative_path_is_pickled_as_the_one_that_was_opened(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    holdfast.open("heap.hf").close()
+    with holdfast.open("heap.hf", mode="r") as heap, holdfast.Store("words.store") as store:
+        store[b"a"] = b"1"
+        os.mkdir("elsewhere")
+        os.chdir("elsewhere")
+        with pickle.loads(pickle.dumps(heap)) as same_heap, pickle.loads(pickle.dumps(store)) as same_store:
+            assert same_heap == {} and same_store == {b"a": b"1"}
+
+
 def in_child(body):
     """What body() returns or raises in a child of fork(), as text."""
     reading, writing = os.pipe()
@@ -69,7 +80,52 @@ def test_a_child_of_fork_has_no_part_in_an_atomic_heap(path):
     with holdfast.open(path, "atomic", accept_process_crash_only=True) as heap:
         heap["x"] = 1
         assert in_child(lambda: heap["x"]) == "wrong_process"
+        assert in_child(heap.check) == in_child(heap.statistics) == "wrong_process"  # were crashes
         assert heap["x"] == 1
+
+
+def test_a_child_of_fork_ends_as_it_likes_though_a_transaction_was_open(path):
+    run_python(
+        """
+import holdfast, os, sys
+with holdfast.open(sys.argv[1], "atomic", accept_process_crash_only=True) as heap:
+    with heap.transaction():
+        heap["x"] = 1
+        child = os.fork()
+        if child == 0:
+            sys.exit(7)  # was: an error of the transaction
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    try:
+        with heap.transaction():
+            child = os.fork()
+            if child == 0:
+                heap.close()  # was: refused
+        assert child != 0
+    except holdfast.Error as failure:
+        os._exit(0 if failure.code == "wrong_process" or failure.field == "heap" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert heap == {"x": 1}
+""",
+        path,
+    )
+
+
+def test_a_child_of_fork_knows_a_heap_that_was_opened_just_before(path):
+    run_python(
+        """
+import os, sys
+opened = []
+os.register_at_fork(before=lambda: opened.append(holdfast.open(sys.argv[1])))  # runs behind that of the package
+import holdfast
+child = os.fork()
+if child == 0:
+    opened[0].close()  # was: a commit, which is refused
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+opened[0].close()
+""",
+        path,
+    )
 
 
 def test_a_fork_waits_for_the_operations_of_other_threads(path):

@@ -61,6 +61,18 @@ def test_a_transaction_that_lasts_is_durable_at_its_end(path):
         assert heap["x"] == 1
 
 
+def test_an_array_in_a_tuple_is_read_as_a_copy_until_the_transaction_ends(heap):
+    with pytest.raises(ZeroDivisionError):
+        with heap.transaction():
+            heap["x"] = (1, (numpy.zeros(100_000), numpy.zeros(0)))
+            made = heap["x"][1][0]
+            assert [*heap.values()][0][1][1].shape == (0,)
+            1 / 0
+    heap["y"] = numpy.ones(100_000)
+    assert not made.any()  # was: in the memory of the next array
+    assert heap.check() == []
+
+
 def test_what_an_aborted_transaction_made_is_gone_for_those_who_hold_it(heap):
     with pytest.raises(KeyError):
         with heap.transaction():

@@ -42,9 +42,11 @@ document container(kind what, std::vector<document> parts) {
 
 class values_test : public testing::TestWithParam<durability> {
 protected:
-    [[nodiscard]] std::shared_ptr<session> open() const {
+    [[nodiscard]] std::shared_ptr<session> open(
+        open_options::domain_choice domain = open_options::domain_choice::detect) const {
         session_options options;
         options.heap.durability = GetParam();
+        options.heap.domain = domain;
         options.heap.accept_process_crash_only = true;
         options.heap.commit_on_close = false;
         options.heap.reservation = std::uint64_t{1} << 30;
@@ -60,6 +62,21 @@ protected:
         dict& in = entries(of);
         of.write([&](contents& within) { was_there = within.erase(in, key, of.root()); });
         return was_there;
+    }
+    template <class Container>
+    static Container& find(session& of, const std::string& key) {
+        contents& from = of.reading();
+        return *from.space.object_of<Container>(from.find(entries(of), text(key)).value());
+    }
+    /// An error with this code.
+    template <class Call>
+    static void expect_error(errc code, Call&& call) {
+        try {
+            std::forward<Call>(call)();
+            ADD_FAILURE() << "no error";
+        } catch (const error& failure) {
+            EXPECT_EQ(failure.reason(), code) << failure.what();
+        }
     }
     static std::map<std::string, std::uint64_t> all(session& of) {
         std::map<std::string, std::uint64_t> found;
@@ -173,6 +190,99 @@ TEST_P(values_test, a_list_is_spliced_at_any_place) {
     }
     for (std::size_t i = 0; i < model.size(); ++i) {
         EXPECT_EQ(heap->reading().at(list, i).number, model[i]);
+    }
+}
+
+/// Was: a block that the transaction had made was taken to be as long as a damaged list or array says.
+TEST_P(values_test, a_new_block_is_as_long_as_it_was_made) {
+    const auto heap = open();
+    put(*heap, text("x"), container(kind::list, {integer(1), integer(2)}));
+    auto& list = find<sequence>(*heap, "x");
+    heap->begin();
+    heap->write([&](contents& within) {
+        sequence& header = within.space.change(list);
+        header.elements = static_cast<value*>(within.space.make_block(2 * sizeof(value), alignof(value), true));
+        EXPECT_EQ(within.at(list, 1).what, kind::none);
+        header.size = header.capacity = 1'000'000;
+        expect_error(errc::corrupt, [&] { static_cast<void>(within.at(list, 1)); });
+    });
+    heap->end(false, false);
+}
+
+/// Was: read without an end, for each of 60 lists has the next one twice.
+TEST_P(values_test, what_has_two_owners_is_read_once) {
+    const auto heap = open();
+    document nested = container(kind::tuple, {integer(1), integer(2)});
+    for (std::uint64_t level = 0; level < 60; ++level) {
+        nested = container(kind::tuple, {nested, integer(level)});
+    }
+    put(*heap, text("x"), nested);
+    heap->write([&](contents& within) {
+        for (auto* at = &find<sequence>(*heap, "x"); within.at(*at, 0).object != nullptr;) {
+            const_cast<value&>(within.at(*at, 1)) = within.at(*at, 0);  // the copy that the transaction has
+            at = within.space.object_of<sequence>(within.at(*at, 0));
+        }
+    });
+    for (const bool deep : {false, true}) {
+        expect_error(errc::corrupt, [&] {
+            static_cast<void>(heap->reading().read(*heap->reading().find(entries(*heap), text("x")), deep));
+        });
+    }
+}
+
+/// Was: without an end, where the dict says that it has so many entries.
+TEST_P(values_test, a_circle_of_entries_is_no_endless_loop) {
+    const auto heap = open();
+    put(*heap, text("x"), container(kind::dict, {integer(1), integer(1), integer(2), integer(2)}));
+    auto& inner = find<dict>(*heap, "x");
+    heap->write([&](contents& within) {
+        dict& header = within.space.change(inner);
+        header.size = std::uint64_t{1} << 60;
+        within.space.change(*header.last).following = header.first.get();
+    });
+    const contents& from = heap->reading();
+    expect_error(errc::corrupt, [&] { static_cast<void>(from.find(inner, integer(3))); });
+    expect_error(errc::corrupt, [&] { from.for_each_entry(inner, [](const dict_entry&, const dict_entry*) {}); });
+    expect_error(errc::corrupt, [&] { erase(*heap, text("x")); });
+}
+
+/// Was: error(limit), in `atomic` on persistent memory, by each commit(), close() and open for writing from then on.
+TEST_P(values_test, what_was_removed_in_use_is_freed_however_much_it_is) {
+    constexpr int entries_of_it = 4500;  // one transaction frees up to 4,095 blocks there
+    const auto domain = open_options::domain_choice::emulated;
+    if (GetParam() != durability::atomic) {
+        GTEST_SKIP() << "of atomic alone";
+    }
+    for (const bool reopened : {false, true}) {
+        auto heap = open(domain);
+        const std::size_t before = heap->heap().get_free_memory();
+        put(*heap, text("x"), container(kind::list, {container(kind::dict, {}), integer(1)}));
+        auto& list = find<sequence>(*heap, "x");
+        auto& inner = *heap->reading().space.object_of<dict>(heap->reading().at(list, 0));
+        for (int i = 0; i < entries_of_it;) {
+            heap->begin();
+            for (int end = i + 900; i < end; ++i) {
+                heap->write([&](contents& within) {
+                    within.put(inner, integer(static_cast<std::uint64_t>(i)), within.build(text("a text")),
+                               heap->root());
+                });
+            }
+            heap->end(true, false);
+        }
+        auto held = std::make_unique<held_object>(heap, &inner, kind::dict);
+        EXPECT_TRUE(erase(*heap, text("x")));
+        if (reopened) {
+            heap->close(true);
+            held.reset();
+            heap = open(domain);
+        } else {
+            held.reset();
+            heap->commit();
+        }
+        EXPECT_EQ(heap->reading().space.object_of<sequence>(heap->root().detached)->size, 0U);
+        EXPECT_GT(heap->heap().get_free_memory() + 20'000, before);
+        EXPECT_TRUE(heap->heap().check(false).empty());
+        heap->close(true);
     }
 }
 

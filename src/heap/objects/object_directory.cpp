@@ -68,8 +68,10 @@ base::result<object_entry> object_directory::read(cell position) const {
     }
     const std::uint64_t frontier = base::to_bytes(files_.frontier());
     const auto bytes = base::checked_multiply(header.count, header.type_size);
-    const bool is_type = static_cast<object_kind>(header.kind) == object_kind::type;
-    if (!is_type && (!bytes || header.offset >= frontier || *bytes > frontier - header.offset)) {
+    const auto kind = static_cast<object_kind>(header.kind);
+    const bool is_empty = bytes == 0U && kind != object_kind::heap;
+    if (kind != object_kind::type &&
+        (!bytes || is_empty || header.offset >= frontier || *bytes > frontier - header.offset)) {
         // No caller gets an address outside the heap. OBJ-3 takes longer.
         return corrupt(position, "offset, count and type size",
                        fmt::format("{:#x}, {}, {}", header.offset, header.count, header.type_size),

@@ -236,6 +236,7 @@ TEST_F(object_directory_test, calls_an_object_outside_the_heap_damage) {
     EXPECT_TRUE(is_read(end - 64, 8, 8));
     EXPECT_FALSE(is_read(end - 64, 9, 8));
     EXPECT_FALSE(is_read(end, 0, 8));
+    EXPECT_FALSE(is_read(end - 8, 0, 4096)) << "was: who looked at the object looked beyond the heap";
     EXPECT_FALSE(is_read(~std::uint64_t{0}, 1, 1));
     EXPECT_FALSE(is_read(0, std::uint64_t{1} << 63, 2));
 }

@@ -1,7 +1,7 @@
 #include "heap/trace/trace_marker.hpp"
 
 #include <algorithm>
-#include <system_error>
+#include <exception>
 #include <thread>
 
 #include "heap/trace/trace_worker.hpp"
@@ -40,7 +40,7 @@ base::result<void> trace_marker::run(std::span<const std::uint64_t> objects) {
         for (unsigned i = 1; i < threads_; ++i) {
             try {
                 helpers.emplace_back([worker = workers[i].get()] { worker->run(); });
-            } catch (const std::system_error&) {  // no more threads: go on with fewer
+            } catch (const std::exception&) {  // no more threads, or no memory for one: go on with fewer
                 const std::scoped_lock lock(mutex_);
                 working_ -= threads_ - i;
                 threads_ = i;
