@@ -43,7 +43,7 @@ struct process_heap {
     std::uint64_t reservation = 0;
     std::array<int, 2> pipe{-1, -1};  ///< for a fork: the child closes it when it has its copy
     std::atomic<bool> refused{false};
-    std::uint64_t state_of_closer = 0;  ///< earlier state of the thread that closed the gate
+    call_state state_of_closer = call_state::unknown;  ///< earlier state of the thread that closed the gate
     bool statistics = false;
 
     [[nodiscard]] bool contains(const void* address) const noexcept {
@@ -209,17 +209,16 @@ std::size_t usable_size_in(const call& here, void* block) noexcept {
 }
 
 /// From here on no other thread is in the allocator, and this thread allocates for the allocator itself.
-void close_gate(process_heap& of) noexcept {
-    const std::uint64_t before = this_thread.state.load(std::memory_order_relaxed);
-    this_thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
-    of.gate.close(&this_thread);
-    of.state_of_closer = before;
+void close_gate(process_heap& of) noexcept { of.state_of_closer = of.gate.close(this_thread); }
+
+void restore_state(call_state before) noexcept {
+    this_thread.state.store(static_cast<std::uint64_t>(before), std::memory_order_release);
 }
 
 void open_gate(process_heap& of) noexcept {
-    const std::uint64_t before = of.state_of_closer;
+    const call_state before = of.state_of_closer;
     of.gate.open();
-    this_thread.state.store(before, std::memory_order_release);
+    restore_state(before);
 }
 
 void prepare_fork() noexcept {
@@ -275,7 +274,7 @@ void fork_in_child() noexcept {
         return;
     }
     const kept_errno kept;
-    const bool known = of->state_of_closer == static_cast<std::uint64_t>(call_state::outside);
+    const bool known = of->state_of_closer == call_state::outside;
     of->gate.open_in_child(known ? &this_thread : nullptr);
     try {
         if (of->open != nullptr && !of->owned->forks().continue_in_child()) {
@@ -287,7 +286,7 @@ void fork_in_child() noexcept {
     of->statistics = false;
     close_end(of->pipe[0]);
     close_end(of->pipe[1]);
-    this_thread.state.store(of->state_of_closer, std::memory_order_release);
+    restore_state(of->state_of_closer);
 }
 
 }  // namespace

@@ -456,6 +456,24 @@ TEST_P(drop_in_test, forks_in_the_middle_of_short_calls) {
     });
 }
 
+TEST_P(drop_in_test, forks_of_several_threads_at_once) {
+    run([] {
+        ::alarm(30);
+        constexpr unsigned threads = 3;
+        std::latch begun(threads);
+        std::vector<std::jthread> forking;
+        for (unsigned t = 0; t < threads; ++t) {
+            forking.emplace_back([&begun, t] {
+                allocate_and_free_small(100);
+                begun.arrive_and_wait();
+                for (int i = 0; i < 40; ++i) {
+                    ASSERT_TRUE(base::succeeds_in_child([t] { work_for_a_while(t, 20); }));
+                }
+            });
+        }
+    });
+}
+
 /// Where a heap has too few addresses, no gate keeps threads out of the arena while another one forks.
 TEST(drop_in_memory_test, forks_in_the_middle_of_calls_where_the_arena_serves_all) {
     const outcome done = in_process([] {
