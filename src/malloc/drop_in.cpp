@@ -42,6 +42,7 @@ struct process_heap {
     std::uintptr_t begin = 0;  ///< address of the user space
     std::uint64_t reservation = 0;
     std::array<int, 2> pipe{-1, -1};  ///< for a fork: the child closes it when it has its copy
+    bool child_sees_heap = true;      ///< for a fork: false where a heap with files could not be shown to the child
     std::atomic<bool> refused{false};
     call_state state_of_closer = call_state::unknown;  ///< earlier state of the thread that closed the gate
     bool statistics = false;
@@ -233,11 +234,12 @@ void prepare_fork() noexcept {
     if (!of->owned->files().shared()) {
         return;
     }
+    of->child_sees_heap = false;
     try {
-        if (::pipe2(of->pipe.data(), O_CLOEXEC) != 0 || !of->owned->forks().prepare()) {
-            say("a child of fork will not have the heap");
-        }
-    } catch (const std::bad_alloc&) {
+        of->child_sees_heap = ::pipe2(of->pipe.data(), O_CLOEXEC) == 0 && of->owned->forks().prepare();
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+    }
+    if (!of->child_sees_heap) {
         say("a child of fork will not have the heap");
     }
 }
@@ -277,12 +279,13 @@ void fork_in_child() noexcept {
     const bool known = of->state_of_closer == call_state::outside;
     of->gate.open_in_child(known ? &this_thread : nullptr);
     try {
-        if (of->open != nullptr && !of->owned->forks().continue_in_child()) {
+        if (of->open != nullptr && (!of->child_sees_heap || !of->owned->forks().continue_in_child())) {
             end_child("a child of fork could not copy the heap");
         }
     } catch (const std::bad_alloc&) {
         end_child("a child of fork has no memory for a copy of the heap");
     }
+    of->child_sees_heap = true;
     of->statistics = false;
     close_end(of->pipe[0]);
     close_end(of->pipe[1]);

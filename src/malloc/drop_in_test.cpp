@@ -474,6 +474,20 @@ TEST_P(drop_in_test, forks_of_several_threads_at_once) {
     });
 }
 
+/// The parent would wait for its child by a pipe.
+TEST_P(drop_in_test, a_child_of_fork_ends_where_there_is_no_file_descriptor_to_copy_the_heap) {
+    run([] {
+        rlimit before{};
+        ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+        const rlimit none{0, before.rlim_max};
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+        const base::process_end end = base::run_in_child([] { work_for_a_while(1, 100); });
+        ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+        ASSERT_EQ(end.exit_status(), GetParam() ? 127 : 0) << end;
+        ASSERT_TRUE(base::succeeds_in_child([] { work_for_a_while(1, 100); }));
+    });
+}
+
 /// Where a heap has too few addresses, no gate keeps threads out of the arena while another one forks.
 TEST(drop_in_memory_test, forks_in_the_middle_of_calls_where_the_arena_serves_all) {
     const outcome done = in_process([] {
