@@ -57,10 +57,11 @@ bool internal_arena::reserve() noexcept {
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     // Where the process may not have so many addresses (`ulimit -v`), a sixteenth leaves most of them to the heap.
     for (std::uint64_t size = range_size; size >= smallest_range; size /= 16) {
-        void* const range = ::mmap(nullptr, size + step, PROT_NONE, flags, -1, 0);
+        void* const range = ::mmap(nullptr, size + most_alignment, PROT_NONE, flags, -1, 0);
         if (range != MAP_FAILED) {
             size_.store(size, std::memory_order_relaxed);
-            begin_.store(base::align_up(reinterpret_cast<std::uintptr_t>(range), step), std::memory_order_release);
+            begin_.store(base::align_up(reinterpret_cast<std::uintptr_t>(range), most_alignment),
+                         std::memory_order_release);
             return true;
         }
     }
@@ -98,7 +99,7 @@ bool internal_arena::refill(unsigned size_class) noexcept {
 
 void* internal_arena::allocate(std::size_t bytes, std::size_t alignment) noexcept {
     const std::size_t wanted = std::max({bytes, alignment, std::size_t{1} << smallest});
-    if (wanted > range_size / 2 || alignment > step) {
+    if (wanted > range_size / 2 || alignment > most_alignment) {
         return nullptr;
     }
     const auto size_class = static_cast<unsigned>(std::bit_width(wanted - 1));

@@ -25,7 +25,7 @@ public:
     internal_arena(const internal_arena&) = delete;
     internal_arena& operator=(const internal_arena&) = delete;
 
-    /// Allocates at a multiple of 16 and of `alignment` (a power of two up to 1 MiB). Null where there is no memory.
+    /// Allocates at a multiple of 16 and of `alignment` (a power of two up to 2 MiB). Null where there is no memory.
     /// Not zeroed.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
     /// Only addresses for which it is true may be given to free() and usable_size().
@@ -51,8 +51,9 @@ private:
     static constexpr std::uint64_t range_size = 16 * base::gibibyte;
     static constexpr std::uint64_t smallest_range = 64 * base::mebibyte;
     static constexpr std::uint64_t step = base::mebibyte;  ///< made accessible at once
-    static constexpr unsigned smallest = 4;                ///< 16 bytes
-    static constexpr unsigned classes = 35;                ///< by the logarithm of the size
+    static constexpr std::uint64_t most_alignment = 2 * base::mebibyte;
+    static constexpr unsigned smallest = 4;  ///< 16 bytes
+    static constexpr unsigned classes = 35;  ///< by the logarithm of the size
 
     struct free_block {
         free_block* next;
