@@ -45,6 +45,7 @@ struct process_heap {
     bool child_sees_heap = true;      ///< for a fork: false where a heap with files could not be shown to the child
     std::atomic<bool> refused{false};
     call_state state_of_closer = call_state::unknown;  ///< earlier state of the thread that closed the gate
+    pthread_key_t end_of_thread{};
     bool statistics = false;
 
     [[nodiscard]] bool contains(const void* address) const noexcept {
@@ -89,9 +90,20 @@ struct after_cache_ended {
     ~after_cache_ended() { process.load(std::memory_order_relaxed)->gate.remove(this_thread); }
 };
 
+/// Where the destructor of a key is what calls first, these objects are destroyed no more. Then the destructor of
+/// process_heap::end_of_thread comes later, and does their work. Else it finds the thread ended.
+void end_thread(void* of) noexcept {
+    call_gate& gate = static_cast<process_heap*>(of)->gate;
+    if (gate.try_enter(this_thread)) {
+        slab::thread_cache_registry::end_this_thread();
+        gate.remove(this_thread);
+    }
+}
+
 /// The thread's destructors run in the reverse of this order.
 void begin_thread(process_heap& of, engine& heap) noexcept {
     of.gate.add(this_thread);
+    static_cast<void>(::pthread_setspecific(of.end_of_thread, &of));
     static thread_local const after_cache_ended last;
     static_cast<void>(&last);
     static_cast<void>(heap.blocks().this_cache());
@@ -297,7 +309,8 @@ void fork_in_child() noexcept {
 bool open(const settings& wanted) noexcept {
     auto* const of = ::new (storage.data()) process_heap;
     try {
-        if (::pthread_atfork(prepare_fork, fork_in_parent, fork_in_child) != 0) {
+        if (::pthread_atfork(prepare_fork, fork_in_parent, fork_in_child) != 0 ||
+            ::pthread_key_create(&of->end_of_thread, end_thread) != 0) {
             return false;
         }
         of->owned = make_heap(wanted);

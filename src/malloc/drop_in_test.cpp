@@ -1,6 +1,7 @@
 // Each test runs in a process of its own, because a process has one such heap.
 #include "malloc/drop_in.hpp"
 
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -319,6 +320,22 @@ TEST_P(drop_in_test, serves_destructors_of_threads_that_have_no_cache_any_more) 
                 free(allocate(10));
             }).join();
         }
+    });
+}
+
+/// Where a thread's first call comes from the destructor of a key, its thread-local objects are destroyed no more.
+TEST_P(drop_in_test, threads_that_call_first_when_they_end_are_forgotten) {
+    run([] {
+        ::alarm(30);
+        pthread_key_t key{};
+        ASSERT_EQ(::pthread_key_create(&key, [](void* block) { free(block); }), 0);
+        for (int i = 0; i < 10; ++i) {
+            void* const block = allocate(100'000);
+            std::jthread([&] { ::pthread_setspecific(key, block); }).join();
+            ASSERT_EQ(usable_size(block), 0U);
+        }
+        ASSERT_TRUE(base::succeeds_in_child([] { work_for_a_while(1, 100); }));
+        ::pthread_key_delete(key);
     });
 }
 
