@@ -203,13 +203,26 @@ void free_in(const call& here, void* block) noexcept {
     }
 }
 
+/// The heap is closed, so its blocks stay as they are.
+std::size_t usable_size_of_closed(process_heap& of, const void* block) noexcept {
+    try {
+        const auto found = of.owned->blocks().inspect().usable_size(block);
+        return found ? *found : 0;
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+        return 0;
+    }
+}
+
 std::size_t usable_size_in(const call& here, void* block) noexcept {
     if (arena.contains(block)) {
         return arena.usable_size(block);
     }
     process_heap* const of = here.of();
-    if (here.heap() == nullptr || !of->contains(block)) {
+    if (of == nullptr || !of->contains(block)) {
         return 0;
+    }
+    if (here.heap() == nullptr) {
+        return of->open.load(std::memory_order_relaxed) == nullptr ? usable_size_of_closed(*of, block) : 0;
     }
     slab::held_block found;
     return here.heap()->blocks().find_allocated(block, found) ? found.bytes() : 0;
