@@ -33,7 +33,7 @@ public:
         const std::uintptr_t begin = begin_.load(std::memory_order_acquire);
         return reinterpret_cast<std::uintptr_t>(address) - begin < size_.load(std::memory_order_relaxed) && begin != 0;
     }
-    /// False, and nothing is changed, where no block can start there.
+    /// False, and nothing is changed, where no block can start there, and where the block is free.
     [[nodiscard]] bool free(void* block) noexcept;
     /// In bytes; 0 where no block can start there.
     [[nodiscard]] std::size_t usable_size(const void* block) const noexcept;
@@ -57,10 +57,14 @@ private:
 
     struct free_block {
         free_block* next;
+        std::uintptr_t mark;  ///< mark_of() the block
     };
+    static_assert(sizeof(free_block) == std::size_t{1} << smallest);
 
     [[nodiscard]] bool reserve() noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] bool refill(unsigned size_class) noexcept HF_REQUIRES(mutex_);
+    void push(unsigned size_class, void* block) noexcept HF_REQUIRES(mutex_);
+    [[nodiscard]] bool is_free(unsigned size_class, const void* block) const noexcept HF_REQUIRES(mutex_);
     /// The binary logarithm of the block's size; 0 where no block can start there.
     [[nodiscard]] unsigned class_of(const void* block) const noexcept;
 

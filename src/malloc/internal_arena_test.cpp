@@ -84,6 +84,21 @@ TEST_F(internal_arena_test, knows_what_is_no_block_of_its_own) {
     EXPECT_FALSE(arena_->free(block + base::mebibyte)) << "never given out";
 }
 
+TEST_F(internal_arena_test, refuses_a_second_free) {
+    for (const std::size_t bytes : {16U, 100U, 70'000U}) {
+        void* const block = arena_->allocate(bytes, 16);
+        void* const other = arena_->allocate(bytes, 16);
+        ASSERT_TRUE(arena_->free(block));
+        ASSERT_TRUE(arena_->free(other));
+        EXPECT_FALSE(arena_->free(block)) << bytes;
+        EXPECT_FALSE(arena_->free(other)) << bytes;
+        const std::set<void*> again{arena_->allocate(bytes, 16), arena_->allocate(bytes, 16),
+                                    arena_->allocate(bytes, 16)};
+        EXPECT_EQ(again.size(), 3U) << "one block for two";
+        EXPECT_TRUE(arena_->free(block)) << "it is in use again";
+    }
+}
+
 TEST_F(internal_arena_test, refuses_what_it_cannot_have) {
     EXPECT_EQ(arena_->allocate(SIZE_MAX, 16), nullptr);
     EXPECT_EQ(arena_->allocate(std::size_t{1} << 40U, 16), nullptr);
