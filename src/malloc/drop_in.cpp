@@ -87,7 +87,11 @@ struct after_cache_ended {
     after_cache_ended() = default;
     after_cache_ended(const after_cache_ended&) = delete;
     after_cache_ended& operator=(const after_cache_ended&) = delete;
-    ~after_cache_ended() { process.load(std::memory_order_relaxed)->gate.remove(this_thread); }
+    ~after_cache_ended() {
+        if (process_heap* const of = process.load(std::memory_order_relaxed); of != nullptr) {
+            of->gate.remove(this_thread);
+        }
+    }
 };
 
 /// Where the destructor of a key is what calls first, these objects are destroyed no more. Then the destructor of
@@ -100,12 +104,17 @@ void end_thread(void* of) noexcept {
     }
 }
 
+/// Comes before this thread gets a cache.
+void notice_end_of_cache() noexcept {
+    static thread_local const after_cache_ended last;
+    static_cast<void>(&last);
+}
+
 /// The thread's destructors run in the reverse of this order.
 void begin_thread(process_heap& of, engine& heap) noexcept {
     of.gate.add(this_thread);
     static_cast<void>(::pthread_setspecific(of.end_of_thread, &of));
-    static thread_local const after_cache_ended last;
-    static_cast<void>(&last);
+    notice_end_of_cache();
     static_cast<void>(heap.blocks().this_cache());
     static thread_local const before_cache_ends first;
     static_cast<void>(&first);
@@ -326,6 +335,7 @@ bool open(const settings& wanted) noexcept {
             ::pthread_key_create(&of->end_of_thread, end_thread) != 0) {
             return false;
         }
+        notice_end_of_cache();  // an open that frees blocks gives this thread a cache
         of->owned = make_heap(wanted);
         if (of->owned == nullptr) {
             return false;
@@ -345,6 +355,8 @@ bool open(const settings& wanted) noexcept {
     }
     ungated.store(has_files ? &slab::fast_path::of_no_heap() : of->owned->fast_path(), std::memory_order_release);
     process.store(of, std::memory_order_release);
+    begin_thread(*of, *of->owned);
+    call_gate::leave(this_thread);
     return true;
 }
 

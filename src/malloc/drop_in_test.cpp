@@ -230,6 +230,34 @@ TEST_P(drop_in_test, serves_destructors_of_threads_that_have_no_cache_any_more) 
     });
 }
 
+/// An open that frees what an earlier process left gives its thread a cache, whose end is work of the allocator, too.
+TEST_P(drop_in_test, a_thread_is_known_from_its_open_on) {
+    run([] { ASSERT_NE(allocate(100), nullptr); });
+    struct allocates_late {
+        bool* in_heap = nullptr;
+        allocates_late() = default;
+        allocates_late(const allocates_late&) = delete;
+        allocates_late& operator=(const allocates_late&) = delete;
+        ~allocates_late() {
+            void* const block = allocate(100);
+            *in_heap = is_in_heap(block);
+            free(block);
+        }
+    };
+    const outcome done = in_process([this] {
+        bool in_heap = false;
+        std::jthread([&] {
+            ASSERT_TRUE(open(wanted()));
+            static thread_local allocates_late ends_before_the_cache;
+            ends_before_the_cache.in_heap = &in_heap;
+            free(allocate(100));
+        }).join();
+        ASSERT_TRUE(in_heap) << "the thread counts as ended before its cache has ended";
+        close();
+    });
+    EXPECT_TRUE(done.passed) << done.said;
+}
+
 /// Where a thread's first call comes from the destructor of a key, its thread-local objects are destroyed no more.
 TEST_P(drop_in_test, threads_that_call_first_when_they_end_are_forgotten) {
     run([] {
