@@ -39,9 +39,12 @@ void call_gate::wait_inside(call_record& thread) noexcept {
     errno = before;
 }
 
-void call_gate::close(const call_record* self) noexcept {
+call_state call_gate::close(call_record& self) noexcept {
     closing_.lock();
     late_mutex_.lock();
+    // Not earlier: a thread that closes the gate waits for all that are inside, and these locks wait for that thread.
+    const call_state before = state_of(self);
+    self.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
     closed_.store(true, std::memory_order_seq_cst);
     barrier_.see_announcements();
     for (bool waits = true; waits;) {
@@ -49,15 +52,16 @@ void call_gate::close(const call_record* self) noexcept {
         {
             const base::scoped_lock lock(list_mutex_);  // a thread that ends may remove itself meanwhile
             for (const call_record* thread = first_; thread != nullptr; thread = thread->next) {
-                waits = waits || (thread != self && thread->state.load(std::memory_order_acquire) ==
-                                                        static_cast<std::uint64_t>(call_state::inside));
+                waits = waits || (thread != &self && thread->state.load(std::memory_order_acquire) ==
+                                                         static_cast<std::uint64_t>(call_state::inside));
             }
         }
         if (waits) {
             ::sched_yield();
         }
     }
-    list_mutex_.lock();  // a child finds the list whole
+    list_mutex_.lock();  // no thread ends either, so that a child finds the list whole
+    return before;
 }
 
 void call_gate::open() noexcept {

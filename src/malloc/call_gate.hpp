@@ -60,8 +60,9 @@ public:
     /// Inside, held by a thread that has ended.
     base::mutex& late_mutex() noexcept { return late_mutex_; }
 
-    /// Waits until no other thread is inside. `self`: null without a record.
-    void close(const call_record* self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+    /// Waits until no other thread is inside, and keeps all others out. The calling thread, which may be unknown, is
+    /// inside from then on. Returns its earlier state.
+    [[nodiscard]] call_state close(call_record& self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     /// This thread is the only one.
     void open_in_child(call_record* self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;

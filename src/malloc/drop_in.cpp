@@ -41,9 +41,11 @@ struct process_heap {
     std::atomic<const slab::fast_path*> fast_path{&slab::fast_path::of_no_heap()};
     std::uintptr_t begin = 0;
     std::uint64_t reservation = 0;
-    std::array<int, 2> pipe{-1, -1};  ///< for a fork: closed by a child that has its copy
+    std::array<int, 2> pipe{-1, -1};  ///< for a fork: the child closes it when it has its copy
+    bool child_sees_heap = true;      ///< for a fork: false where a heap with files could not be shown to the child
     std::atomic<bool> refused{false};
-    std::uint64_t state_of_closer = 0;  ///< of the thread that closed the gate
+    call_state state_of_closer = call_state::unknown;  ///< earlier state of the thread that closed the gate
+    pthread_key_t end_of_thread{};
     bool statistics = false;
 
     [[nodiscard]] bool contains(const void* address) const noexcept {
@@ -83,14 +85,34 @@ struct after_cache_ended {
     after_cache_ended() = default;
     after_cache_ended(const after_cache_ended&) = delete;
     after_cache_ended& operator=(const after_cache_ended&) = delete;
-    ~after_cache_ended() { process.load(std::memory_order_relaxed)->gate.remove(this_thread); }
+    ~after_cache_ended() {
+        if (process_heap* const of = process.load(std::memory_order_relaxed); of != nullptr) {
+            of->gate.remove(this_thread);
+        }
+    }
 };
 
-/// Destructors run in the reverse of this order.
-void begin_thread(process_heap& of, engine& heap) noexcept {
-    of.gate.add(this_thread);
+/// Where the destructor of a key is what calls first, these objects are destroyed no more. Then the destructor of
+/// process_heap::end_of_thread comes later, and does their work. Else it finds the thread ended.
+void end_thread(void* of) noexcept {
+    call_gate& gate = static_cast<process_heap*>(of)->gate;
+    if (gate.try_enter(this_thread)) {
+        slab::thread_cache_registry::end_this_thread();
+        gate.remove(this_thread);
+    }
+}
+
+/// Comes before this thread gets a cache.
+void notice_end_of_cache() noexcept {
     static thread_local const after_cache_ended last;
     static_cast<void>(&last);
+}
+
+/// The thread's destructors run in the reverse of this order.
+void begin_thread(process_heap& of, engine& heap) noexcept {
+    of.gate.add(this_thread);
+    static_cast<void>(::pthread_setspecific(of.end_of_thread, &of));
+    notice_end_of_cache();
     static_cast<void>(heap.blocks().this_cache());
     static thread_local const before_cache_ends first;
     static_cast<void>(&first);
@@ -187,13 +209,26 @@ void free_in(const call& here, void* block) noexcept {
     }
 }
 
+/// The heap is closed, so its blocks stay as they are.
+std::size_t usable_size_of_closed(process_heap& of, const void* block) noexcept {
+    try {
+        const auto found = of.owned->blocks().inspect().usable_size(block);
+        return found ? *found : 0;
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+        return 0;
+    }
+}
+
 std::size_t usable_size_in(const call& here, void* block) noexcept {
     if (arena.contains(block)) {
         return arena.usable_size(block);
     }
     process_heap* const of = here.of();
-    if (here.heap() == nullptr || !of->contains(block)) {
+    if (of == nullptr || !of->contains(block)) {
         return 0;
+    }
+    if (here.heap() == nullptr) {
+        return of->open.load(std::memory_order_relaxed) == nullptr ? usable_size_of_closed(*of, block) : 0;
     }
     slab::held_block found;
     return here.heap()->blocks().find_allocated(block, found) ? found.bytes() : 0;
@@ -204,18 +239,17 @@ std::size_t usable_size_in(const call& here, void* block) noexcept {
     ::_exit(127);
 }
 
-/// This thread allocates for the allocator itself now.
-void close_gate(process_heap& of) noexcept {
-    const std::uint64_t before = this_thread.state.load(std::memory_order_relaxed);
-    this_thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
-    of.gate.close(&this_thread);
-    of.state_of_closer = before;
+/// From here on no other thread is in the allocator, and this thread allocates for the allocator itself.
+void close_gate(process_heap& of) noexcept { of.state_of_closer = of.gate.close(this_thread); }
+
+void restore_state(call_state before) noexcept {
+    this_thread.state.store(static_cast<std::uint64_t>(before), std::memory_order_release);
 }
 
 void open_gate(process_heap& of) noexcept {
-    const std::uint64_t before = of.state_of_closer;
+    const call_state before = of.state_of_closer;
     of.gate.open();
-    this_thread.state.store(before, std::memory_order_release);
+    restore_state(before);
 }
 
 void prepare_fork() noexcept {
@@ -230,11 +264,12 @@ void prepare_fork() noexcept {
     if (!of->owned->files().shared()) {
         return;
     }
+    of->child_sees_heap = false;
     try {
-        if (::pipe2(of->pipe.data(), O_CLOEXEC) != 0 || !of->owned->forks().prepare()) {
-            say("a child of fork will not have the heap");
-        }
-    } catch (const std::bad_alloc&) {
+        of->child_sees_heap = ::pipe2(of->pipe.data(), O_CLOEXEC) == 0 && of->owned->forks().prepare();
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+    }
+    if (!of->child_sees_heap) {
         say("a child of fork will not have the heap");
     }
 }
@@ -271,19 +306,20 @@ void fork_in_child() noexcept {
         return;
     }
     const kept_errno kept;
-    const bool known = of->state_of_closer == static_cast<std::uint64_t>(call_state::outside);
+    const bool known = of->state_of_closer == call_state::outside;
     of->gate.open_in_child(known ? &this_thread : nullptr);
     try {
-        if (of->open != nullptr && !of->owned->forks().continue_in_child()) {
+        if (of->open != nullptr && (!of->child_sees_heap || !of->owned->forks().continue_in_child())) {
             end_child("a child of fork could not copy the heap");
         }
     } catch (const std::bad_alloc&) {
         end_child("a child of fork has no memory for a copy of the heap");
     }
+    of->child_sees_heap = true;
     of->statistics = false;
     close_end(of->pipe[0]);
     close_end(of->pipe[1]);
-    this_thread.state.store(of->state_of_closer, std::memory_order_release);
+    restore_state(of->state_of_closer);
 }
 
 }  // namespace
@@ -291,9 +327,11 @@ void fork_in_child() noexcept {
 bool open(const settings& wanted) noexcept {
     auto* const of = ::new (storage.data()) process_heap;
     try {
-        if (::pthread_atfork(prepare_fork, fork_in_parent, fork_in_child) != 0) {
+        if (::pthread_atfork(prepare_fork, fork_in_parent, fork_in_child) != 0 ||
+            ::pthread_key_create(&of->end_of_thread, end_thread) != 0) {
             return false;
         }
+        notice_end_of_cache();  // an open that frees blocks gives this thread a cache
         of->owned = make_heap(wanted);
         if (of->owned == nullptr) {
             return false;
@@ -313,6 +351,8 @@ bool open(const settings& wanted) noexcept {
     }
     ungated.store(has_files ? &slab::fast_path::of_no_heap() : of->owned->fast_path(), std::memory_order_release);
     process.store(of, std::memory_order_release);
+    begin_thread(*of, *of->owned);
+    call_gate::leave(this_thread);
     return true;
 }
 

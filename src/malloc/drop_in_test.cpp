@@ -1,7 +1,6 @@
-// Each test runs in a process of its own, because a process has one such heap.
 #include "malloc/drop_in.hpp"
 
-#include <sys/resource.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,111 +11,20 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <latch>
-#include <random>
 #include <thread>
 #include <vector>
 
-#include <boost/container/static_vector.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/process_test_support.hpp"
-#include "heap/heap.hpp"
-#include "segment/test_support.hpp"
+#include "malloc/drop_in_test_support.hpp"
 
 namespace holdfast::drop_in {
 namespace {
 
 using segment::must;
 using testing::HasSubstr;
-
-struct outcome {
-    bool passed = false;
-    std::string said;  ///< on the standard error
-};
-
-/// A failed expectation throws in that process.
-outcome in_process(const std::function<void()>& work) {
-    std::array<int, 2> ends{};
-    if (::pipe(ends.data()) != 0) {
-        return {};
-    }
-    base::child_process child([&] {
-        ::dup2(ends[1], STDERR_FILENO);
-        ::close(ends[0]);
-        ::close(ends[1]);
-        testing::GTEST_FLAG(throw_on_failure) = true;
-        work();
-    });
-    ::close(ends[1]);
-    outcome done;
-    std::array<char, 4096> text{};
-    for (ssize_t got = 0; (got = ::read(ends[0], text.data(), text.size())) > 0;) {
-        done.said.append(text.data(), static_cast<std::size_t>(got));
-    }
-    ::close(ends[0]);
-    done.passed = child.wait().succeeded();
-    return done;
-}
-
-class drop_in_test : public testing::TestWithParam<bool> {
-protected:
-    /// The parameter says whether the heap has a path.
-    [[nodiscard]] settings wanted() const { return {GetParam() ? directory_.path("heap") : std::string(), 0, false}; }
-    void run(const std::function<void()>& work) const {
-        const outcome done = in_process([&] {
-            ASSERT_TRUE(open(wanted()));
-            work();
-            close();
-        });
-        EXPECT_TRUE(done.passed) << done.said;
-        if (GetParam()) {
-            const auto heap = must(heap::engine::open(directory_.path("heap"), persist::access_mode::read_only, {}));
-            EXPECT_FALSE(heap->files().recovered()) << "it was closed";
-            EXPECT_THAT(heap->check(false), testing::IsEmpty());
-        }
-    }
-    segment::test_directory directory_;
-};
-
-/// Expects the content of its blocks to stay. Calls no other malloc: a sanitizer's has locks that a fork may leave
-/// taken.
-void work_for_a_while(unsigned seed, int rounds) {
-    std::mt19937 random(seed);
-    struct held {
-        unsigned char* block;
-        std::size_t bytes;
-        unsigned char with;
-    };
-    boost::container::static_vector<held, 64> all;
-    for (int i = 0; i < rounds; ++i) {
-        if (all.size() > 60 || (!all.empty() && random() % 3 == 0)) {
-            std::swap(all[random() % all.size()], all.back());
-            const held last = all.back();
-            all.pop_back();
-            ASSERT_EQ(last.block[0], last.with);
-            ASSERT_EQ(last.block[last.bytes - 1], last.with);
-            free(last.block);
-        } else {
-            const std::size_t bytes = random() % 20 == 0 ? 10'000 + random() % 200'000 : 1 + random() % 500;
-            const auto with = static_cast<unsigned char>(random());
-            auto* block = static_cast<unsigned char*>(allocate(bytes / 2 + 1));
-            ASSERT_NE(block, nullptr);
-            std::memset(block, with, bytes / 2 + 1);
-            block = static_cast<unsigned char*>(reallocate(block, bytes));
-            ASSERT_NE(block, nullptr);
-            ASSERT_EQ(reinterpret_cast<std::uintptr_t>(block) % malloc_alignment, 0U);
-            ASSERT_EQ(block[0], with);
-            std::memset(block, with, bytes);
-            all.push_back({block, bytes, with});
-        }
-    }
-    for (const held& one : all) {
-        free(one.block);
-    }
-}
 
 TEST_P(drop_in_test, keeps_what_malloc_promises) {
     run([] {
@@ -322,36 +230,47 @@ TEST_P(drop_in_test, serves_destructors_of_threads_that_have_no_cache_any_more) 
     });
 }
 
-TEST_P(drop_in_test, parent_and_child_of_fork_go_on_apart) {
+/// An open that frees what an earlier process left gives its thread a cache, whose end is work of the allocator, too.
+TEST_P(drop_in_test, a_thread_is_known_from_its_open_on) {
+    run([] { ASSERT_NE(allocate(100), nullptr); });
+    struct allocates_late {
+        bool* in_heap = nullptr;
+        allocates_late() = default;
+        allocates_late(const allocates_late&) = delete;
+        allocates_late& operator=(const allocates_late&) = delete;
+        ~allocates_late() {
+            void* const block = allocate(100);
+            *in_heap = is_in_heap(block);
+            free(block);
+        }
+    };
+    const outcome done = in_process([this] {
+        bool in_heap = false;
+        std::jthread([&] {
+            ASSERT_TRUE(open(wanted()));
+            static thread_local allocates_late ends_before_the_cache;
+            ends_before_the_cache.in_heap = &in_heap;
+            free(allocate(100));
+        }).join();
+        ASSERT_TRUE(in_heap) << "the thread counts as ended before its cache has ended";
+        close();
+    });
+    EXPECT_TRUE(done.passed) << done.said;
+}
+
+/// Where a thread's first call comes from the destructor of a key, its thread-local objects are destroyed no more.
+TEST_P(drop_in_test, threads_that_call_first_when_they_end_are_forgotten) {
     run([] {
-        constexpr unsigned threads = 3;
-        std::atomic<bool> stop{false};
-        std::latch begun(threads);
-        std::vector<std::jthread> busy;
-        for (unsigned t = 0; t < threads; ++t) {
-            busy.emplace_back([&stop, &begun, t] {
-                begun.count_down();
-                while (!stop) {
-                    work_for_a_while(t, 200);
-                }
-            });
+        ::alarm(30);
+        pthread_key_t key{};
+        ASSERT_EQ(::pthread_key_create(&key, [](void* block) { free(block); }), 0);
+        for (int i = 0; i < 10; ++i) {
+            void* const block = allocate(100'000);
+            std::jthread([&] { ::pthread_setspecific(key, block); }).join();
+            ASSERT_EQ(usable_size(block), 0U);
         }
-        begun.wait();
-        auto* const shared = static_cast<char*>(allocate(1000));
-        std::strcpy(shared, "before");
-        for (int i = 0; i < 20; ++i) {
-            ASSERT_TRUE(base::succeeds_in_child([&] {
-                const bool same = std::strcmp(shared, "before") == 0;
-                std::strcpy(shared, "child");
-                work_for_a_while(99, 500);
-                free(shared);
-                return base::succeeds_in_child([] { work_for_a_while(98, 300); }) && same;
-            }));
-            ASSERT_STREQ(shared, "before");
-        }
-        stop = true;
-        busy.clear();
-        free(shared);
+        ASSERT_TRUE(base::succeeds_in_child([] { work_for_a_while(1, 100); }));
+        ::pthread_key_delete(key);
     });
 }
 
@@ -373,24 +292,6 @@ TEST_P(drop_in_test, names_the_first_invalid_free_and_goes_on) {
     EXPECT_EQ(done.said.find("ignored"), done.said.rfind("ignored")) << "once: " << done.said;
 }
 
-/// Some hundred blocks are always live, each with its own number in it.
-void allocate_and_free_small(unsigned rounds) {
-    std::array<unsigned*, 300> live{};
-    for (unsigned i = 0; i < rounds; ++i) {
-        unsigned*& one = live[i % live.size()];
-        if (one != nullptr) {
-            ASSERT_EQ(*one, i - live.size());
-            free(one);
-        }
-        one = static_cast<unsigned*>(allocate(48));
-        ASSERT_NE(one, nullptr);
-        *one = i;
-    }
-    for (unsigned* const one : live) {
-        free(one);
-    }
-}
-
 TEST_P(drop_in_test, serves_before_it_is_open_and_after_it_is_closed) {
     const outcome done = in_process([this] {
         void* const before = allocate(100);
@@ -399,13 +300,24 @@ TEST_P(drop_in_test, serves_before_it_is_open_and_after_it_is_closed) {
         ASSERT_TRUE(open(wanted()));
         void* const moved = reallocate(before, 1000);
         ASSERT_TRUE(is_in_heap(moved));
-        void* const left = allocate(100);
+        auto* const left = static_cast<char*>(allocate(100));
+        std::strcpy(left, "left");
+        auto* const large = static_cast<char*>(allocate(100'000));
+        std::strcpy(large, "large");
         close();
         void* const after = allocate(100);
         ASSERT_NE(after, nullptr);
         ASSERT_EQ(is_in_heap(after), !GetParam()) << "a heap without files serves as long as the process runs";
         free(after);
-        free(left);
+        ASSERT_GE(usable_size(large), 100'000U);
+        auto* const larger = static_cast<char*>(reallocate(large, 200'000));
+        ASSERT_NE(larger, nullptr);
+        ASSERT_STREQ(larger, "large");
+        auto* const longer = static_cast<char*>(reallocate(left, 1000));
+        ASSERT_NE(longer, nullptr);
+        ASSERT_STREQ(longer, "left");
+        free(longer);
+        free(larger);
         free(moved);
     });
     EXPECT_TRUE(done.passed) << done.said;
@@ -435,52 +347,6 @@ TEST_P(drop_in_test, threads_that_outlive_main_go_on) {
     });
     EXPECT_TRUE(done.passed) << done.said;
     EXPECT_EQ(done.said, "");
-}
-
-/// Nothing but fork itself stands between a thread and the child's copy.
-TEST_P(drop_in_test, forks_in_the_middle_of_short_calls) {
-    run([] {
-        std::atomic<bool> stop{false};
-        std::jthread busy([&stop] {
-            while (!stop) {
-                allocate_and_free_small(1000);
-            }
-        });
-        for (int i = 0; i < 50; ++i) {
-            ASSERT_TRUE(base::succeeds_in_child([] {
-                work_for_a_while(1, 300);
-                allocate_and_free_small(3000);
-            }));
-        }
-        stop = true;
-    });
-}
-
-/// Where a heap has too few addresses, no gate keeps threads out of the arena while another one forks.
-TEST(drop_in_memory_test, forks_in_the_middle_of_calls_where_the_arena_serves_all) {
-    const outcome done = in_process([] {
-        std::uint64_t pages_in_use = 0;
-        std::ifstream("/proc/self/statm") >> pages_in_use;
-        const std::uint64_t most = pages_in_use * base::page_size + 4 * base::gibibyte;
-        const rlimit limit{most, most};
-        ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
-        ASSERT_FALSE(open({"", 0, false}));
-        std::atomic<bool> stop{false};
-        std::jthread busy([&stop] {
-            while (!stop) {
-                allocate_and_free_small(1000);
-            }
-        });
-        for (int i = 0; i < 200; ++i) {
-            ASSERT_TRUE(base::succeeds_in_child([] {
-                ::alarm(30);
-                allocate_and_free_small(10);
-            }));
-        }
-        stop = true;
-    });
-    EXPECT_TRUE(done.passed) << done.said;
-    EXPECT_THAT(done.said, HasSubstr("ulimit -v"));
 }
 
 TEST_P(drop_in_test, ends_where_its_capacity_does) {

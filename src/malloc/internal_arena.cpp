@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <cstring>
 #include <new>
 
 #include "base/checked.hpp"
@@ -14,6 +16,11 @@ namespace {
 
 /// Its address stands for the thread, in a child of fork too.
 constinit thread_local char mark_of_thread = 0;
+
+/// Hardly ever the second word of a block in use, so only blocks that are likely to be free are looked for in a list.
+std::uintptr_t mark_of(const void* block) noexcept {
+    return reinterpret_cast<std::uintptr_t>(block) ^ 0x9e37'79b9'7f4a'7c15;
+}
 
 }  // namespace
 
@@ -57,10 +64,11 @@ bool internal_arena::reserve() noexcept {
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     // Where addresses are few (`ulimit -v`), a sixteenth leaves most to the heap.
     for (std::uint64_t size = range_size; size >= smallest_range; size /= 16) {
-        void* const range = ::mmap(nullptr, size + step, PROT_NONE, flags, -1, 0);
+        void* const range = ::mmap(nullptr, size + most_alignment, PROT_NONE, flags, -1, 0);
         if (range != MAP_FAILED) {
             size_.store(size, std::memory_order_relaxed);
-            begin_.store(base::align_up(reinterpret_cast<std::uintptr_t>(range), step), std::memory_order_release);
+            begin_.store(base::align_up(reinterpret_cast<std::uintptr_t>(range), most_alignment),
+                         std::memory_order_release);
             return true;
         }
     }
@@ -89,15 +97,28 @@ bool internal_arena::refill(unsigned size_class) noexcept {
     used_ = start + run;
     class_of_granule_[start / granule].store(static_cast<std::uint8_t>(size_class), std::memory_order_release);
     for (std::uint64_t at = run; at >= block; at -= block) {
-        void* const place = reinterpret_cast<void*>(begin + start + at - block);  // NOLINT(performance-no-int-to-ptr)
-        free_[size_class] = ::new (place) free_block{free_[size_class]};
+        push(size_class, reinterpret_cast<void*>(begin + start + at - block));  // NOLINT(performance-no-int-to-ptr)
     }
     return true;
 }
 
+void internal_arena::push(unsigned size_class, void* block) noexcept {
+    free_[size_class] = ::new (block) free_block{free_[size_class], mark_of(block)};
+}
+
+bool internal_arena::is_free(unsigned size_class, const void* block) const noexcept {
+    std::uintptr_t mark = 0;
+    std::memcpy(&mark, static_cast<const std::byte*>(block) + offsetof(free_block, mark), sizeof mark);
+    const free_block* found = mark == mark_of(block) ? free_[size_class] : nullptr;
+    while (found != nullptr && found != block) {
+        found = found->next;
+    }
+    return found != nullptr;
+}
+
 void* internal_arena::allocate(std::size_t bytes, std::size_t alignment) noexcept {
     const std::size_t wanted = std::max({bytes, alignment, std::size_t{1} << smallest});
-    if (wanted > range_size / 2 || alignment > step) {
+    if (wanted > range_size / 2 || alignment > most_alignment) {
         return nullptr;
     }
     const auto size_class = static_cast<unsigned>(std::bit_width(wanted - 1));
@@ -107,6 +128,7 @@ void* internal_arena::allocate(std::size_t bytes, std::size_t alignment) noexcep
     }
     free_block* const block = free_[size_class];
     free_[size_class] = block->next;
+    block->mark = 0;
     return block;
 }
 
@@ -122,7 +144,10 @@ bool internal_arena::free(void* block) noexcept {
         return false;
     }
     const change begun(*this);
-    free_[size_class] = ::new (block) free_block{free_[size_class]};
+    if (is_free(size_class, block)) {
+        return false;
+    }
+    push(size_class, block);
     return true;
 }
 

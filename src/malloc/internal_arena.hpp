@@ -21,14 +21,15 @@ public:
     internal_arena(const internal_arena&) = delete;
     internal_arena& operator=(const internal_arena&) = delete;
 
-    /// Allocates at a multiple of 16 and of `alignment` (a power of two up to 1 MiB). Not zeroed. Null without memory.
+    /// Allocates at a multiple of 16 and of `alignment` (a power of two up to 2 MiB). Null where there is no memory.
+    /// Not zeroed.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
     /// A precondition of free() and usable_size().
     [[nodiscard]] bool contains(const void* address) const noexcept {
         const std::uintptr_t begin = begin_.load(std::memory_order_acquire);
         return reinterpret_cast<std::uintptr_t>(address) - begin < size_.load(std::memory_order_relaxed) && begin != 0;
     }
-    /// False, and nothing is changed, where no block can start there.
+    /// False, and nothing is changed, where no block can start there, and where the block is free.
     [[nodiscard]] bool free(void* block) noexcept;
     /// In bytes; 0 where no block can start there.
     [[nodiscard]] std::size_t usable_size(const void* block) const noexcept;
@@ -45,16 +46,21 @@ private:
     static constexpr std::uint64_t range_size = 16 * base::gibibyte;
     static constexpr std::uint64_t smallest_range = 64 * base::mebibyte;
     static constexpr std::uint64_t step = base::mebibyte;  ///< made accessible at once
-    static constexpr unsigned smallest = 4;
+    static constexpr std::uint64_t most_alignment = 2 * base::mebibyte;
+    static constexpr unsigned smallest = 4;  ///< 16 bytes
     static constexpr unsigned classes = 35;  ///< by the logarithm of the size
 
     struct free_block {
         free_block* next;
+        std::uintptr_t mark;  ///< mark_of() the block
     };
+    static_assert(sizeof(free_block) == std::size_t{1} << smallest);
 
     [[nodiscard]] bool reserve() noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] bool refill(unsigned size_class) noexcept HF_REQUIRES(mutex_);
-    /// The logarithm of its size; 0 where no block can start there.
+    void push(unsigned size_class, void* block) noexcept HF_REQUIRES(mutex_);
+    [[nodiscard]] bool is_free(unsigned size_class, const void* block) const noexcept HF_REQUIRES(mutex_);
+    /// The binary logarithm of the block's size; 0 where no block can start there.
     [[nodiscard]] unsigned class_of(const void* block) const noexcept;
 
     base::mutex mutex_;

@@ -27,7 +27,7 @@ protected:
 TEST_F(internal_arena_test, gives_blocks_of_any_size_and_alignment) {
     std::vector<std::pair<std::byte*, std::size_t>> blocks;
     for (const std::size_t bytes : {0U, 1U, 16U, 17U, 100U, 4096U, 5000U, 65536U, 65537U, 200000U, 3U << 20U}) {
-        for (std::size_t alignment = 16; alignment <= base::mebibyte; alignment *= 4) {
+        for (std::size_t alignment = 16; alignment <= 2 * base::mebibyte; alignment *= 2) {
             auto* const block = static_cast<std::byte*>(arena_->allocate(bytes, alignment));
             ASSERT_NE(block, nullptr);
             EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0U);
@@ -82,6 +82,21 @@ TEST_F(internal_arena_test, knows_what_is_no_block_of_its_own) {
     EXPECT_FALSE(arena_->free(block + 16));
     EXPECT_EQ(arena_->usable_size(block + 8), 0U);
     EXPECT_FALSE(arena_->free(block + base::mebibyte)) << "never given out";
+}
+
+TEST_F(internal_arena_test, refuses_a_second_free) {
+    for (const std::size_t bytes : {16U, 100U, 70'000U}) {
+        void* const block = arena_->allocate(bytes, 16);
+        void* const other = arena_->allocate(bytes, 16);
+        ASSERT_TRUE(arena_->free(block));
+        ASSERT_TRUE(arena_->free(other));
+        EXPECT_FALSE(arena_->free(block)) << bytes;
+        EXPECT_FALSE(arena_->free(other)) << bytes;
+        const std::set<void*> again{arena_->allocate(bytes, 16), arena_->allocate(bytes, 16),
+                                    arena_->allocate(bytes, 16)};
+        EXPECT_EQ(again.size(), 3U) << "one block for two";
+        EXPECT_TRUE(arena_->free(block)) << "it is in use again";
+    }
 }
 
 TEST_F(internal_arena_test, refuses_what_it_cannot_have) {

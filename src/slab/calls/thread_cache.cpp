@@ -1,5 +1,7 @@
 #include "slab/calls/thread_cache.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -75,14 +77,16 @@ struct thread_state {
     std::vector<std::unique_ptr<thread_cache>> caches;
     base::failure last_failure;
 
-    thread_state() = default;
+    thread_state() noexcept;
     thread_state(const thread_state&) = delete;
     thread_state& operator=(const thread_state&) = delete;
-    ~thread_state() {
+    ~thread_state();
+    void end() noexcept {
         while (!try_to_end()) {
             constexpr timespec a_little{0, 50'000};
             ::nanosleep(&a_little, nullptr);
         }
+        caches.clear();
     }
     /// False during a commit of the thread's heap, which cannot take back what the caches hold.
     [[nodiscard]] bool try_to_end() noexcept {
@@ -96,14 +100,50 @@ struct thread_state {
         this_thread_slots.ended = true;
         this_thread_slots.inside_late = true;  // a thread that closes a gate waits for the registry's lock
         for (const auto& cache : caches) {
-            end(*cache);
+            slab::end(*cache);
         }
         this_thread_slots.inside_late = false;
         return true;
     }
 };
 
-/// Null while the thread ends.
+/// Where the destructor of a key (pthread_key_create) makes a thread's state, nobody destroys that: thread-local
+/// objects are destroyed before keys. So the state has a key of its own, whose destructor then comes after the other.
+class key_of_states {
+public:
+    key_of_states() noexcept : made_(::pthread_key_create(&key_, end_state) == 0) {}
+    key_of_states(const key_of_states&) = delete;
+    key_of_states& operator=(const key_of_states&) = delete;
+    ~key_of_states() {
+        if (std::exchange(made_, false)) {
+            ::pthread_key_delete(key_);
+        }
+    }
+    void set(thread_state* of) const noexcept {
+        if (made_) {
+            static_cast<void>(::pthread_setspecific(key_, of));
+        }
+    }
+    [[nodiscard]] static const key_of_states& only() noexcept {
+        static const key_of_states key;
+        return key;
+    }
+
+private:
+    static void end_state(void* of) noexcept { static_cast<thread_state*>(of)->end(); }
+
+    pthread_key_t key_{};
+    bool made_;
+};
+
+thread_state::thread_state() noexcept { key_of_states::only().set(this); }
+
+thread_state::~thread_state() {
+    key_of_states::only().set(nullptr);
+    end();
+}
+
+/// Null while the thread ends. Must not be called on the path that finds the cache in a slot.
 thread_state* this_thread() noexcept {
     if (this_thread_slots.ended) {
         return nullptr;
@@ -399,6 +439,12 @@ void thread_cache_registry::abandon_all(cache_group& heap) noexcept HF_NO_THREAD
     heap.place = own_place_count;  // not given to another heap: copies of fast_path still read it
     heap.become(++last_instance);  // no thread's slot matches
     heap.pool = nullptr;
+}
+
+void thread_cache_registry::end_this_thread() noexcept {
+    if (thread_state* const mine = this_thread()) {
+        mine->end();
+    }
 }
 
 base::failure* this_thread_failure() noexcept {

@@ -220,6 +220,8 @@ public:
     static void detach_all(cache_group& heap) noexcept;
     /// In a child of fork: touches nothing of the heap.
     static void abandon_all(cache_group& heap) noexcept;
+    /// Gives back what this thread's caches hold. It gets no other cache.
+    static void end_this_thread() noexcept;
 };
 
 /// Null while the thread ends.

@@ -1,11 +1,16 @@
-// Which blocks a thread hands out next.
+// Which blocks a thread hands out next, and what becomes of its cache.
 #include "slab/calls/thread_cache.hpp"
 
+#include <pthread.h>
+
 #include <random>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "slab/test_heap.hpp"
 
 namespace holdfast::slab {
 namespace {
@@ -99,6 +104,24 @@ TEST(parts_test, of_each_class_cover_a_slab) {
             EXPECT_LT(first_of_part(size, part), first_of_part(size, part + 1)) << size.block_size;
         }
     }
+}
+
+/// Thread-local objects that the destructor of a key makes are not destroyed.
+TEST(thread_end_test, gives_back_a_cache_that_the_destructor_of_a_key_made) {
+    test_heap heap;
+    static constexpr auto use = [](void* blocks) {
+        auto* const of = static_cast<block_allocator*>(blocks);
+        EXPECT_TRUE(of->try_free(of->allocate(64, 8)));
+    };
+    pthread_key_t key{};
+    ASSERT_EQ(::pthread_key_create(&key, use), 0);
+    const unsigned arenas = heap.blocks().slabs().bins().arenas();  // each keeps an empty slab
+    for (unsigned i = 0; i < arenas + 8; ++i) {
+        std::jthread([&] { ::pthread_setspecific(key, &heap.blocks()); }).join();
+    }
+    ::pthread_key_delete(key);
+    EXPECT_LE(heap.blocks().inspect().statistics().slabs, arenas);
+    EXPECT_THAT(heap.problems(), testing::IsEmpty());
 }
 
 }  // namespace
