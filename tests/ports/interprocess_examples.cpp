@@ -309,5 +309,5 @@ void removal(const std::string& file) {
 int main(int count, char** arguments) {
     return port::run(count, arguments,
                      {named_objects, raw_memory, allocators, containers, sizes, open_modes, removal, smart_pointers,
-                      intrusive_containers, locks, locks_of_the_dead});
+                      intrusive_containers, locks, locks_of_the_dead, static_objects});
 }
