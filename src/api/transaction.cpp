@@ -16,13 +16,30 @@ namespace {
     throw_failure(base::failure{base::failure_code::invalid_argument, {}, "transaction", found, expected, {}, 0});
 }
 
+/// Destructors of static and of thread-local objects may still make transactions.
+constinit thread_local bool thread_ends = false;
+
 /// Most threads have one transaction at a time: their last one is kept, with its memory.
-thread_local std::unique_ptr<detail::transaction_core> spare;
+struct spare_core {
+    spare_core() noexcept = default;
+    spare_core(const spare_core&) = delete;
+    spare_core& operator=(const spare_core&) = delete;
+    ~spare_core() { thread_ends = true; }
+
+    std::unique_ptr<detail::transaction_core> kept;
+};
+thread_local spare_core spare;
+
+HF_HOT std::unique_ptr<detail::transaction_core> take_core() {
+    if (!thread_ends && spare.kept != nullptr) [[likely]] {
+        return std::move(spare.kept);
+    }
+    return std::make_unique<detail::transaction_core>();
+}
 
 }  // namespace
 
-transaction::transaction(manager& heap)
-    : owned_(spare != nullptr ? std::move(spare) : std::make_unique<detail::transaction_core>()) {
+transaction::transaction(manager& heap) : owned_(take_core()) {
     owned_->begin(detail::manager_access::core(heap));
     core_ = owned_.get();
 }
@@ -50,7 +67,11 @@ HF_HOT void transaction::end() noexcept {
     }
     if (owned_ != nullptr) {
         owned_->end();
-        spare = std::move(owned_);
+        if (thread_ends) [[unlikely]] {
+            owned_.reset();
+        } else {
+            spare.kept = std::move(owned_);
+        }
     }
 }
 

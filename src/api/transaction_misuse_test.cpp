@@ -2,6 +2,7 @@
 // the heap changes; never a crash.
 #include <atomic>
 #include <barrier>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -12,6 +13,7 @@
 #include <holdfast/transaction.hpp>
 
 #include "api/manager_test_configurations.hpp"
+#include "base/process_test_support.hpp"
 
 namespace holdfast {
 namespace {
@@ -40,6 +42,39 @@ protected:
         }
     }
 };
+
+class changes_at_exit {
+public:
+    explicit changes_at_exit(manager heap) : heap_(std::move(heap)) {}
+    changes_at_exit(const changes_at_exit&) = delete;
+    changes_at_exit& operator=(const changes_at_exit&) = delete;
+    ~changes_at_exit() { set_roots(manager::root_count); }
+    void set_roots(std::size_t count) {
+        heap_.transact([&](transaction& tx) {
+            void* const block = tx.allocate(64);
+            for (std::size_t i = 0; i < count; ++i) {
+                tx.store(heap_.root(i), block);
+            }
+        });
+    }
+
+private:
+    manager heap_;
+};
+std::unique_ptr<changes_at_exit> changed_at_exit;
+
+/// Was: a use of what the thread had kept for its next transaction and had freed at its end. It ended the process
+/// before the heap was closed, so in `commit` all changes were lost.
+TEST_P(transaction_misuse_test, the_destructor_of_a_static_object_used_freed_memory) {
+    const auto end = holdfast::base::run_in_child([&] {
+        changed_at_exit = std::make_unique<changes_at_exit>(create_heap());
+        changed_at_exit->set_roots(1);
+        std::exit(0);
+    });
+    EXPECT_TRUE(end.succeeded()) << end;
+    manager heap(open_only, path(), options_of(GetParam()));
+    EXPECT_NE(heap.root(manager::root_count - 1).get(), nullptr);
+}
 
 /// Was: accepted. In durability `atomic`, two allocations got the same pages then.
 TEST_P(transaction_misuse_test, a_block_that_was_freed_twice_was_given_out_twice) {

@@ -60,8 +60,9 @@ struct registry {
 };
 
 registry& sites() {
-    static registry instance;
-    return instance;
+    // Never destroyed: destructors of static objects may still close heaps.
+    static auto* const instance = new registry;  // lint-allow(hand-memory): never destroyed
+    return *instance;
 }
 
 thread_local step_function this_thread_step = nullptr;

@@ -40,6 +40,9 @@ status cursor::check_integers(std::string_view key, std::string_view value) cons
 // MDB_MULTIPLE: data[1].mv_size says how many values lie at data[0].mv_data, and then how many were written.
 status cursor::put(std::string_view key, MDB_val* data, unsigned flags) {
     HF_STORE_TRY(transaction_->check_writable());
+    if (!state_->known) {
+        return status::bad_database;  // it was removed meanwhile
+    }
     if ((flags & MDB_MULTIPLE) == 0) {
         return put_one(key, data, flags);
     }

@@ -110,5 +110,58 @@ TEST_F(store_drop_test, a_reader_finds_databases_by_name_whose_handles_others_cl
     mdb_txn_abort(view);
 }
 
+/// Was: pages of a named database that the transaction had changed were freed, some of them twice, and the commit kept
+/// a tree of them.
+TEST_F(store_drop_test, the_unnamed_database_was_emptied_under_a_named_one_that_had_changes) {
+    MDB_cursor* at = nullptr;
+    ASSERT_EQ(mdb_cursor_open(in_, named_, &at), 0);
+    MDB_val key{};
+    MDB_val value{};
+    ASSERT_EQ(mdb_cursor_get(at, &key, &value, MDB_FIRST), 0);
+    ASSERT_EQ(put(in_, 1, "beside", "it"), 0);
+    ASSERT_EQ(mdb_drop(in_, 1, 0), 0);
+    EXPECT_EQ(mdb_cursor_get(at, &key, &value, MDB_NEXT), MDB_NOTFOUND);
+    EXPECT_EQ(get(in_, named_, "a"), "error " + std::to_string(MDB_NOTFOUND));
+    EXPECT_EQ(put(in_, named_, "d", "new"), MDB_NOTFOUND);
+    key = as_val("d");
+    EXPECT_EQ(mdb_cursor_put(at, &key, &value, 0), MDB_BAD_DBI);
+    EXPECT_EQ(get(in_, 1, "beside"), "error " + std::to_string(MDB_NOTFOUND));
+    MDB_dbi again = 0;
+    EXPECT_EQ(mdb_dbi_open(in_, "named", 0, &again), MDB_NOTFOUND);
+    ASSERT_EQ(mdb_dbi_open(in_, "named", MDB_CREATE, &again), 0);
+    EXPECT_EQ(put(in_, again, "d", "new"), 0);
+    ASSERT_EQ(mdb_txn_commit(in_), 0);
+    expect_keys("d");
+}
+
+/// Was: accepted. What it wrote was lost, and its pages were neither in use nor free.
+TEST_F(store_drop_test, a_cursor_of_a_removed_database_writes_nothing) {
+    MDB_cursor* at = nullptr;
+    ASSERT_EQ(mdb_cursor_open(in_, named_, &at), 0);
+    ASSERT_EQ(mdb_drop(in_, named_, 1), 0);
+    MDB_val key = as_val("d");
+    MDB_val value = as_val("new");
+    EXPECT_EQ(mdb_cursor_put(at, &key, &value, 0), MDB_BAD_DBI);
+    ASSERT_EQ(mdb_txn_commit(in_), 0);
+    EXPECT_EQ(hf_lmdb_check(env_.get(), nullptr), 0);
+}
+
+TEST_F(store_drop_test, the_unnamed_database_is_emptied_in_a_nested_transaction) {
+    MDB_txn* inner = env_.begin(0, in_);
+    ASSERT_EQ(mdb_drop(inner, 1, 0), 0);
+    mdb_txn_abort(inner);
+    EXPECT_EQ(get(in_, named_, "c"), "new");
+    inner = env_.begin(0, in_);
+    ASSERT_EQ(put(inner, named_, "d", "new"), 0);
+    ASSERT_EQ(mdb_drop(inner, 1, 0), 0);
+    ASSERT_EQ(mdb_txn_commit(inner), 0);
+    EXPECT_EQ(get(in_, named_, "c"), "error " + std::to_string(MDB_NOTFOUND));
+    ASSERT_EQ(mdb_txn_commit(in_), 0);
+    MDB_txn* view = env_.begin(MDB_RDONLY);
+    EXPECT_EQ(get(view, named_, "a"), "error " + std::to_string(MDB_NOTFOUND));
+    mdb_txn_abort(view);
+    EXPECT_EQ(hf_lmdb_check(env_.get(), nullptr), 0);
+}
+
 }  // namespace
 }  // namespace holdfast::store_engine

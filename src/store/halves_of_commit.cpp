@@ -2,9 +2,8 @@
 
 namespace holdfast::store_engine {
 
-status halves_of_commit::save_records(transaction& of, bool& changed) {
+status halves_of_commit::save_named(transaction& of) {
     environment& env = of.env();
-    const database_state& main = of.databases_[main_database];
     for (MDB_dbi i = first_named; i < of.databases_.size(); ++i) {
         const database_state& state = of.databases_[i];
         if (state.dirty && state.known) {
@@ -14,6 +13,12 @@ status halves_of_commit::save_records(transaction& of, bool& changed) {
             HF_STORE_TRY(of.save_record(env.handle(i).name, state.record));
         }
     }
+    return status::ok;
+}
+
+status halves_of_commit::save_records(transaction& of, bool& changed) {
+    HF_STORE_TRY(save_named(of));
+    const database_state& main = of.databases_[main_database];
     write_set& changes = of.own_state_->changes;
     changed = main.dirty || !changes.dirty.empty() || !changes.freed.empty();
     changes.version.main = main.record;

@@ -51,6 +51,25 @@ TEST(store_face_test, entries_are_there_after_a_commit_and_not_without) {
     EXPECT_GT(shop.check(), 0U);
 }
 
+/// Was: the cursor of the ended transaction was freed twice.
+TEST(store_face_test, a_range_of_an_ended_transaction_was_closed_again_where_another_was_assigned_to_it) {
+    const store_directory directory;
+    store shop(directory.path() + "/shop");
+    auto first = shop.write();
+    first.put("apples", "12");
+    auto range = first.all();
+    EXPECT_EQ(range.begin()->first, "apples");
+    first.commit();
+    auto second = shop.write();
+    range = second.all();
+    EXPECT_EQ(range.begin()->first, "apples");
+    const auto view = shop.read();
+    range = view.all();
+    EXPECT_EQ(range.begin()->second, "12");
+    range = second.from("b");
+    EXPECT_EQ(range.begin(), range.end());
+}
+
 TEST(store_face_test, errors_are_thrown) {
     const store_directory directory;
     EXPECT_THROW((store(directory.path() + "/missing/file")), store_error);

@@ -426,6 +426,22 @@ status transaction::open_database(const char* name, unsigned flags, MDB_dbi& num
     return outcome;
 }
 
+namespace {
+
+// Cursors may still have it.
+void empty_state(database_state& removed) noexcept {
+    if (removed.known) {
+        const std::uint16_t flags = removed.record.flags;
+        removed.record = tree_record{};
+        removed.record.flags = flags;
+        removed.touched = true;
+        removed.known = false;
+        removed.dirty = false;
+    }
+}
+
+}  // namespace
+
 status transaction::drop(MDB_dbi number, bool remove) {
     HF_STORE_TRY(check_writable());
     database_state* state = nullptr;
@@ -433,14 +449,22 @@ status transaction::drop(MDB_dbi number, bool remove) {
     if (number == free_database) {
         return status::invalid_argument;
     }
+    // The named databases go with the main one, whose entries must lead to their trees as they are now.
+    const bool all = number == main_database;
+    if (const status outcome = all ? halves_of_commit::save_named(*this) : status::ok; outcome != status::ok) {
+        return spoil(outcome);
+    }
     for (cursor* one : cursors_) {
-        if (one->number() == number) {
+        if (all || one->number() == number) {
             one->unplace();
         }
     }
     changed(*state);
     if (const status outcome = drop_tree(pages_, state->record); outcome != status::ok) {
         return spoil(outcome);
+    }
+    for (MDB_dbi i = first_named; all && i < databases_.size(); ++i) {
+        empty_state(databases_[i]);
     }
     if (!remove || number < first_named) {
         return status::ok;

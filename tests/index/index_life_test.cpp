@@ -1,4 +1,5 @@
 // Indexes whose heap is closed or full, and heads that somebody destroys while an index is open.
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <holdfast/manager.hpp>
 #include <holdfast/ordered_index.hpp>
 
+#include "base/process_test_support.hpp"
 #include "support/scratch.hpp"
 
 namespace holdfast {
@@ -34,6 +36,27 @@ protected:
     support::scratch_directory scratch_;
     std::string path_ = scratch_ / "heap";
 };
+
+struct heap_with_index {
+    explicit heap_with_index(const std::string& path) : heap(create_only, path), index(heap, "index") {}
+    manager heap;
+    ordered_index<std::uint64_t, std::uint64_t> index;
+};
+std::unique_ptr<heap_with_index> closed_at_exit;
+
+/// Was: the list of open indexes was destroyed before a static object that has one: a second free of its entry ended
+/// the process before the heap was closed, so the last commit was missing.
+TEST_F(index_life, AnIndexOfAStaticObjectEndedTheProcess) {
+    const base::process_end end = base::run_in_child([&] {
+        closed_at_exit = std::make_unique<heap_with_index>(path_);
+        closed_at_exit->index.insert(1, 2);
+        std::exit(0);
+    });
+    EXPECT_TRUE(end.succeeded()) << end;
+    manager heap(open_only, path_);
+    const numbers index(heap, "index");
+    EXPECT_EQ(index.find(1), 2U);
+}
 
 /// Was: SIGSEGV.
 TEST_F(index_life, WhatAnIndexIsAskedForBehindACloseIsRefused) {

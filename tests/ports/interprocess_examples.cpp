@@ -101,6 +101,13 @@ void raw_memory(const std::string& file) {
     const std::array<std::size_t, 3> lengths{1, 20, 300};
     segment.allocate_many(lengths.data(), lengths.size(), sizeof(int), chain);
     require(chain.size() == 19, "many blocks");
+    // Was: 1 and 4 bytes.
+    const std::array<std::size_t, 2> too_long{1, (std::size_t{1} << 62U) + 1};
+    segment.allocate_many(std::nothrow, too_long.data(), too_long.size(), sizeof(int), chain);
+    require(error_of([&] { segment.allocate_many(too_long.data(), too_long.size(), sizeof(int), chain); }) ==
+                    bip::out_of_memory_error &&
+                chain.size() == 19,
+            "a length in bytes that does not fit");
     std::vector<void*> blocks;
     while (!chain.empty()) {
         blocks.push_back(chain.pop_front().get());
@@ -302,5 +309,5 @@ void removal(const std::string& file) {
 int main(int count, char** arguments) {
     return port::run(count, arguments,
                      {named_objects, raw_memory, allocators, containers, sizes, open_modes, removal, smart_pointers,
-                      intrusive_containers, locks, locks_of_the_dead});
+                      intrusive_containers, locks, locks_of_the_dead, static_objects});
 }

@@ -16,3 +16,4 @@ void smart_pointers(const std::string& file);
 void intrusive_containers(const std::string& file);
 void locks(const std::string& file);
 void locks_of_the_dead(const std::string& file);
+void static_objects(const std::string& file);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <utility>
@@ -74,6 +75,13 @@ void run_threads(int count, void (*work)(lock_box&), lock_box& box) {
         thread.join();
     }
 }
+
+/// Begins empty, so it is destroyed after all that the library makes when a segment is first opened.
+struct left_open {
+    bip::managed_mapped_file file;
+    bip::managed_unique_ptr<linked, bip::managed_mapped_file>::type owned = {nullptr, nullptr};
+};
+left_open closed_at_exit;
 
 }  // namespace
 
@@ -225,4 +233,23 @@ void locks_of_the_dead(const std::string& file) {
     box->mutex.unlock();
     box->recursive.unlock();
     box->sharable.unlock();
+}
+
+/// The destructors of static objects destroy objects of a segment, and then commit it.
+void static_objects(const std::string& file) {
+    const pid_t child = fork();  // lint-allow(fork): a program without GoogleTest
+    require(child >= 0, "fork");
+    if (child == 0) {
+        closed_at_exit.file = bip::managed_mapped_file(bip::create_only, file, 65536);
+        closed_at_exit.file.construct<int>("kept")(7);
+        closed_at_exit.owned =
+            bip::make_managed_unique_ptr(closed_at_exit.file.construct<linked>("owned")(1), closed_at_exit.file);
+        std::exit(0);
+    }
+    int status = 0;
+    require(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+            "the process ends in order");
+    bip::managed_mapped_file again(bip::open_only, file);
+    require(again.find<int>("kept").first != nullptr, "the last commit is there");
+    require(again.find<linked>("owned").first == nullptr, "what the pointer owned is gone");
 }

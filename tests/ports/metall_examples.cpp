@@ -124,6 +124,8 @@ void snapshots(const std::string& store) {
         require(manager.snapshot(before), "the first snapshot");
         *number = 1;
         require(manager.snapshot(before), "a snapshot over a snapshot");
+        // Was: made inside of the snapshot that it was to replace, and refused.
+        require(manager.snapshot(before + "/"), "a snapshot over a snapshot whose path ends with a slash");
         *number = 2;
         require(!metall::manager::consistent(store), "a store that is open for writing is not consistent");
     }

@@ -138,7 +138,14 @@ public:
         cursor_.reset(made);
     }
     store_range(store_range&&) noexcept = default;
-    store_range& operator=(store_range&&) noexcept = default;
+    store_range& operator=(store_range&& other) noexcept {
+        const store_range old(std::move(*this));  // which knows whether its cursor is there
+        key_ = std::move(other.key_);
+        writes_ = std::move(other.writes_);
+        is_of_view_ = other.is_of_view_;
+        cursor_ = std::move(other.cursor_);
+        return *this;
+    }
     store_range(const store_range&) = delete;
     store_range& operator=(const store_range&) = delete;
     ~store_range() {

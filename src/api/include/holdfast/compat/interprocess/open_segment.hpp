@@ -92,8 +92,9 @@ private:
 };
 
 inline segment_registry& open_segments() {
-    static segment_registry registry;
-    return registry;
+    // Never destroyed: destructors of static objects may still use segments.
+    static auto* const registry = new segment_registry;  // lint-allow(hand-memory): never destroyed
+    return *registry;
 }
 
 }  // namespace detail

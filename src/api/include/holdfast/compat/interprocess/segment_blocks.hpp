@@ -90,14 +90,14 @@ public:
     }
     void allocate_many(const size_type* lengths, size_type count, size_type element,
                        multiallocation_chain& chain) const {
-        append_blocks(chain, count, [lengths, element](size_type i) { return lengths[i] * element; });
+        append_blocks(chain, count, [lengths, element](size_type i) { return product(lengths[i], element); });
     }
     void allocate_many(const std::nothrow_t&, size_type bytes, size_type count, multiallocation_chain& chain) const {
         append_blocks_or_none(chain, count, [bytes](size_type) { return bytes; });
     }
     void allocate_many(const std::nothrow_t&, const size_type* lengths, size_type count, size_type element,
                        multiallocation_chain& chain) const {
-        append_blocks_or_none(chain, count, [lengths, element](size_type i) { return lengths[i] * element; });
+        append_blocks_or_none(chain, count, [lengths, element](size_type i) { return product(lengths[i], element); });
     }
     void deallocate_many(multiallocation_chain& chain) const {
         while (!chain.empty()) {
@@ -173,6 +173,13 @@ private:
         return count > std::numeric_limits<size_type>::max() / sizeof(T)
                    ? nullptr
                    : allocate_aligned(count * sizeof(T), alignment, std::nothrow);
+    }
+    /// Throws bad_alloc where it is too large.
+    static size_type product(size_type count, size_type element) {
+        if (element != 0 && count > std::numeric_limits<size_type>::max() / element) {
+            throw bad_alloc();
+        }
+        return count * element;
     }
     template <class BytesOf>
     void append_blocks(multiallocation_chain& chain, size_type count, BytesOf&& bytes_of) const {

@@ -141,9 +141,11 @@ protected:
         }
         return !found.empty();
     }
-    /// `make` makes a data store beside one at `path`, and then replaces it.
+    /// `make` makes a data store beside the one that is `given`, and then replaces it.
     template <class Make>
-    static void replace(const std::string& path, Make&& make) {
+    static void replace(const std::string& given, Make&& make) {
+        const std::filesystem::path whole(given);
+        const std::string path = whole.has_filename() ? given : whole.parent_path().string();  // no slash at the end
         const auto parent = std::filesystem::path(path).parent_path();
         if (!parent.empty()) {
             std::filesystem::create_directories(parent);
@@ -161,11 +163,11 @@ protected:
         make(fresh);
         try {
             static_cast<void>(holdfast::manager::remove(path));
-            std::filesystem::rename(fresh, path);
         } catch (...) {
             static_cast<void>(holdfast::manager::remove(fresh));
             throw;
         }
+        std::filesystem::rename(fresh, path);  // if it fails, the fresh one is all that is left
     }
 
 private:
