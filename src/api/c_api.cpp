@@ -1,10 +1,14 @@
 #include "api/c_api.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -40,12 +44,30 @@ static_assert(HF_HUGE_PAGES_ADVISE == static_cast<int>(open_options::page_choice
 static_assert(HF_ROOT_COUNT == manager::root_count);
 static_assert(sizeof(hf_ptr) == sizeof(ptr<void>) && alignof(hf_ptr) == alignof(ptr<void>));
 
-/// Of fixed size: a lack of memory can be reported, too.
-struct last_failure {
-    hf_code code = HF_OK;
-    std::array<char, 1024> sentence{};
-};
-thread_local last_failure last;
+thread_local hf_code last_code = HF_OK;
+
+/// What this thread was told last; null before that, and where there is no memory for it. It is no thread_local,
+/// because a library that is loaded late, as Python's module is, gets only some 1,600 bytes of those, which it shares
+/// with others.
+constexpr std::size_t sentence_size = 1024;
+char* last_sentence(bool make) noexcept {
+    static const std::optional<pthread_key_t> key = [] {
+        pthread_key_t made{};
+        return ::pthread_key_create(&made, std::free) == 0 ? std::optional(made) : std::nullopt;
+    }();
+    if (!key) {
+        return nullptr;
+    }
+    void* sentence = ::pthread_getspecific(*key);
+    if (sentence == nullptr && make) {
+        void* const zeros = std::calloc(1, sentence_size);  // lint-allow(hand-memory): where there is no more, too
+        std::unique_ptr<void, void (*)(void*)> made(zeros, &std::free);
+        if (made != nullptr && ::pthread_setspecific(*key, made.get()) == 0) {
+            sentence = made.release();
+        }
+    }
+    return static_cast<char*>(sentence);
+}
 
 constexpr std::array code_names{"ok",
                                 "invalid_argument",
@@ -131,10 +153,10 @@ hf_code open_as(Mode mode, const char* path, const hf_options* options, hf_heap*
 }  // namespace
 
 hf_code remember(hf_code code, std::string_view sentence) noexcept {
-    const std::size_t kept = std::min(sentence.size(), last.sentence.size() - 1);
-    std::copy_n(sentence.data(), kept, last.sentence.data());
-    last.sentence[kept] = '\0';
-    return last.code = code;
+    if (char* const to = last_sentence(true); to != nullptr) {
+        to[sentence.copy(to, sentence_size - 1)] = '\0';
+    }
+    return last_code = code;
 }
 
 void throw_invalid(std::string_view argument, std::string_view found, std::string_view expected) {
@@ -188,8 +210,12 @@ using holdfast::c_api::guarded;
 using holdfast::c_api::manager_of;
 using holdfast::c_api::required;
 
-const char* hf_errormsg(void) { return holdfast::c_api::last.sentence.data(); }
-hf_code hf_errorcode(void) { return holdfast::c_api::last.code; }
+const char* hf_errormsg(void) {
+    using holdfast::c_api::last_code;
+    const char* const sentence = holdfast::c_api::last_sentence(false);
+    return sentence != nullptr ? sentence : last_code == HF_OK ? "" : hf_code_name(last_code);
+}
+hf_code hf_errorcode(void) { return holdfast::c_api::last_code; }
 
 const char* hf_code_name(hf_code code) {
     const auto index = static_cast<std::size_t>(code);

@@ -259,7 +259,8 @@ migration_result import_environment(const std::string& from, const std::string& 
         environment_limits limits;
         limits.databases = 65536;
         limits.long_keys = true;
-        limits.map_size = std::max<std::uint64_t>(reader.newest().map_size, 2 * source->size() + (64U << 20U));
+        // Values that fill half a page of the source may take twice their room; addresses cost nothing.
+        limits.map_size = std::max<std::uint64_t>(reader.newest().map_size, 4 * source->size() + (64U << 20U));
         const std::string path = how.no_subdirectory ? place.path() + "/data.mdb" : place.path();
         const environment opened(path, MDB_NOSYNC | (how.no_subdirectory ? MDB_NOSUBDIR : 0U), limits);
         import_all(reader, opened, how.sort, result);

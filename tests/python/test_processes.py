@@ -5,6 +5,7 @@ import os
 import pickle
 import random
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -30,6 +31,16 @@ def test_a_heap_is_pickled_as_its_path_and_read_by_several_processes(path, metho
             told = pool.map(sum_of, [heap] * 4)
         assert {(total, read_only) for total, read_only, _ in told} == {(499500.0, True)}
         assert os.getpid() not in {process for _, _, process in told}
+
+
+def test_the_module_leaves_other_libraries_their_room():
+    """Libraries that are loaded late share some 1,700 bytes of a thread's memory. Was: 1,552 for this one."""
+    with open(holdfast._core.__file__, "rb") as file:
+        image = file.read()
+    (table,) = struct.unpack_from("<Q", image, 32)
+    size, count = struct.unpack_from("<HH", image, 54)
+    segments = [struct.unpack_from("<IIQQQQQQ", image, table + i * size) for i in range(count)]
+    assert sum(segment[6] for segment in segments if segment[0] == 7) < 800  # PT_TLS
 
 
 def test_a_relative_path_is_pickled_as_the_one_that_was_opened(tmp_path, monkeypatch):
