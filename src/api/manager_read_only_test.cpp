@@ -41,6 +41,24 @@ TEST_F(manager_read_only_test, refuses_descriptions) {
     EXPECT_EQ(heap.get_instance_description(number), "the number");
 }
 
+/// Was: a hash of a pair copied it, into the heap: error(not_found) in a reader.
+TEST_F(manager_read_only_test, finds_keys_that_are_pairs) {
+    using key = std::pair<string, int>;
+    using map_of_pairs = unordered_map<key, int>;
+    {
+        manager heap = open();
+        const string text("a text that is too long to lie within the string itself", heap.get_allocator<char>());
+        auto* const made = heap.construct<map_of_pairs>("by_pair")(heap.get_allocator<std::pair<const key, int>>());
+        made->try_emplace(key(text, 1), 7);
+        const auto before = usage_of(heap);
+        EXPECT_EQ(made->count(made->begin()->first), 1U);
+        EXPECT_EQ(usage_of(heap), before);
+    }
+    const manager heap(open_read_only, path());
+    const map_of_pairs& found = *heap.find<map_of_pairs>("by_pair").first;
+    EXPECT_EQ(found.at(found.begin()->first), 7);
+}
+
 /// Was: roots could be set, without an error, and had their old values when the heap was opened again.
 TEST_F(manager_read_only_test, hands_roots_out_to_be_read_only) {
     manager heap(open_read_only, path());

@@ -142,8 +142,11 @@ struct hash<T> {
 template <class... Parts>
 struct hash<std::tuple<Parts...>> {
     [[nodiscard]] std::size_t operator()(const std::tuple<Parts...>& value) const {
+        return std::apply(of_parts, value);
+    }
+    [[nodiscard]] static std::size_t of_parts(const Parts&... part) {
         std::uint64_t state = detail::hash_second;
-        std::apply([&](const Parts&... part) { ((state = combine(state, hash<Parts>{}(part))), ...); }, value);
+        ((state = combine(state, hash<Parts>{}(part))), ...);
         return state;
     }
 
@@ -156,7 +159,7 @@ private:
 template <class A, class B>
 struct hash<std::pair<A, B>> {
     [[nodiscard]] std::size_t operator()(const std::pair<A, B>& value) const {
-        return hash<std::tuple<A, B>>{}(std::tuple<const A&, const B&>{value.first, value.second});
+        return hash<std::tuple<A, B>>::of_parts(value.first, value.second);
     }
 };
 
