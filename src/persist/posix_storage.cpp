@@ -396,8 +396,9 @@ private:
 }  // namespace
 
 storage& posix_storage() noexcept {
-    static posix_storage_type instance;
-    return instance;
+    // Destructors of static objects may still close heaps.
+    static auto* const instance = new posix_storage_type;  // lint-allow(hand-memory): never destroyed
+    return *instance;
 }
 
 }  // namespace holdfast::persist

@@ -105,8 +105,10 @@ machine_topology::machine_topology(const std::string& nodes_directory) {
 }
 
 const machine_topology& machine_topology::here() noexcept {
-    static const machine_topology instance("/sys/devices/system/node");
-    return instance;
+    // Destructors of static objects may still close heaps.
+    static const auto* const instance =
+        new machine_topology("/sys/devices/system/node");  // lint-allow(hand-memory): never destroyed
+    return *instance;
 }
 
 unsigned machine_topology::current_node() const noexcept {
