@@ -27,6 +27,9 @@ set(HOLDFAST_SKIPPED_TESTS "") # as --gtest_filter knows them
 if(HOLDFAST_SANITIZE)
     list(APPEND HOLDFAST_SKIPPED_TESTS map_page.*) # they run a browser, which the sanitizer does not see
 endif()
+if(HOLDFAST_SANITIZE OR HOLDFAST_COVERAGE) # whose functions need more stack
+    list(APPEND HOLDFAST_SKIPPED_TESTS *drop_in_test.threads_with_a_small_stack*)
+endif()
 if(CMAKE_CROSSCOMPILING)
     set(HOLDFAST_TEST_LAUNCHER ${CMAKE_CROSSCOMPILING_EMULATOR})
 endif()

@@ -258,10 +258,9 @@ void prepare_fork() noexcept {
         close_gate(*of);
     }
     if (of == nullptr || of->open == nullptr) {
-        arena.hold();  // the gate keeps nobody out of it
-        return;
+        arena.hold();  // it serves all calls, and the gate keeps nobody out of it
     }
-    if (!of->owned->files().shared()) {
+    if (of == nullptr || !of->owned->files().shared()) {
         return;
     }
     of->child_sees_heap = false;
@@ -309,7 +308,7 @@ void fork_in_child() noexcept {
     const bool known = of->state_of_closer == call_state::outside;
     of->gate.open_in_child(known ? &this_thread : nullptr);
     try {
-        if (of->open != nullptr && (!of->child_sees_heap || !of->owned->forks().continue_in_child())) {
+        if (!of->child_sees_heap || !of->owned->forks().continue_in_child()) {  // a closed heap has blocks, too
             end_child("a child of fork could not copy the heap");
         }
     } catch (const std::bad_alloc&) {

@@ -105,6 +105,22 @@ TEST_P(drop_in_fork_test, a_child_of_fork_ends_where_there_is_no_file_descriptor
     });
 }
 
+TEST_P(drop_in_fork_test, a_child_has_the_blocks_of_a_heap_that_its_parent_has_closed) {
+    run([] {
+        auto* const left = static_cast<char*>(allocate(100));
+        std::strcpy(left, "left");
+        close();
+        ASSERT_TRUE(base::succeeds_in_child([left] {
+            auto* const longer = static_cast<char*>(reallocate(left, 100'000));
+            work_for_a_while(1, 300);
+            return longer != nullptr && std::strcmp(longer, "left") == 0 &&
+                   base::succeeds_in_child([longer] { return std::strcmp(longer, "left") == 0; });
+        }));
+        ASSERT_STREQ(left, "left");
+        work_for_a_while(1, 300);
+    });
+}
+
 /// Where a heap has too few addresses, no gate keeps threads out of the arena while another one forks.
 TEST(drop_in_memory_test, forks_in_the_middle_of_calls_where_the_arena_serves_all) {
     const outcome done = in_process([] {

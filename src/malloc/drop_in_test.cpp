@@ -206,6 +206,24 @@ TEST_P(drop_in_test, frees_what_other_threads_allocated) {
     });
 }
 
+TEST_P(drop_in_test, threads_with_a_small_stack_make_the_heap_grow) {
+    run([] {
+        pthread_attr_t small{};
+        ASSERT_EQ(::pthread_attr_init(&small), 0);
+        ASSERT_EQ(::pthread_attr_setstacksize(&small, std::size_t{32} * 1024), 0);
+        const auto grow = [](void*) -> void* {
+            for (int i = 0; i < 8; ++i) {
+                static_cast<void>(allocate(3 * base::mebibyte));
+            }
+            return nullptr;
+        };
+        pthread_t thread{};
+        ASSERT_EQ(::pthread_create(&thread, &small, grow, nullptr), 0);
+        ASSERT_EQ(::pthread_join(thread, nullptr), 0);
+        ::pthread_attr_destroy(&small);
+    });
+}
+
 struct frees_late {
     void* block = nullptr;
     frees_late() = default;

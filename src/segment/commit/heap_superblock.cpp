@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <memory>
 
 #include "segment/commit/journal_space.hpp"
 #include "segment/commit/transaction.hpp"
@@ -62,10 +63,10 @@ base::result<void> heap_superblock::write_size(change by) {
 base::result<void> heap_superblock::write(heap_state state, change by, bool durable) {
     HF_TRY(location_.check_process());
     const base::scoped_lock lock(mutex_);
-    superblock_on_media next = now_;
-    by(next);
-    HF_TRY(write_state(location_.storage(), location_.paths(), next, state, durable));
-    replace_what_differs(now_, next);
+    const auto next = std::make_unique<superblock_on_media>(now_);  // too long for a small stack
+    by(*next);
+    HF_TRY(write_state(location_.storage(), location_.paths(), *next, state, durable));
+    replace_what_differs(now_, *next);
     return {};
 }
 
@@ -79,9 +80,9 @@ base::result<void> heap_superblock::mark_running() {
         // On a full disk the session goes on without a reserve.
         static_cast<void>(reserve_journal(location_, base::pages_for(now_.frontier)).ok());
     }
-    superblock_on_media next = now_;
-    HF_TRY(write_state(location_.storage(), location_.paths(), next, heap_state::running));
-    replace_what_differs(now_, next);
+    const auto next = std::make_unique<superblock_on_media>(now_);
+    HF_TRY(write_state(location_.storage(), location_.paths(), *next, heap_state::running));
+    replace_what_differs(now_, *next);
     return {};
 }
 

@@ -87,8 +87,8 @@ base::result<void> with_room_hint(base::result<void> written) {
 /// again, too: the next commit overwrites the journal, which could bring it back.
 base::result<void> heal_superblock(persist::storage& storage, const heap_paths& paths,
                                    const superblock_copies_read& copies, const recovered_state& state) {
-    const auto is_right = [&](const std::optional<superblock_on_media>& there) {
-        return there && std::memcmp(&*there, &state.superblock, sizeof state.superblock) == 0;
+    const auto is_right = [&](const std::unique_ptr<superblock_on_media>& there) {
+        return there != nullptr && std::memcmp(there.get(), &state.superblock, sizeof state.superblock) == 0;
     };
     HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_write));
     HF_TRY(file->sync("recover.superblock.seen"));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 
 #include "persist/mutant.hpp"
 #include "segment/commit/writeback.hpp"
@@ -195,12 +196,12 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
 
 base::result<void> write_state(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                                heap_state state, bool durable) {
-    superblock_on_media next = superblock;
-    next.state = state;
-    seal(next);
+    const auto next = std::make_unique<superblock_on_media>(superblock);
+    next->state = state;
+    seal(*next);
     HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), persist::access_mode::read_write));
-    const auto bytes = std::as_bytes(std::span{&next, 1});
-    // A torn copy is written first, because the other is the only good one.
+    const auto bytes = std::as_bytes(std::span{next.get(), 1});
+    // A failed write may have left a torn copy. It is written first, because the other is the only good one.
     HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*file));
     HF_TRY(check_own(there, superblock, file->path()));
     const std::uint64_t first = there.good[0] && !there.good[1] ? superblock_size : 0;
@@ -212,7 +213,7 @@ base::result<void> write_state(persist::storage& storage, const heap_paths& path
     if (durable) {
         HF_TRY(file->sync("state.sync.second"));
     }
-    superblock = next;
+    superblock = *next;
     return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -140,7 +141,7 @@ const superblock_on_media* superblock_copies_read::newest() const noexcept {
     const superblock_on_media* best = nullptr;
     for (const auto& copy : good) {
         if (copy && (best == nullptr || copy->sequence > best->sequence)) {
-            best = &*copy;
+            best = copy.get();
         }
     }
     return best;
@@ -156,14 +157,14 @@ base::result<superblock_copies_read> read_superblocks(persist::file& file) {
                                           fmt::format("{}", superblock_copies * superblock_size));
             continue;
         }
-        superblock_on_media block{};
-        HF_TRY(file.read_at(offset, std::as_writable_bytes(std::span{&block, 1})));
-        if (auto checked = validate(block, file.path(), copy); checked) {
-            copies.good.at(copy) = block;
+        auto block = std::make_unique<superblock_on_media>();
+        HF_TRY(file.read_at(offset, std::as_writable_bytes(std::span{block.get(), 1})));
+        if (auto checked = validate(*block, file.path(), copy); checked) {
+            copies.good.at(copy) = std::move(block);
         } else {
             copies.bad.at(copy) = std::move(checked).error();
             copies.other_version.at(copy) =
-                copies.bad.at(copy).code == failure_code::version_unsupported && block.checksum == checksum_of(block);
+                copies.bad.at(copy).code == failure_code::version_unsupported && block->checksum == checksum_of(*block);
         }
     }
     return copies;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <array>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -24,9 +24,10 @@ void seal(superblock_on_media& block) noexcept;
 /// SB-1 to SB-7, of one copy. `path` and `copy` name it in the failure.
 base::result<void> validate(const superblock_on_media& block, const std::string& path, std::size_t copy);
 
-/// A bad or absent copy has a failure that says why.
+/// A copy that is bad or absent has a failure that says why. The copies, of 4 KiB each, are not on the stack, because
+/// threads whose stack is small make a heap grow, too.
 struct superblock_copies_read {
-    std::array<std::optional<superblock_on_media>, superblock_copies> good;
+    std::array<std::unique_ptr<superblock_on_media>, superblock_copies> good;
     std::array<base::failure, superblock_copies> bad;
     /// The checksum is good: the version is no damage.
     std::array<bool, superblock_copies> other_version{};

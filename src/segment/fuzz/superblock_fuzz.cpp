@@ -36,7 +36,7 @@ void examine_copy(const superblock_copies_read& copies, std::size_t copy, const 
     const std::uint64_t at = copy * superblock_size;
     const bool there = media.size_of(fuzz_media::superblock_id) >= at + superblock_size;
     const auto block = media.read<superblock_on_media>(fuzz_media::superblock_id, at);
-    if (copies.good.at(copy).has_value() != (there && is_valid(block))) {
+    if ((copies.good.at(copy) != nullptr) != (there && is_valid(block))) {
         finding("the superblock is valid and called bad, or the other way round");
     }
     if (!copies.good.at(copy)) {
