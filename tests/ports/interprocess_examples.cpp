@@ -83,6 +83,9 @@ void raw_memory(const std::string& file) {
     const std::size_t free = segment.get_free_memory();
     require(segment.get_size() == 1U << 20U && free == 1U << 20U && segment.all_memory_deallocated(),
             "an empty segment");
+    require(
+        error_of([&] { bip::managed_mapped_file(bip::create_only, file + ".huge", ~std::size_t{0}); }) != bip::no_error,
+        "a size that no file has");
     void* block = segment.allocate(1024);
     require(free - segment.get_free_memory() >= 1024 && !segment.all_memory_deallocated(), "a block");
     const auto handle = segment.get_handle_from_address(block);

@@ -25,17 +25,21 @@ namespace detail {
 /// The size is not stored: it follows from the heap's limit, which has room for that many bytes and their metadata.
 inline constexpr std::uint64_t size_unit = 4096;
 inline constexpr std::uint64_t room_for_metadata = std::uint64_t{4} << 20U;
+/// No heap is so large.
+inline constexpr std::uint64_t too_large = std::uint64_t{1} << 60U;
 constexpr std::uint64_t align_size(std::uint64_t size) noexcept {
-    return (size + size_unit - 1) / size_unit * size_unit;
+    return (std::min(size, too_large) + size_unit - 1) / size_unit * size_unit;
 }
 constexpr std::uint64_t limit_of_size(std::uint64_t size) noexcept {
-    return align_size(size + size / 8 + room_for_metadata);
+    const std::uint64_t wanted = std::min(size, too_large);
+    return align_size(wanted + wanted / 8 + room_for_metadata);
 }
 constexpr std::uint64_t size_of_limit(std::uint64_t limit) noexcept {
     return limit <= room_for_metadata ? 0 : (limit - room_for_metadata) / 9 * 8 / size_unit * size_unit;
 }
 static_assert(size_of_limit(limit_of_size(65536)) == 65536 && size_of_limit(limit_of_size(4096)) == 4096);
 static_assert(size_of_limit(limit_of_size(4096 * 12345)) == 4096 * 12345);
+static_assert(limit_of_size(~std::uint64_t{0}) > too_large);
 
 struct open_segment {
     open_segment(holdfast::manager opened, bool discards_changes)
