@@ -78,8 +78,9 @@ void run_threads(int count, void (*work)(lock_box&), lock_box& box) {
 
 /// Begins empty, so it is destroyed after all that the library makes when a segment is first opened.
 struct left_open {
+    using owner = bip::managed_unique_ptr<linked, bip::managed_mapped_file>::type;
     bip::managed_mapped_file file;
-    bip::managed_unique_ptr<linked, bip::managed_mapped_file>::type owned = {nullptr, nullptr};
+    owner owned = owner(nullptr, owner::deleter_type(nullptr));
 };
 left_open closed_at_exit;
 

@@ -39,7 +39,7 @@ constexpr std::uint64_t size_of_limit(std::uint64_t limit) noexcept {
 }
 static_assert(size_of_limit(limit_of_size(65536)) == 65536 && size_of_limit(limit_of_size(4096)) == 4096);
 static_assert(size_of_limit(limit_of_size(4096 * 12345)) == 4096 * 12345);
-static_assert(limit_of_size(~std::uint64_t{0}) > too_large);
+static_assert(limit_of_size(~std::uint64_t{0}) == too_large);
 
 struct open_segment {
     open_segment(holdfast::manager opened, bool discards_changes)
