@@ -112,13 +112,11 @@ base::result<void> heap_recovery::replay_lanes() {
     return check_synced();
 }
 
-/// A loss of power may have undone the reservation of a bitmap (live_bitmaps::back() does not sync it on a disk), and a
-/// store to a hole of a full disk is a SIGBUS.
 base::result<void> heap_recovery::back_bitmaps(const lane::replay_plan& plan) {
     const segment::space_view& space = heap_.files().view();
     for (const lane::word_write& write : plan.writes) {
         if (const auto granule = space.granule_of_bitmap(write.word)) {
-            HF_TRY(heap_.files().bitmaps().back(*granule, segment::bitmap_verifier::slab_is::loaded));
+            HF_TRY(heap_.files().bitmaps().back_again(*granule));
         }
     }
     return {};
@@ -157,9 +155,7 @@ base::result<void> heap_recovery::trace_after_crash(trace_mode mode, const befor
     }
     try {
         const auto flush = [&files](const void* begin, std::uint64_t bytes) { persist_in(files, begin, bytes); };
-        const auto back = [&files](base::granule slab) {
-            return files.bitmaps().back(slab, segment::bitmap_verifier::slab_is::loaded);
-        };
+        const auto back = [&files](base::granule slab) { return files.bitmaps().back_again(slab); };
         HF_TRY(repair_objects(false));  // a record whose write was cut off is no root
         HF_TRY_ASSIGN(std::vector<std::uint64_t> roots, object_roots(heap_.objects()));
         roots.insert(roots.end(), more_roots.begin(), more_roots.end());

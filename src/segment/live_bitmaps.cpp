@@ -144,6 +144,13 @@ base::result<void> live_bitmaps::back(base::granule position, slab_is use) {
     return {};
 }
 
+base::result<void> live_bitmaps::back_again(base::granule position) {
+    if (!location_.shared() || location_.is_in_memory() || has_bitmap(position)) {
+        return {};
+    }
+    return back(position, slab_is::loaded);
+}
+
 bool live_bitmaps::has_bitmap(base::granule position) {
     if (location_.is_scratch()) {
         return true;

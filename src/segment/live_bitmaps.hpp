@@ -25,6 +25,10 @@ public:
     base::result<void> admit(base::granule position) override;
     base::result<void> back(base::granule position, slab_is use) override;
     [[nodiscard]] bool has_bitmap(base::granule position) override;
+    /// Comes before a recovery stores to the bitmap: a loss of power may have undone what back() reserved, which is not
+    /// synced on a disk, and a store to a hole of a full disk is a SIGBUS. Asks for space only where the file has a
+    /// hole. Fails as back() does.
+    base::result<void> back_again(base::granule position);
     base::result<void> admit_all();
     /// The heap has so many segments from here on.
     void forget_beyond(std::uint64_t segments);

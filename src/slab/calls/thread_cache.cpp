@@ -86,7 +86,8 @@ struct thread_state {
             constexpr timespec a_little{0, 50'000};
             ::nanosleep(&a_little, nullptr);
         }
-        caches.clear();
+        std::vector<std::unique_ptr<thread_cache>>().swap(caches);  // nobody may destroy it
+        last_failure = {};
     }
     /// False during a commit of the thread's heap, which cannot take back what the caches hold.
     [[nodiscard]] bool try_to_end() noexcept {
