@@ -11,7 +11,9 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstddef>
 #include <cstdio>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -396,8 +398,9 @@ private:
 }  // namespace
 
 storage& posix_storage() noexcept {
-    // Destructors of static objects may still close heaps.
-    static auto* const instance = new posix_storage_type;  // lint-allow(hand-memory): never destroyed
+    // Never destroyed: destructors of static objects may still close heaps.
+    alignas(posix_storage_type) static std::array<std::byte, sizeof(posix_storage_type)> place;
+    static auto* const instance = std::construct_at(reinterpret_cast<posix_storage_type*>(place.data()));
     return *instance;
 }
 

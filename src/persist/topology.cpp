@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -105,9 +106,10 @@ machine_topology::machine_topology(const std::string& nodes_directory) {
 }
 
 const machine_topology& machine_topology::here() noexcept {
-    // Destructors of static objects may still close heaps.
+    // Never destroyed: destructors of static objects may still close heaps.
+    alignas(machine_topology) static std::array<std::byte, sizeof(machine_topology)> place;
     static const auto* const instance =
-        new machine_topology("/sys/devices/system/node");  // lint-allow(hand-memory): never destroyed
+        std::construct_at(reinterpret_cast<machine_topology*>(place.data()), "/sys/devices/system/node");
     return *instance;
 }
 
