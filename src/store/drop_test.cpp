@@ -17,6 +17,15 @@ protected:
         in_ = env_.begin();
         ASSERT_EQ(put(in_, named_, "c", "new"), 0);
     }
+    /// It was removed in this transaction, which commits.
+    void expect_made_again() {
+        MDB_dbi again = 0;
+        EXPECT_EQ(mdb_dbi_open(in_, "named", 0, &again), MDB_NOTFOUND);
+        ASSERT_EQ(mdb_dbi_open(in_, "named", MDB_CREATE, &again), 0);
+        EXPECT_EQ(put(in_, again, "d", "new"), 0);
+        ASSERT_EQ(mdb_txn_commit(in_), 0);
+        expect_keys("d");
+    }
     void expect_keys(const char* keys) {
         MDB_txn* in = env_.begin(MDB_RDONLY);
         MDB_dbi again = 0;
@@ -59,12 +68,7 @@ TEST_F(store_drop_test, one_in_a_nested_transaction_counts_when_that_commits) {
     EXPECT_EQ(put(middle, named_, "x", "x"), EINVAL);
     ASSERT_EQ(mdb_txn_commit(middle), 0);
     EXPECT_EQ(put(in_, named_, "x", "x"), EINVAL);
-    MDB_dbi again = 0;
-    EXPECT_EQ(mdb_dbi_open(in_, "named", 0, &again), MDB_NOTFOUND);
-    ASSERT_EQ(mdb_dbi_open(in_, "named", MDB_CREATE, &again), 0);
-    EXPECT_EQ(put(in_, again, "d", "new"), 0);
-    ASSERT_EQ(mdb_txn_commit(in_), 0);
-    expect_keys("d");
+    expect_made_again();
 }
 
 TEST_F(store_drop_test, one_may_be_made_again_where_it_was_removed) {
@@ -126,12 +130,7 @@ TEST_F(store_drop_test, the_unnamed_database_was_emptied_under_a_named_one_that_
     key = as_val("d");
     EXPECT_EQ(mdb_cursor_put(at, &key, &value, 0), MDB_BAD_DBI);
     EXPECT_EQ(get(in_, 1, "beside"), "error " + std::to_string(MDB_NOTFOUND));
-    MDB_dbi again = 0;
-    EXPECT_EQ(mdb_dbi_open(in_, "named", 0, &again), MDB_NOTFOUND);
-    ASSERT_EQ(mdb_dbi_open(in_, "named", MDB_CREATE, &again), 0);
-    EXPECT_EQ(put(in_, again, "d", "new"), 0);
-    ASSERT_EQ(mdb_txn_commit(in_), 0);
-    expect_keys("d");
+    expect_made_again();
 }
 
 /// Was: accepted. What it wrote was lost, and its pages were neither in use nor free.

@@ -246,13 +246,12 @@ TEST_P(values_test, a_circle_of_entries_is_no_endless_loop) {
     expect_error(errc::corrupt, [&] { erase(*heap, text("x")); });
 }
 
+class values_in_atomic : public values_test {};
+
 /// Was: error(limit), in `atomic` on persistent memory, by each commit(), close() and open for writing from then on.
-TEST_P(values_test, what_was_removed_in_use_is_freed_however_much_it_is) {
+TEST_P(values_in_atomic, what_was_removed_in_use_is_freed_however_much_it_is) {
     constexpr int entries_of_it = 4500;  // one transaction frees up to 4,095 blocks there
     const auto domain = open_options::domain_choice::emulated;
-    if (GetParam() != durability::atomic) {
-        GTEST_SKIP() << "of atomic alone";
-    }
     for (const bool reopened : {false, true}) {
         auto heap = open(domain);
         const std::size_t before = heap->heap().get_free_memory();
@@ -286,6 +285,7 @@ TEST_P(values_test, what_was_removed_in_use_is_freed_however_much_it_is) {
     }
 }
 
+INSTANTIATE_TEST_SUITE_P(one_durability, values_in_atomic, testing::Values(durability::atomic));
 INSTANTIATE_TEST_SUITE_P(every_durability, values_test,
                          testing::Values(durability::commit, durability::atomic, durability::collect));
 

@@ -36,7 +36,7 @@ struct collect_options {
     std::function<void(const collect_progress&)> progress{};
 };
 
-/// Of one type number (0: none) and one size.
+/// What was unreachable of one type number (0: none) and one size.
 struct unreachable_blocks {
     std::uint32_t type = 0;
     std::string type_name;   ///< as registered, else ""

@@ -1,4 +1,4 @@
-// For manager::for_each_extent().
+// What manager::for_each_extent() tells of an extent.
 #pragma once
 
 #include <cstdint>

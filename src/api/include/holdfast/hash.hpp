@@ -127,7 +127,7 @@ struct hash<T> {
     }
 };
 
-/// Of any string, view or literal of the character type.
+/// Takes any string, view or literal of the character type.
 template <detail::string_like T>
 struct hash<T> {
     using is_transparent = void;

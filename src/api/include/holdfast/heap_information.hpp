@@ -19,8 +19,8 @@ public:
     [[nodiscard]] bool check_sanity() const;  ///< check(false) finds nothing
     /// A line for each broken invariant ("EXT-2: ..."). `pages`: also for every page that differs from its checksum.
     [[nodiscard]] std::vector<std::string> check(bool pages) const;
-    /// Of the last check(true), or else the open with open_options::verify; nothing in a heap last open in durability
-    /// `atomic` or `collect`, which has no checksums.
+    /// What the last check(true), or else the open with open_options::verify, compared; nothing in a heap last open in
+    /// durability `atomic` or `collect`, which has no checksums.
     struct page_comparison {
         std::uint64_t compared = 0;     ///< pages
         std::uint64_t without_sum = 0;  ///< never committed, or changed in another durability
@@ -32,7 +32,7 @@ public:
     [[nodiscard]] std::string get_description() const;  ///< of the heap; "" where none was set
     /// Throws error(read_only) for a heap opened so.
     void set_description(std::string_view description);
-    /// Of the segments, with links followed; empty: the heap's directory.
+    /// The directories of the segments, with links followed; empty: the heap's directory.
     [[nodiscard]] std::vector<std::string> node_directories() const;
     /// "disk", "page-cache", "dax", "eadr" or "emulated" (docs/architecture.md).
     [[nodiscard]] std::string domain() const;

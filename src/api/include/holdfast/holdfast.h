@@ -74,14 +74,15 @@ typedef enum hf_code HF_OF_INT {
     HF_UNSUPPORTED = 23              /* the file system, the kernel or this version lacks it */
 } hf_code;
 
-/* Of the calling thread's last failure: path, field, what was found, what was expected, what to do. At most 1,023
- * bytes; "" before the first failure. Valid until the thread's next failure; a success leaves it. */
+/* The message of the calling thread's last failure: path, field, what was found, what was expected, what to do; the
+ * code's name alone where there was no memory for it. At most 1,023 bytes; "" before the first failure. Valid until the
+ * thread's next failure; a success leaves it. */
 const char* hf_errormsg(void);
-/* Of the calling thread's last failure; HF_OK before the first. */
+/* The code of the calling thread's last failure; HF_OK before the first. */
 hf_code hf_errorcode(void);
-/* "no_space" for HF_NO_SPACE; "unknown" for a number that is no code. Never NULL. */
+/* The name of a code, "no_space" for HF_NO_SPACE; "unknown" for a number that is no code. Never NULL. */
 const char* hf_code_name(hf_code code);
-/* The library's: "0.1.0". */
+/* The version of the library: "0.1.0". */
 const char* hf_version(void);
 
 /* --- opening --- */
@@ -299,8 +300,8 @@ hf_code hf_collect(hf_heap* heap, const hf_collect_options* options, hf_collect_
  * `collect`. blocks_freed is a lower bound: the crash may have lost which small blocks were allocated. */
 hf_code hf_get_recovery_trace(const hf_heap* heap, hf_collect_report* report);
 
-/* For hf_options.before_trace. hf_offline_address: where the heap's base is mapped; `bytes`, which may be NULL, gets
- * its size. hf_offline_root: to be read or changed with hf_ptr_get and hf_ptr_set. hf_offline_keep: the trace also
+/* These serve hf_options.before_trace. hf_offline_address: where the heap's base is mapped; `bytes`, which may be NULL,
+ * gets its size. hf_offline_root: to be read or changed with hf_ptr_get and hf_ptr_set. hf_offline_keep: the trace also
  * begins at the block that the address lies in; HF_BAD_ADDRESS outside the heap. Media keep nothing of that: store a
  * pointer to the block in the heap before the next crash, or keep it again. */
 void* hf_offline_address(const hf_offline* heap, size_t* bytes);

@@ -43,9 +43,9 @@ struct lane_information {
     /// Which records count after a crash. "clock": those newer than the last checkpoint. "in flight" (page-cache):
     /// those of calls that had not returned. "": there are no lanes.
     std::string order;
-    /// Of the last checkpoint before this open; no time of day.
+    /// The clock of the last checkpoint before this open; it is no time of day.
     std::uint64_t checkpoint_clock = 0;
-    /// Of a writer that has not closed the heap; empty where there is none, or while it is written.
+    /// The writer that has not closed the heap; empty where there is none, or while this is written.
     std::optional<writer_information> writer;
 };
 

@@ -47,7 +47,8 @@ namespace holdfast {
 
 /// Receives errors that a noexcept function cannot throw: of a bad free in a destructor, or a commit in ~manager.
 using error_handler = std::function<void(const error&)>;
-/// For the process; returns the handler before. Empty: the default, a line on standard error. Thread-safe.
+/// Sets the handler of the process, and returns the one before. Empty: the default, a line on standard error.
+/// Thread-safe.
 error_handler set_error_handler(error_handler handler);
 
 /// An open heap. Its bases have most functions: heap_blocks, heap_destinations, heap_objects, heap_collection,
@@ -90,7 +91,7 @@ public:
     /// nothing. Where it throws error, the heap stays open.
     void close();
     void close(bool commit_changes);
-    /// Of the last one through this manager; all zero where there was none.
+    /// The last commit through this manager; all zero where there was none.
     [[nodiscard]] commit_report last_commit() const;
 
     /// Gives unused space back to the file system: empty slabs and free extents become holes, segments at the end are

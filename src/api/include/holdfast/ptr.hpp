@@ -237,7 +237,7 @@ public:
     [[nodiscard]] static ptr pointer_to(U& target) noexcept {
         return ptr{std::addressof(target)};
     }
-    /// For Boost's pointer_traits. Null is allowed.
+    /// Boost's pointer_traits calls it. Null is allowed.
     template <class U>
     [[nodiscard]] static ptr static_cast_from(const ptr<U>& other) noexcept {
         return ptr{static_cast<T*>(other.get())};
@@ -282,7 +282,7 @@ template <class T>
 [[nodiscard]] T* to_raw_pointer(const ptr<T>& p) noexcept {
     return p.get();
 }
-/// For templates that take raw pointers as well.
+/// Serves templates that take raw pointers as well.
 template <class T>
 [[nodiscard]] T* to_raw_pointer(T* p) noexcept {
     return p;

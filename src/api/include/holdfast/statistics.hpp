@@ -8,7 +8,7 @@
 
 namespace holdfast {
 
-/// Of the records of durability `atomic`, by this open.
+/// What this open did with the records of durability `atomic`.
 struct recovery_report {
     std::uint64_t lanes = 0;
     std::uint64_t pending = 0;      ///< that no checkpoint (page-cache: no completed call) had made void
@@ -60,7 +60,7 @@ struct shrink_options {
     std::function<void(const shrink_report&)> progress;
 };
 
-/// Of the last commit() of this process. Durability `atomic` and `collect`: sync_ns and total_ns alone.
+/// The last commit() of this process. Durability `atomic` and `collect`: sync_ns and total_ns alone.
 struct commit_report {
     std::uint64_t dirty_pages = 0;      ///< found by the scan
     std::uint64_t fresh_pages = 0;      ///< written once

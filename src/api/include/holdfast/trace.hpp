@@ -33,7 +33,7 @@ struct pointer_field {
 template <class T>
 struct pointers_in;
 
-/// Of one allocation_traits::type.
+/// The layout of the blocks with one allocation_traits::type.
 struct type_layout {
     std::uint32_t type = 0;               ///< from 1 to 2^20 - 1
     std::uint64_t size = 0;               ///< bytes of an object: from 8 to 2^30
@@ -42,7 +42,7 @@ struct type_layout {
     std::string name{};                   ///< for people; may be empty
 };
 
-/// Of blocks that hold as many objects of type T as fit.
+/// The layout of blocks that hold as many objects of type T as fit.
 template <class T>
 [[nodiscard]] type_layout layout_of(std::uint32_t type, std::string name = {}) {
     static_assert(sizeof(T) % 8 == 0, "objects that hold pointers have a size that is a multiple of 8");

@@ -34,14 +34,14 @@ hf_code hf_begin(hf_heap* heap, hf_transaction** transaction);
 hf_code hf_begin_inner(hf_transaction* transaction);
 
 /* The copy in which the transaction reads and writes `bytes` bytes at `begin`, aligned to 16 and valid until the
- * transaction ends; an hf_ptr in it by hf_ptr_get_in and hf_ptr_set_in. The same copy for each call; `begin` itself in
- * a block that the transaction has made. HF_BAD_ADDRESS unless the bytes lie in the heap at a multiple of 8,
- * HF_INVALID_ARGUMENT where `begin` was opened with another size. Where ranges overlap, the commit fails with
- * HF_INVALID_ARGUMENT. */
+ * transaction ends. Each call for a range returns one and the same copy, and `begin` itself in a block that the
+ * transaction has made. An hf_ptr in the copy is read by hf_ptr_get_in and set by hf_ptr_set_in. HF_BAD_ADDRESS unless
+ * the bytes lie in the heap at a multiple of 8, HF_INVALID_ARGUMENT where `begin` was opened with another size. Where
+ * ranges overlap, the commit fails with HF_INVALID_ARGUMENT. */
 void* hf_open_range(hf_transaction* transaction, void* begin, size_t bytes);
-/* Of a pointer in a copy, in a new block, or in the heap as it was before the transaction. */
+/* The target of a pointer in a copy, in a new block, or in the heap as it was before the transaction. */
 void* hf_ptr_get_in(const hf_transaction* transaction, const hf_ptr* pointer);
-/* Of a pointer in a copy, in a new block, or, with the commit, in the heap: a root, for example. */
+/* Sets a pointer in a copy, in a new block, or, with the commit, in the heap: a root, for example. */
 hf_code hf_ptr_set_in(hf_transaction* transaction, hf_ptr* pointer, const void* target);
 /* Stores 8 bytes in a place that is not opened. Until the commit the place has the old value; a range that is opened
  * later has the new one. */

@@ -178,7 +178,7 @@ static_assert(offsetof(value, object) == 16 && offsetof(dict_entry, next) == 64 
 [[nodiscard]] inline std::uint64_t hash_of_bytes(kind what, std::string_view bytes) noexcept {
     return detail::hash_bytes(bytes.data(), bytes.size()) ^ static_cast<std::uint64_t>(what);
 }
-/// Of a tuple: begins with hash_of_number(kind::tuple, size) and takes in the hash of each element.
+/// A step of a tuple's hash, which begins with hash_of_number(kind::tuple, size) and takes in the hash of each element.
 [[nodiscard]] inline std::uint64_t hash_of_next(std::uint64_t before, std::uint64_t element) noexcept {
     return detail::hash_mix(before ^ detail::hash_first, element ^ detail::hash_second) + before;
 }

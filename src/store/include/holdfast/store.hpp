@@ -89,7 +89,7 @@ struct cursor_closer {
 
 }  // namespace store_detail
 
-/// For one range-based loop, in the order of keys.
+/// The entries of one range-based loop, in the order of keys.
 class store_range {
 public:
     using entry = std::pair<std::string_view, std::string_view>;
