@@ -12,7 +12,7 @@ demo: ## the package graph: ingest, SIGKILL half way, reopen elsewhere, finish, 
 demo-vectors: ## an index of 218,000 texts: built, SIGKILLed, opened by four processes at once, beside other ways to load
 	@scripts/demo-vectors.sh
 
-build: ## the libraries, holdfast, libholdfast-malloc.so, the examples and holdfast-bench, in build/release
+build: ## the libraries, holdfast, libholdfast-malloc.so and the examples, in build/release
 	@scripts/build.sh
 
 install: ## what `make build` makes, in PREFIX (default: /usr/local)

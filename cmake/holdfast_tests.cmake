@@ -285,10 +285,6 @@ endfunction()
 # src/<layer>/**/*_bench.cpp: one Google Benchmark executable a layer, bin/<layer>_bench; its smoke test is the
 # shortest run.
 function(hf_add_layer_benchmarks)
-    if(NOT TARGET benchmark::benchmark)
-        message(STATUS "Not configured: benchmarks of single layers (Google Benchmark is not found)")
-        return()
-    endif()
     foreach(layer IN LISTS ARGN)
         file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_bench.cpp)
         if(sources)

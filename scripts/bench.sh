@@ -9,7 +9,7 @@ while (($#)) && [[ $1 != -- ]]; do
 done
 (($#)) && shift
 scripts/install-dependencies.sh bench
-build release all benchmarks
+build release -DHOLDFAST_BUILD_BENCH=ON all benchmarks
 if ((${#names[@]} == 0)); then
     for program in build/release/bin/*_bench; do
         [[ -x $program ]] && names+=("$(basename "$program")")

@@ -29,18 +29,25 @@ print_steps() {
     printf '%s\n' "${steps[@]}"
 }
 
-# configure PRESET: quiet unless it fails.
-configure() {
-    local log=build/configure-$1.log
-    mkdir -p build
-    cmake --preset "$1" >"$log" 2>&1 || { cat "$log"; return 1; }
+# quiet LOG COMMAND...: what the command prints goes to the file; where it fails, its last lines are shown.
+quiet() {
+    local log=$1
+    shift
+    mkdir -p "$(dirname "$log")"
+    "$@" >"$log" 2>&1 || { tail -n 25 "$log"; echo "(the whole of it: $log)"; return 1; }
 }
 
-# build PRESET [TARGET...]
+# build PRESET [-DNAME=VALUE...] [TARGET...]: what the preset configures, changed by the options. Of `release`, that is
+# what a user installs; -DHOLDFAST_BUILD_TESTS=ON and -DHOLDFAST_BUILD_BENCH=ON add tests and benchmarks.
 build() {
-    local preset=$1
+    local preset=$1 options=()
     shift
-    configure "$preset" && cmake --build --preset "$preset" --parallel "$jobs" --target "${@:-all}"
+    while [[ ${1:-} == -D* ]]; do
+        options+=("$1")
+        shift
+    done
+    quiet "build/configure-$preset.log" cmake --preset "$preset" "${options[@]}" &&
+        cmake --build --preset "$preset" --parallel "$jobs" --target "${@:-all}"
 }
 
 # run_tests TIER PRESET...: one CTest run over the presets' tests of the tier; what came out lies in

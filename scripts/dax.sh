@@ -4,7 +4,7 @@
 # --cycles N, --seed N.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 scripts/install-dependencies.sh dax
-build release dax_test
+build release -DHOLDFAST_BUILD_TESTS=ON dax_test
 for kernel in linux-image-cloud-amd64 linux-image-6.12-cloud-amd64; do
     scripts/fetch-kernel.sh "$kernel"
     say "$kernel"

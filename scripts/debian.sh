@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 scripts/install-dependencies.sh debian
 architecture=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 environment=build/python-environment
-options=(-DBUILD_SHARED_LIBS=ON -DHOLDFAST_BUILD_TESTS=OFF -DHOLDFAST_BUILD_BENCH=OFF -DHOLDFAST_BUILD_EXAMPLES=OFF
+options=(-DBUILD_SHARED_LIBS=ON -DHOLDFAST_BUILD_EXAMPLES=OFF
     -DCMAKE_INSTALL_PREFIX=/usr "-DCMAKE_INSTALL_LIBDIR=lib/$architecture")
 mkdir -p build
 if [[ -x $environment/bin/python ]] || /usr/bin/python3 -m venv "$environment"; then
@@ -16,8 +16,7 @@ if [[ -x $environment/bin/python ]] || /usr/bin/python3 -m venv "$environment"; 
     fi
 fi
 rm -rf build/debian/packages
-cmake --preset release -B build/debian "${options[@]}" >build/configure-debian.log 2>&1 ||
-    { cat build/configure-debian.log; exit 1; }
+quiet build/configure-debian.log cmake --preset release -B build/debian "${options[@]}"
 step "the packages, compiled" cmake --build build/debian --parallel "$jobs"
 step "the packages, packed" cpack -G DEB --config build/debian/CPackConfig.cmake -B build/debian/packages
 rm -rf build/debian/packages/_CPack_Packages

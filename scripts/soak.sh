@@ -4,7 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 scripts/install-dependencies.sh soak coverage
 scripts/fetch-kernel.sh
-build release all all_tests
+build release -DHOLDFAST_BUILD_TESTS=ON all all_tests
 build crash all_tests
 build fuzz suite
 ctest --test-dir build/crash --output-on-failure -L '^soak$' -L '^crash$'

@@ -5,7 +5,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 step "packages of Debian that the suite needs" scripts/install-dependencies.sh test
 compiling=$SECONDS
-step "what a user installs, compiled" build release quick
+step "what a user installs, compiled" build release -DHOLDFAST_BUILD_TESTS=ON quick
 step "the tests, compiled" build crash quick
 compiling=$((SECONDS - compiling))
 start=$SECONDS

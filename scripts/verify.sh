@@ -43,7 +43,8 @@ build_part() {
     case $1 in
         lint) scripts/lint.sh ;;
         release)
-            scripts/fetch-kernel.sh && build release all benchmarks suite
+            scripts/fetch-kernel.sh &&
+                build release -DHOLDFAST_BUILD_TESTS=ON -DHOLDFAST_BUILD_BENCH=ON all benchmarks suite
             ;;
         *) build "$1" suite ;;
     esac

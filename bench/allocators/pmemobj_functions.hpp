@@ -1,4 +1,4 @@
-// libpmemobj of PMDK, where its headers are there; the library is loaded when it is needed.
+// libpmemobj of PMDK, where CMake found its headers; the library is loaded when it is needed.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,7 @@
 
 #include "allocators/shared_library.hpp"
 
-#if __has_include(<libpmemobj.h>)
-#define HOLDFAST_BENCH_HAS_PMEMOBJ 1
+#if HOLDFAST_BENCH_HAS_PMEMOBJ  // by CMake
 
 #include <libpmemobj.h>
 
@@ -40,6 +39,4 @@ struct pmemobj_functions {
 
 }  // namespace bench
 
-#else
-#define HOLDFAST_BENCH_HAS_PMEMOBJ 0
 #endif

@@ -3,11 +3,8 @@
 
 #include <map>
 
-#if __has_include(<absl/container/btree_map.h>)
-#define HOLDFAST_BENCH_HAS_ABSL 1
+#if HOLDFAST_BENCH_HAS_ABSL  // by CMake
 #include <absl/container/btree_map.h>
-#else
-#define HOLDFAST_BENCH_HAS_ABSL 0
 #endif
 
 namespace indexes {

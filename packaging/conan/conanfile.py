@@ -47,7 +47,7 @@ class HoldfastRecipe(ConanFile):
 
     def requirements(self):
         if not self.options.system_dependencies:
-            self.requires("boost/[>=1.81 <2]", transitive_headers=True)
+            self.requires("boost/[>=1.74 <2]", transitive_headers=True)
             self.requires("fmt/[>=9 <11]")
             self.requires("xxhash/[>=0.8 <1]")
 

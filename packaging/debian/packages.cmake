@@ -56,7 +56,7 @@ hf_debian_package(
     "${synopsis}This package has the library that programs in C++ and C are linked with."
 )
 hf_debian_package(
-    development libholdfast-dev libdevel "${library} ${same_version}, libboost1.81-dev | libboost-dev (>= 1.81)"
+    development libholdfast-dev libdevel "${library} ${same_version}, libboost1.81-dev | libboost-dev (>= 1.74)"
     "${synopsis}This package has the headers, the static library, and CMake files."
 )
 hf_debian_package(

@@ -17,10 +17,10 @@ class Holdfast(CMakePackage):
     depends_on("c", type="build")
     depends_on("cxx", type="build")
     depends_on("cmake@3.25:", type="build")
-    depends_on("boost@1.81: +container")
+    depends_on("boost@1.74: +container")
     depends_on("fmt@9:10", type="build")
     depends_on("xxhash@0.8:", type="build")
-    depends_on("cli11@2.3:", type="build", when="+tools")
+    depends_on("cli11@2.1:", type="build", when="+tools")
     depends_on("nlohmann-json@3.11:", type="build", when="+tools")
 
     conflicts("platform=darwin", msg="Holdfast needs Linux")

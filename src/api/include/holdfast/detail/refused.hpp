@@ -6,8 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include <boost/version.hpp>
+#if BOOST_VERSION >= 108100  // the first that has them
 #include <boost/unordered/unordered_flat_map_fwd.hpp>
 #include <boost/unordered/unordered_flat_set_fwd.hpp>
+#endif
 #include <holdfast/detail/needs_cxx20.hpp>
 
 namespace holdfast {
@@ -104,6 +107,7 @@ template <class SegmentManager>
 class std::vector<bool, holdfast::allocator<bool, SegmentManager>>
     : holdfast::detail::refuse_bit_vector<SegmentManager> {};
 
+#if BOOST_VERSION >= 108100
 namespace boost::unordered {
 
 template <class Key, class T, class Hash, class Equal, class Value, class SegmentManager>
@@ -120,3 +124,4 @@ class unordered_flat_set<Key, Hash, Equal, holdfast::fallback_allocator<Value>>
     : holdfast::detail::refuse_flat_table<Value> {};
 
 }  // namespace boost::unordered
+#endif
