@@ -156,7 +156,7 @@ TEST_F(nodes_of_two_heaps_test, trees_took_nodes_of_another_heap) {
     a.merge(near);
     a.erase(2);
     a.insert(near.extract(2));
-    a.insert({9, element_of<string>(one_, 9)});
+    a.emplace(9, element_of<string>(one_, 9));
     EXPECT_EQ(a.size(), 4U);
     auto& c = make<set<string>>(one_);
     auto& d = make<set<string>>(other_);

@@ -2,6 +2,7 @@
 // constructs the new ones, and loses them where that throws (the disk is full).
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <initializer_list>
 #include <iterator>
@@ -14,6 +15,12 @@
 #include <holdfast/detail/spare_element.hpp>
 
 namespace holdfast::detail {
+
+/// A range of these may be read twice. Those of Boost 1.74's flat containers say so by their category alone.
+template <class Iterator>
+concept reread_iterator =
+    std::forward_iterator<Iterator> ||
+    std::derived_from<typename std::iterator_traits<Iterator>::iterator_category, std::forward_iterator_tag>;
 
 /// Base: boost::container::vector or small_vector. Where push_back(), emplace_back(), resize(), and insert() and
 /// emplace() of one element throw, the vector is as it was, if moves within one heap do not throw; so does insert() of
@@ -84,15 +91,16 @@ public:
         spare copied(this->get_stored_allocator(), value);
         return Base::insert(grows ? grow(position, count) : position, count, *copied.get());
     }
-    template <std::forward_iterator Iterator>
+    template <reread_iterator Iterator>
     iterator insert(const_iterator position, Iterator first, Iterator last) {
         const auto count = static_cast<size_type>(std::distance(first, last));
-        if (never_throws<std::iter_reference_t<Iterator>> || !must_grow(count)) {
+        if (never_throws<decltype(*std::declval<Iterator&>())> || !must_grow(count)) {
             return Base::insert(position, first, last);
         }
         return Base::insert(grow(position, count), first, last);
     }
     template <std::input_iterator Iterator>
+        requires(!reread_iterator<Iterator>)
     iterator insert(const_iterator position, Iterator first, Iterator last) {
         const auto index = position - this->cbegin();
         for (auto at = index; first != last; ++first, ++at) {
