@@ -1,22 +1,21 @@
-// What opening a heap of durability `atomic` costs after SIGKILL: a list of small objects (PMAlloc, table 3), whose
-// last records are pending; with --uniform-bytes a large heap of blocks of 64 B to 128 KiB (PMAlloc's 61 GB). The same
-// heap is also opened after a clean close, which walks its tables as recovery does; and this program maps its files, as
-// every open must: the goals count what lies beyond that.
+// What opening a heap of durability `atomic` costs where it lies, after SIGKILL: a list of small objects (PMAlloc, TOCS
+// 2024, table 3), whose last records are pending; with --uniform-bytes a large heap of blocks of 64 B to 128 KiB (the
+// 61 GB of PAllocator, VLDB 2017, figure 14). The same heap is also opened after a clean close, which walks its tables
+// as recovery does, both with the kernel's caches dropped, where that is permitted, and the list as a copy. This
+// program also maps the files, as every open must: the goals count what lies beyond that, warm.
 #include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
-#include <holdfast/manager.hpp>
+#include <nlohmann/json.hpp>
 
 #include "command_line/command_line.hpp"
-#include "recovery/mapped_files.hpp"
+#include "recovery/list_heap.hpp"
 #include "recovery/uniform_heap.hpp"
-#include "support/child.hpp"
 #include "support/environment.hpp"
 #include "support/random.hpp"
 #include "support/report.hpp"
@@ -39,97 +38,52 @@ struct options {
     std::vector<std::uint64_t> uniform_bytes;  // none: the lists
     std::vector<std::string> domains{"page-cache", "emulated"};
     std::uint64_t replacements = 2'000;
+    bool cold = false;  // whether the page cache can be emptied, and makes a difference
 };
 
-struct node {
-    holdfast::ptr<node> next;
-};
-
-holdfast::open_options atomic_options() {
-    holdfast::open_options wanted;
-    wanted.durability = holdfast::durability::atomic;
-    wanted.domain = holdfast::open_options::domain_choice::emulated;
-    return wanted;
+/// Smoke runs leave the machine's caches alone.
+bool can_be_cold(const bench::common_options& common) {
+    std::filesystem::create_directories(common.directory);
+    return !common.smoke && bench::describe_environment(common.directory).at("file_system") != "tmpfs" &&
+           bench::drop_caches();
 }
 
-holdfast::ptr<node>& head_of(holdfast::manager& heap) { return reinterpret_cast<holdfast::ptr<node>&>(heap.root(0)); }
-
-/// In a process of its own, which is killed when the list is long enough: each object is allocated into the link of the
-/// one before.
-void build_and_die(const std::string& path, std::uint64_t objects, std::uint64_t seed) {
-    bench::run_child(bench::ending::dies, [&](const bench::child_process& self) {
-        holdfast::manager heap(holdfast::create_only, path, atomic_options());
-        bench::random_source random(seed);
-        holdfast::ptr<node>* link = &head_of(heap);
-        for (std::uint64_t i = 0; i < objects; ++i) {
-            // The next pointer must be null durably before it is a destination.
-            auto* const fresh = static_cast<node*>(heap.reserve(random.between(64, 128)));
-            ::new (fresh) node;
-            heap.persist(fresh, sizeof *fresh);
-            heap.publish(*link, fresh);
-            link = &fresh->next;
-        }
-        self.die();
-    });
+bench::ways_to_open ways_of(const options& chosen, const std::string& domain) {
+    return {.domain = domain,
+            .rounds = chosen.common.rounds,
+            .seed = chosen.common.seed,
+            .cold = chosen.cold,
+            .copies = chosen.uniform_bytes.empty() || chosen.common.smoke};
 }
 
-struct opening {
-    double milliseconds = 0;
-    holdfast::recovery_report report;
-};
-
-opening open_once(const std::string& path, bool whole) {
-    const bench::stopwatch watch;
-    holdfast::manager heap(holdfast::open_only, path, atomic_options());
-    opening found{watch.milliseconds(), heap.last_recovery()};
-    if (whole && heap.statistics().recovered != (found.report.pending != 0)) {
-        throw std::logic_error("the heap was not recovered");
+void add_openings(bench::row& to, const bench::ways_to_open& ways, const bench::openings& found) {
+    to.push_back(bench::count("pending_records", found.pending));
+    to.push_back(bench::times("open_after_kill_ms", found.killed));
+    to.push_back(bench::times("of_it_replay_ms", found.replay));
+    to.push_back(bench::times("open_clean_ms", found.clean));
+    to.push_back(bench::times("map_files_ms", found.mapping));
+    if (ways.cold) {
+        to.push_back(bench::times("after_kill_cold_ms", found.killed_cold));
+        to.push_back(bench::times("clean_cold_ms", found.clean_cold));
     }
-    return found;
-}
-
-std::uint64_t length_of(const std::string& path) {
-    holdfast::manager heap(holdfast::open_only, path, atomic_options());
-    std::uint64_t length = 0;
-    for (const node* each = head_of(heap).get(); each != nullptr; each = each->next.get()) {
-        ++length;
+    if (ways.copies) {
+        to.push_back(bench::times("copy_after_kill_ms", found.copy));
     }
-    return length;
 }
 
 void run_lists(bench::report& out, const options& chosen) {
     std::vector<bench::row> rows;
     std::uint64_t checksum = 0;
+    const bench::ways_to_open ways = ways_of(chosen, "emulated");
     for (const std::uint64_t objects : chosen.objects) {
         const bench::workplace place(chosen.common.directory);
-        const std::string crashed = (place.path() / "crashed.hf").string();
-        const std::string path = (place.path() / "list.hf").string();
-        build_and_die(crashed, objects, chosen.common.seed);
-        bench::samples recovery;
-        bench::samples replay;
-        bench::samples clean;
-        bench::samples mapping;
-        std::uint64_t pending = 0;
-        for (unsigned round = 0; round < chosen.common.rounds; ++round) {
-            // A copy of the crashed heap, for each open mends it; in the page cache, as after a restart of a process.
-            std::filesystem::copy(crashed, path, std::filesystem::copy_options::recursive);
-            const opening recovered = open_once(path, true);
-            recovery.add(recovered.milliseconds);
-            replay.add(static_cast<double>(recovered.report.time_ns) / 1e6);
-            pending = recovered.report.pending;
-            clean.add(open_once(path, false).milliseconds);
-            mapping.add(bench::map_files(path));
-            if (const std::uint64_t length = length_of(path); length != objects) {
-                throw std::logic_error(fmt::format("{} objects in the list, {} expected", length, objects));
-            }
-            std::filesystem::remove_all(path);
-        }
+        const bench::list_heap heap(place.path() / "list.hf", objects, chosen.common.seed, chosen.replacements);
+        const bench::openings found = heap.open_in_turn(ways);
         checksum = bench::mix(checksum + objects);
-        rows.push_back({bench::count("objects", objects), bench::count("pending_records", pending),
-                        bench::times("open_after_kill_ms", recovery), bench::times("of_it_replay_ms", replay),
-                        bench::times("open_clean_ms", clean), bench::times("map_files_ms", mapping)});
+        rows.push_back({bench::count("objects", objects)});
+        add_openings(rows.back(), ways, found);
         out.goal_at_most(fmt::format("recovery of {} objects beyond mapping the files", objects),
-                         recovery.median() - mapping.median(),
+                         found.killed.median() - found.mapping.median(),
                          limit_ms * static_cast<double>(std::max(objects, 10 * million)) / (10.0 * million), "ms");
     }
     out.table("open after SIGKILL, domain emulated", rows);
@@ -190,18 +144,17 @@ void run_uniform(bench::report& out, const options& chosen) {
         }
         const bench::workplace place(chosen.common.directory);
         const auto path = place.path() / "uniform.hf";
-        const bench::uniform_heap heap(path, bytes, chosen.common.seed);
+        const bench::uniform_heap heap(path, bytes, chosen.common.seed, chosen.replacements);
         for (std::size_t i = 0; i < chosen.domains.size(); ++i) {
             const std::string& domain = chosen.domains[i];
-            const auto found = heap.open_repeatedly(domain, chosen.common.rounds, chosen.replacements);
-            const double beyond = found.recovered.median() - found.mapping.median();
+            const bench::ways_to_open ways = ways_of(chosen, domain);
+            const bench::openings found = heap.open_in_turn(ways);
+            const double beyond = found.killed.median() - found.mapping.median();
             growth[i].add(static_cast<double>(bytes), beyond);
-            rows.push_back(
-                {bench::number("gigabytes", static_cast<double>(bytes) / 1e9), bench::count("blocks", heap.blocks()),
-                 bench::label("domain", domain), bench::count("pending_records", found.pending),
-                 bench::times("open_after_kill_ms", found.recovered), bench::times("of_it_replay_ms", found.replay),
-                 bench::times("open_clean_ms", found.clean), bench::times("map_files_ms", found.mapping),
-                 bench::number("charged_gb", static_cast<double>(bench::charged_bytes(path)) / 1e9)});
+            rows.push_back({bench::number("gigabytes", static_cast<double>(bytes) / 1e9),
+                            bench::count("blocks", heap.blocks()), bench::label("domain", domain),
+                            bench::number("charged_gb", static_cast<double>(bench::charged_bytes(path)) / 1e9)});
+            add_openings(rows.back(), ways, found);
             out.goal_at_most(fmt::format("{}: recovery of {:.1f} GB beyond mapping the files", domain,
                                          static_cast<double>(bytes) / 1e9),
                              beyond, uniform_limit_ms * std::max(1.0, static_cast<double>(bytes) / uniform_limit_bytes),
@@ -231,6 +184,10 @@ int run(options chosen) {
                {"object_bytes", "64 to 128"},
                {"uniform_bytes", chosen.uniform_bytes},
                {"replacements", chosen.replacements}});
+    chosen.cold = can_be_cold(chosen.common);
+    if (!chosen.cold && !chosen.common.smoke) {
+        out.note("cold: not measured, for the files are memory or dropping the kernel's caches is not permitted here");
+    }
     if (lists) {
         run_lists(out, chosen);
     }
@@ -259,7 +216,7 @@ int main(int argc, char** argv) {
         .delimiter(',')
         .show_default()
         .one_of({"page-cache", "emulated"});
-    app.add_option("--replacements", chosen.replacements, "Blocks freed and allocated by the process that is killed")
+    app.add_option("--replacements", chosen.replacements, "Blocks allocated and freed by each process that is killed")
         .show_default();
     if (const auto status = app.parse(argc, argv)) {
         return *status;

@@ -5,6 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 step "packages of Debian that this needs" scripts/install-dependencies.sh lint
 step "lint" python3 tools/lint.py
 step "lint_test" python3 tools/lint_test.py
+step "bench_pages_test" python3 tools/bench_pages_test.py
 step "pictures" python3 docs/pictures/draw.py --check
 step "charts" python3 docs/pictures/charts.py --check
 step "format" scripts/format.sh --check

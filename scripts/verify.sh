@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `make test` leaves out. Each part is a preset; all are built, then one CTest run takes their tests of the tier
-# `suite` (cmake/holdfast_tests.cmake).
+# What `make test` leaves out, the age of the benchmarks' figures included. Each part is a preset; all are built, then
+# one CTest run takes their tests of the tier `suite` (cmake/holdfast_tests.cmake).
 #   verify.sh [--minutes N] [PART...]
 # PART: asan tsan crash release fuzz arm64 lint dev; default: all. With --minutes, parts that would not end in time on
 # this machine are left out, the last ones first, and listed: by what they took on another machine, and by how long the

@@ -1,44 +1,31 @@
-// A large heap of blocks whose sizes are uniform in 64 B to 128 KiB, allocated and not written, as it is opened after
-// SIGKILL and after a clean close.
+// A large heap of blocks whose sizes are uniform in 64 B to 128 KiB (PAllocator, VLDB 2017, figure 14), allocated and
+// not written.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <string>
 
-#include "support/samples.hpp"
+#include <holdfast/manager.hpp>
+
+#include "recovery/crashed_heap.hpp"
 
 namespace bench {
 
-inline constexpr std::uint64_t uniform_least_size = 64;
-inline constexpr std::uint64_t uniform_greatest_size = 128U << 10U;
-
-/// The time of a heap's constructor in a fresh process, in milliseconds; the files are in the page cache.
-struct uniform_openings {
-    samples recovered;  ///< after SIGKILL
-    samples replay;     ///< of it, by the heap's own account
-    samples clean;
-    samples mapping;  ///< the files, and nothing else
-    /// Records that the last recovery looked at; in the domain page-cache those in flight alone.
-    std::uint64_t pending = 0;
-};
-
-class uniform_heap {
+class uniform_heap final : public crashed_heap {
 public:
-    /// Builds it, in a process that is killed at its end, in the domain page-cache. Throws std::runtime_error.
-    uniform_heap(std::filesystem::path path, std::uint64_t bytes, std::uint64_t seed);
-    /// Opens it in turn after SIGKILL and clean, each time in a process of its own. Every other one replaces
-    /// `replacements` blocks by others and is killed. Throws std::runtime_error where a block is missing or too much.
-    [[nodiscard]] uniform_openings open_repeatedly(const std::string& domain, unsigned rounds,
-                                                   std::uint64_t replacements) const;
+    /// Builds it, in a process that is killed at its end, in the domain page-cache. `replacements`: blocks that are
+    /// replaced by others before each kill after that. Throws std::runtime_error.
+    uniform_heap(std::filesystem::path path, std::uint64_t bytes, std::uint64_t seed, std::uint64_t replacements);
     [[nodiscard]] std::uint64_t blocks() const noexcept { return blocks_; }
     /// Disk space that building it takes, with everything.
     [[nodiscard]] static std::uint64_t demand(std::uint64_t bytes) noexcept;
 
 private:
-    std::filesystem::path path_;
-    std::uint64_t seed_;
+    void change(holdfast::manager& heap, std::uint64_t seed) const override;
+    void require_whole(const holdfast::manager& heap) const override;
+
     std::uint64_t blocks_ = 0;
+    std::uint64_t replacements_;
 };
 
 }  // namespace bench

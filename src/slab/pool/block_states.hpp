@@ -1,7 +1,7 @@
 // A byte in DRAM for each block of a loaded slab. Its holder finds free blocks by looking at 64 states at once, so a
 // free need not tell it. Commits and checkpoints write the live bitmaps from the states.
 //
-// In PMAlloc's shadow bitmap (6.2), frees by other threads are merged; here only those on other nodes.
+// Frees by threads of other nodes are merged, as from PMAlloc's shadow bitmaps (6.2); those of this node are not.
 #pragma once
 
 #include <atomic>
