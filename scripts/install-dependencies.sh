@@ -24,7 +24,7 @@ bench=(
     xfsprogs e2fsprogs mount
 )
 test=(
-    "${build[@]}" ccache python3 libgtest-dev libgmock-dev
+    "${build[@]}" ccache python3 libgtest-dev libgmock-dev libboost1.81-dev
     # file systems that lose power, or are full
     util-linux mount e2fsprogs xfsprogs btrfs-progs
     # a program that runs on libholdfast-malloc.so

@@ -94,7 +94,12 @@ public:
     template <reread_iterator Iterator>
     iterator insert(const_iterator position, Iterator first, Iterator last) {
         const auto count = static_cast<size_type>(std::distance(first, last));
-        if (never_throws<decltype(*std::declval<Iterator&>())> || !must_grow(count)) {
+        if constexpr (std::forward_iterator<Iterator>) {
+            if (never_throws<std::iter_reference_t<Iterator>>) {
+                return Base::insert(position, first, last);
+            }
+        }
+        if (!must_grow(count)) {
             return Base::insert(position, first, last);
         }
         return Base::insert(grow(position, count), first, last);
