@@ -186,6 +186,39 @@ TEST_P(remote_touches_test, Larson) {
 
 INSTANTIATE_TEST_SUITE_P(nodes, remote_touches_test, testing::Values(2U, 4U));
 
+/// Blocks of whole pages have no shadows: their frees write page entries, wherever these lie (docs/limits.md).
+class remote_touches_of_big_blocks : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(remote_touches_of_big_blocks, are_of_page_entries_alone) {
+    constexpr std::size_t count = 100;
+    const std::size_t kibibytes = GetParam();
+    node_heap heap(2, touches_segment);
+    std::vector<void*> blocks(count);
+    on_node(0, [&] { EXPECT_TRUE(heap.blocks().try_free(heap.blocks().allocate(64, 8))); });
+    on_node(1, [&] {
+        for (void*& block : blocks) {
+            block = heap.blocks().allocate(kibibytes << 10U, 8);
+        }
+    });
+    ASSERT_EQ(heap.node_of(blocks.back()), 1U);
+    remote_touches touches(heap.blocks(), heap.space().view(), 2);
+    touches.turn(
+        0, [](const auto& task) { on_node(0, task); },
+        [&] {
+            remote_touches::because(touch_cause::free);
+            for (void* const block : blocks) {
+                EXPECT_TRUE(heap.blocks().try_free(block));
+            }
+        });
+    for (const auto& [kind, written] : touches.touched(touch_cause::free)) {
+        EXPECT_EQ(kind, "page entries");
+        std::printf("%zu blocks of %zu KiB, freed on another node: %lu pages of page entries\n", count, kibibytes,
+                    written);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(kibibytes, remote_touches_of_big_blocks, testing::Values(64U, 256U, 1024U));
+
 TEST(remote_touches_instrument, SeesWhatIsWrittenElsewhere) {
     node_heap heap(2, touches_segment);
     void* block = nullptr;
