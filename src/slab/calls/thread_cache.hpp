@@ -220,8 +220,14 @@ public:
     static void detach_all(cache_group& heap) noexcept;
     /// In a child of fork: touches nothing of the heap.
     static void abandon_all(cache_group& heap) noexcept;
-    /// Gives back what this thread's caches hold. It gets no other cache.
+    /// Gives back what this thread's caches hold. It gets no other cache. The end of a thread does this, after the
+    /// destructors of its thread-local objects; those of the main thread's last until the process ends.
     static void end_this_thread() noexcept;
+    /// False where nobody would call end_this_thread(): the thread gets no cache.
+    [[nodiscard]] static bool notices_end_of_this_thread() noexcept;
+    /// For an allocator whose calls other threads wait for: `instead` is called where threads end, and calls
+    /// end_this_thread().
+    static void end_threads_by(void (*instead)() noexcept) noexcept;
 };
 
 /// Null while the thread ends.
