@@ -3,7 +3,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 namespace holdfast::base {
 
@@ -38,6 +37,12 @@ std::string_view to_string(failure_code code) noexcept {
     return index < names.size() ? names.at(index) : std::string_view{"unknown"};
 }
 
+/// strerror() translates, under a lock whose other holders allocate: they may wait for the caller.
+std::string_view meaning_of(int os_error) noexcept {
+    const char* const text = ::strerrordesc_np(os_error);
+    return text == nullptr ? "an unknown error" : text;
+}
+
 std::string failure::message() const {
     std::string text{to_string(code)};
     const auto add = [&text](std::string_view part) {
@@ -55,7 +60,7 @@ std::string failure::message() const {
     }
     add(hint);
     if (os_error != 0) {
-        if (const std::string meaning = std::generic_category().message(os_error); meaning != found) {
+        if (const std::string_view meaning = meaning_of(os_error); meaning != found) {
             add(meaning);
         }
     }
@@ -104,7 +109,7 @@ failure os_failure(int os_error, std::string_view operation, std::string_view pa
     what.code = code_of_errno(os_error);
     what.path = path;
     what.field = operation;
-    what.found = std::generic_category().message(os_error);
+    what.found = meaning_of(os_error);
     what.expected = expected_by(what.code);
     what.os_error = os_error;
     return what;

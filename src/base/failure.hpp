@@ -1,6 +1,7 @@
 // The api layer turns a failure into `holdfast::error` (C++) or an error code (C).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -50,6 +51,26 @@ struct failure {
     /// "corrupt: /data/graph.hf/superblock: checksum of copy 1: found 0x.., expected 0x..: hint"
     [[nodiscard]] std::string message() const;
 };
+
+namespace detail {
+inline constinit std::atomic<bool> texts_are_read{true};
+}
+/// For a process in which nobody reads them (the drop-in malloc): from here on, failures of calls that may fail often
+/// have their code alone.
+inline void leave_out_texts() noexcept { detail::texts_are_read.store(false, std::memory_order_relaxed); }
+/// Of calls that may fail often.
+template <class Make>
+[[nodiscard]] failure failure_to_read(failure_code code, Make make) {
+    if (detail::texts_are_read.load(std::memory_order_relaxed)) {
+        return make();
+    }
+    failure what;
+    what.code = code;
+    return what;
+}
+
+/// In English: "No space left on device".
+[[nodiscard]] std::string_view meaning_of(int os_error) noexcept;
 
 /// `code` follows from errno (ENOSPC and EDQUOT: no_space, EACCES and EPERM: permission, ...).
 [[nodiscard]] failure os_failure(int os_error, std::string_view operation, std::string_view path);

@@ -224,29 +224,31 @@ void extent_caches::put(unsigned arena, const extent& freed) noexcept {
         return;  // its page entry was overwritten; check() names it
     }
     keep(caches_[arena_of(arena, freed.start)], freed);
-    if (const std::uint64_t now = extents_.now(); now >= period_end_.load(std::memory_order_relaxed) && now != 0) {
-        release_idle(now);
-    }
 }
 
-/// Once a period, the first thread that comes releases idle extents of all arenas, whose own threads may be gone.
-void extent_caches::release_idle(std::uint64_t now) noexcept {
-    if (!releasing_.try_lock()) {
-        return;
+bool extent_caches::age(std::uint64_t now, unsigned times) noexcept {
+    if (arenas_ == 0 || now < period_end_.load(std::memory_order_relaxed) || !releasing_.try_lock()) {
+        return false;
     }
+    const unsigned most = times * 4;
+    for (unsigned done = 0; done < most && now >= period_end_.load(std::memory_order_relaxed); ++done) {
+        release_some(now);
+    }
+    releasing_.unlock();
+    return now >= period_end_.load(std::memory_order_relaxed);
+}
+
+void extent_caches::release_some(std::uint64_t now) noexcept {
     std::array<extent, extent_cache::evicted_at_once> some;
     if (const std::size_t taken = caches_[scan_cursor_].take_idle(some); taken != 0) {
         extents_.free_some(std::span(some).first(taken));
-    } else {
-        caches_[scan_cursor_].begin_period();
-        if (++scan_cursor_ == arenas_) {
-            scan_cursor_ = 0;
-            period_end_.store(now + decay_curve::step_ns, std::memory_order_relaxed);
-        }
+        return;
     }
-    releasing_.unlock();
-    constexpr std::uint64_t most = 4;  // where all frees are cached, nothing else calls decay()
-    extents_.space().decay(most);
+    caches_[scan_cursor_].begin_period();
+    if (++scan_cursor_ == arenas_) {
+        scan_cursor_ = 0;
+        period_end_.store(now + decay_curve::step_ns, std::memory_order_relaxed);
+    }
 }
 
 void extent_caches::flush() noexcept {

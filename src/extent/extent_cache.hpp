@@ -109,6 +109,9 @@ public:
     [[nodiscard]] std::optional<extent> take_aligned(unsigned arena, base::pages wanted,
                                                      base::pages alignment) noexcept;
     void put(unsigned arena, const extent& freed) noexcept;
+    /// Once a period, releases idle extents of all arenas, whose own threads may be gone. A little at a time, `times`
+    /// as much: true where more is to be done.
+    bool age(std::uint64_t now, unsigned times) noexcept;
     void flush() noexcept;
 
     [[nodiscard]] base::pages total() const noexcept;
@@ -121,7 +124,7 @@ private:
     void replace_oldest(extent_cache& cache, const extent& added) noexcept;
     [[nodiscard]] unsigned arena_of(unsigned arena, base::pages start) const noexcept;
     void keep(extent_cache& cache, const extent& added) noexcept;
-    void release_idle(std::uint64_t now) noexcept;
+    void release_some(std::uint64_t now) noexcept HF_REQUIRES(releasing_);
 
     extent_allocator& extents_;
     std::unique_ptr<extent_cache[]> caches_;

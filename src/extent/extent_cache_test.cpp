@@ -224,6 +224,7 @@ TEST_F(caches_test, idle_extents_of_all_arenas_fade_while_one_works) {
         const auto again = caches_.take(0, {32});
         ASSERT_TRUE(again.has_value());
         caches_.put(0, *again);
+        EXPECT_FALSE(caches_.age(test_time, 1)) << "little was to be done";
     }
     EXPECT_EQ(caches_.total(), pages{32});
     EXPECT_THAT(problems(), IsEmpty());

@@ -95,10 +95,12 @@ free_index::run extent_map::reserve_backed_end(const free_index::run& from, page
 }
 
 std::optional<failure> extent_map::refusal(pages start, extent_kind kind) const {
-    const auto refuse = [&](std::string found) {
-        const auto address = reinterpret_cast<std::uintptr_t>(entries_.space().address(base::offset_of(start)));
-        return make_failure(failure_code::bad_address, fmt::format("address {:#x}", address), std::move(found),
-                            kind == extent_kind::slab ? "the start of a slab" : "the start of an allocated block");
+    const auto refuse = [&](const char* found) {
+        return base::failure_to_read(failure_code::bad_address, [&] {
+            const auto address = reinterpret_cast<std::uintptr_t>(entries_.space().address(base::offset_of(start)));
+            return make_failure(failure_code::bad_address, fmt::format("address {:#x}", address), found,
+                                kind == extent_kind::slab ? "the start of a slab" : "the start of an allocated block");
+        });
     };
     if (start >= frontier()) {
         return refuse("an address outside the heap, beyond its frontier");

@@ -20,9 +20,11 @@ result<void> heap_end::grow_for(pages length, pages alignment) {
     const auto at = base::checked_align_up(frontier.value - tail.value, alignment.value);
     const auto end = at ? base::checked_add(*at, length.value) : std::nullopt;
     if (!end || *end > reserved) {
-        return make_failure(failure_code::limit, "addresses reserved for the heap",
-                            fmt::format("{} pages, {} in use", reserved, (frontier - map_.free().total()).value),
-                            fmt::format("room for {} pages more", length.value));
+        return base::failure_to_read(failure_code::limit, [&] {
+            return make_failure(failure_code::limit, "addresses reserved for the heap",
+                                fmt::format("{} pages, {} in use", reserved, (frontier - map_.free().total()).value),
+                                fmt::format("room for {} pages more", length.value));
+        });
     }
     if (*end > growth_.frontier().value) {
         HF_TRY_ASSIGN([[maybe_unused]] const pages added, growth_.grow({*end - growth_.frontier().value}));

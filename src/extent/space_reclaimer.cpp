@@ -63,9 +63,9 @@ void space_reclaimer::after_free(const free_index::run& huge, bool due) noexcept
     }
 }
 
-void space_reclaimer::decay(std::uint64_t most) noexcept {
+bool space_reclaimer::decay(std::uint64_t most) noexcept {
     if (!growth_.gives_back_at_once() || !giving_back_.try_lock()) {
-        return;
+        return false;
     }
     {
         const base::scoped_lock lock(mutex_);
@@ -77,6 +77,7 @@ void space_reclaimer::decay(std::uint64_t most) noexcept {
         --most;
     }
     giving_back_.unlock();
+    return behind_.load(std::memory_order_relaxed);
 }
 
 result<pages> space_reclaimer::give_back(pages wanted) {

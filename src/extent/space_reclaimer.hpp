@@ -39,8 +39,8 @@ public:
     /// Comes before the first free. May throw std::bad_alloc.
     void set_decay(std::uint64_t total_ns, extent_decay::clock_function clock);
 
-    /// Gives back at most `most` extents. Does nothing where a commit gives back.
-    void decay(std::uint64_t most) noexcept;
+    /// Gives back at most `most` extents; true where more have decayed. Does nothing where a commit gives back.
+    bool decay(std::uint64_t most) noexcept;
     /// Extents of any age, the oldest first, until `wanted` pages went back or the file system fails. Returns the pages
     /// given back; 0 where a commit gives back.
     [[nodiscard]] base::result<base::pages> give_back(base::pages wanted);

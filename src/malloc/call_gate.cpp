@@ -17,6 +17,7 @@ void call_gate::add(call_record& thread) noexcept {
         first_->previous = &thread;
     }
     first_ = &thread;
+    thread.listed = true;
 }
 
 void call_gate::remove(call_record& thread) noexcept {
@@ -25,6 +26,7 @@ void call_gate::remove(call_record& thread) noexcept {
     if (thread.next != nullptr) {
         thread.next->previous = thread.previous;
     }
+    thread.listed = false;
     thread.state.store(static_cast<std::uint64_t>(call_state::ended), std::memory_order_release);
 }
 
@@ -71,15 +73,13 @@ void call_gate::open() noexcept {
     closing_.unlock();
 }
 
-void call_gate::open_in_child(call_record* self) noexcept {
+void call_gate::open_in_child(call_record& self) noexcept {
     // Threads of the parent may have waited for these locks.
     new (&list_mutex_) base::mutex;
     new (&late_mutex_) base::mutex;
     new (&closing_) base::mutex;
-    first_ = self;
-    if (self != nullptr) {
-        self->next = self->previous = nullptr;
-    }
+    first_ = self.listed ? &self : nullptr;
+    self.next = self.previous = nullptr;
     closed_.store(false, std::memory_order_seq_cst);
 }
 

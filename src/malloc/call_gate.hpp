@@ -25,6 +25,7 @@ struct call_record {
     std::atomic<std::uint64_t> state{0};
     call_record* next = nullptr;
     call_record* previous = nullptr;
+    bool listed = false;  ///< by add(), until remove()
 };
 
 /// Constant-initialised. Thread-safe.
@@ -34,7 +35,7 @@ public:
     call_gate(const call_gate&) = delete;
     call_gate& operator=(const call_gate&) = delete;
 
-    /// Makes a thread known, and inside.
+    /// Makes a thread known, and inside. While it is inside, it must wait for nothing that a thread outside may hold.
     void add(call_record& thread) noexcept;
     /// It must be inside.
     void remove(call_record& thread) noexcept;
@@ -65,7 +66,7 @@ public:
     [[nodiscard]] call_state close(call_record& self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     /// This thread is the only one.
-    void open_in_child(call_record* self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+    void open_in_child(call_record& self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
 
 private:
     void wait_inside(call_record& thread) noexcept;

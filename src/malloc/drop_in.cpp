@@ -14,11 +14,13 @@
 #include <memory>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include "base/checked.hpp"
 #include "heap/heap.hpp"
 #include "heap/reallocate.hpp"
 #include "malloc/call_gate.hpp"
+#include "malloc/fork_locks.hpp"
 #include "malloc/internal_arena.hpp"
 #include "malloc/process_heap.hpp"
 #include "segment/files/private_zeros.hpp"
@@ -45,7 +47,6 @@ struct process_heap {
     bool child_sees_heap = true;      ///< for a fork: false where a heap with files could not be shown to the child
     std::atomic<bool> refused{false};
     call_state state_of_closer = call_state::unknown;  ///< earlier state of the thread that closed the gate
-    pthread_key_t end_of_thread{};
     bool statistics = false;
 
     [[nodiscard]] bool contains(const void* address) const noexcept {
@@ -73,49 +74,27 @@ void report_invalid(process_heap* of, const char* function, const void* address)
     say(text.data());
 }
 
-// A thread's cache ends with the thread-local storage, as work of the allocator for which a fork waits: one of these
-// two objects is destroyed before the cache, the other after it.
-struct before_cache_ends {
-    before_cache_ends() = default;
-    before_cache_ends(const before_cache_ends&) = delete;
-    before_cache_ends& operator=(const before_cache_ends&) = delete;
-    ~before_cache_ends() { static_cast<void>(process.load(std::memory_order_relaxed)->gate.try_enter(this_thread)); }
-};
-struct after_cache_ended {
-    after_cache_ended() = default;
-    after_cache_ended(const after_cache_ended&) = delete;
-    after_cache_ended& operator=(const after_cache_ended&) = delete;
-    ~after_cache_ended() {
-        if (process_heap* const of = process.load(std::memory_order_relaxed); of != nullptr) {
-            of->gate.remove(this_thread);
-        }
-    }
-};
-
-/// Where the destructor of a key is what calls first, these objects are destroyed no more. Then the destructor of
-/// process_heap::end_of_thread comes later, and does their work. Else it finds the thread ended.
-void end_thread(void* of) noexcept {
-    call_gate& gate = static_cast<process_heap*>(of)->gate;
-    if (gate.try_enter(this_thread)) {
-        slab::thread_cache_registry::end_this_thread();
-        gate.remove(this_thread);
+/// A fork waits for this work of the allocator.
+void end_thread() noexcept {
+    process_heap* const of = process.load(std::memory_order_acquire);
+    const bool known = of != nullptr && of->gate.try_enter(this_thread);
+    slab::thread_cache_registry::end_this_thread();
+    if (known) {
+        of->gate.remove(this_thread);
     }
 }
 
-/// Comes before this thread gets a cache.
-void notice_end_of_cache() noexcept {
-    static thread_local const after_cache_ended last;
-    static_cast<void>(&last);
-}
-
-/// The thread's destructors run in the reverse of this order.
-void begin_thread(process_heap& of, engine& heap) noexcept {
+/// Inside the gate, where no call may wait for a lock of the C library or the loader: its holder may wait for the gate,
+/// which a fork closes until this thread is outside. So nobody registers a thread-local object's destructor here.
+/// False: nobody would notice the thread's end, so it counts as ended.
+bool begin_thread(process_heap& of, engine& heap) noexcept {
     of.gate.add(this_thread);
-    static_cast<void>(::pthread_setspecific(of.end_of_thread, &of));
-    notice_end_of_cache();
+    if (!slab::thread_cache_registry::notices_end_of_this_thread()) {
+        of.gate.remove(this_thread);
+        return false;
+    }
     static_cast<void>(heap.blocks().this_cache());
-    static thread_local const before_cache_ends first;
-    static_cast<void>(&first);
+    return true;
 }
 
 /// The thread is inside, unless it was or there is no heap.
@@ -140,6 +119,14 @@ public:
         } else if (!nested_) [[likely]] {
             call_gate::leave(this_thread);
         }
+        if (refusing_ != nullptr && call_gate::state_of(this_thread) != call_state::inside) [[unlikely]] {
+            report_invalid(of_, refusing_, refused_);
+        }
+    }
+    /// The report follows where the thread is outside: who reads standard error may wait for the gate.
+    void refuse(const char* function, const void* address) noexcept {
+        refusing_ = function;
+        refused_ = address;
     }
     /// Null: the arena serves the call.
     [[nodiscard]] engine* heap() const noexcept { return heap_; }
@@ -154,22 +141,25 @@ private:
             case call_state::unknown:
                 heap_ = of_->open.load(std::memory_order_acquire);
                 nested_ = heap_ == nullptr;
-                if (heap_ != nullptr) {
-                    begin_thread(*of_, *heap_);
+                if (heap_ != nullptr && !begin_thread(*of_, *heap_)) {
+                    enter_late();
                 }
                 break;
-            case call_state::ended:
-                of_->gate.late_mutex().lock();
-                this_thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
-                late_ = true;
-                heap_ = of_->open.load(std::memory_order_relaxed);
-                break;
+            case call_state::ended: enter_late(); break;
             default: nested_ = true;
         }
+    }
+    void enter_late() noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
+        of_->gate.late_mutex().lock();
+        this_thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
+        late_ = true;
+        heap_ = of_->open.load(std::memory_order_relaxed);
     }
 
     process_heap* of_;
     engine* heap_ = nullptr;
+    const char* refusing_ = nullptr;
+    const void* refused_ = nullptr;
     bool nested_ = of_ == nullptr;
     bool late_ = false;
 };
@@ -194,10 +184,10 @@ void* allocate_in(const call& here, std::size_t bytes, std::size_t alignment) no
     return arena.allocate(bytes, alignment);
 }
 
-void free_in(const call& here, void* block) noexcept {
+void free_in(call& here, void* block) noexcept {
     if (arena.contains(block)) {
         if (!arena.free(block)) {
-            report_invalid(here.of(), "free", block);
+            here.refuse("free", block);
         }
         return;
     }
@@ -205,7 +195,7 @@ void free_in(const call& here, void* block) noexcept {
     const bool is_ours = here.of() != nullptr && here.of()->contains(block);
     // The heap is closed, or the call comes from within the allocator, which frees only blocks of the arena.
     if (heap == nullptr ? !is_ours : !heap->try_deallocate(block)) {
-        report_invalid(here.of(), "free", block);
+        here.refuse("free", block);
     }
 }
 
@@ -252,14 +242,20 @@ void open_gate(process_heap& of) noexcept {
     restore_state(before);
 }
 
+/// Of the thread that has closed the gate, or holds the arena, for a fork.
+constinit fork_locks locks_of_fork{};
+
 void prepare_fork() noexcept {
     process_heap* const of = process.load(std::memory_order_relaxed);
+    fork_locks locks;
+    locks.take();
     if (of != nullptr) {
         close_gate(*of);
     }
     if (of == nullptr || of->open == nullptr) {
         arena.hold();  // it serves all calls, and the gate keeps nobody out of it
     }
+    locks_of_fork = locks;
     if (of == nullptr || !of->owned->files().shared()) {
         return;
     }
@@ -267,9 +263,6 @@ void prepare_fork() noexcept {
     try {
         of->child_sees_heap = ::pipe2(of->pipe.data(), O_CLOEXEC) == 0 && of->owned->forks().prepare();
     } catch (const std::bad_alloc&) {  // no memory for a failure's text
-    }
-    if (!of->child_sees_heap) {
-        say("a child of fork will not have the heap");
     }
 }
 
@@ -280,45 +273,56 @@ void close_end(int& end) noexcept {
     }
 }
 
-void fork_in_parent() noexcept {
-    arena.let_go();
-    process_heap* const of = process.load(std::memory_order_relaxed);
-    if (of == nullptr) {
-        return;
-    }
+/// Waits until the child has its copy.
+void wait_for_child(process_heap& of) noexcept {
     const kept_errno kept;
-    if (of->pipe[0] >= 0) {
-        close_end(of->pipe[1]);
+    if (of.pipe[0] >= 0) {
+        close_end(of.pipe[1]);
         char none = 0;
-        while (::read(of->pipe[0], &none, 1) < 0 && errno == EINTR) {  // until the child has its copy
+        while (::read(of.pipe[0], &none, 1) < 0 && errno == EINTR) {
         }
-        close_end(of->pipe[0]);
-        of->owned->forks().resume();
+        close_end(of.pipe[0]);
+        of.owned->forks().resume();
     }
-    open_gate(*of);
+}
+
+void fork_in_parent() noexcept {
+    process_heap* const of = process.load(std::memory_order_relaxed);
+    fork_locks locks = locks_of_fork;
+    const bool child_has_heap = of == nullptr || std::exchange(of->child_sees_heap, true);
+    if (of != nullptr) {
+        wait_for_child(*of);
+    }
+    arena.let_go();
+    if (of != nullptr) {
+        open_gate(*of);
+    }
+    locks.release_in_parent();
+    if (!child_has_heap) {
+        say("a child of fork did not have the heap");
+    }
 }
 
 void fork_in_child() noexcept {
-    arena.let_go();
     process_heap* const of = process.load(std::memory_order_relaxed);
-    if (of == nullptr) {
-        return;
-    }
-    const kept_errno kept;
-    const bool known = of->state_of_closer == call_state::outside;
-    of->gate.open_in_child(known ? &this_thread : nullptr);
-    try {
-        if (!of->child_sees_heap || !of->owned->forks().continue_in_child()) {  // a closed heap has blocks, too
-            end_child("a child of fork could not copy the heap");
+    fork_locks locks = locks_of_fork;
+    arena.let_go();
+    if (of != nullptr) {
+        const kept_errno kept;
+        of->gate.open_in_child(this_thread);
+        try {
+            if (!of->child_sees_heap || !of->owned->forks().continue_in_child()) {  // a closed heap has blocks, too
+                end_child("a child of fork could not copy the heap");
+            }
+        } catch (const std::bad_alloc&) {
+            end_child("a child of fork has no memory for a copy of the heap");
         }
-    } catch (const std::bad_alloc&) {
-        end_child("a child of fork has no memory for a copy of the heap");
+        of->statistics = false;
+        close_end(of->pipe[0]);
+        close_end(of->pipe[1]);
+        restore_state(of->state_of_closer);
     }
-    of->child_sees_heap = true;
-    of->statistics = false;
-    close_end(of->pipe[0]);
-    close_end(of->pipe[1]);
-    restore_state(of->state_of_closer);
+    locks.release_in_child();
 }
 
 }  // namespace
@@ -326,11 +330,9 @@ void fork_in_child() noexcept {
 bool open(const settings& wanted) noexcept {
     auto* const of = ::new (storage.data()) process_heap;
     try {
-        if (::pthread_atfork(prepare_fork, fork_in_parent, fork_in_child) != 0 ||
-            ::pthread_key_create(&of->end_of_thread, end_thread) != 0) {
+        if (::pthread_atfork(prepare_fork, fork_in_parent, fork_in_child) != 0) {
             return false;
         }
-        notice_end_of_cache();  // an open that frees blocks gives this thread a cache
         of->owned = make_heap(wanted);
         if (of->owned == nullptr) {
             return false;
@@ -349,39 +351,54 @@ bool open(const settings& wanted) noexcept {
         of->fast_path.store(of->owned->fast_path(), std::memory_order_relaxed);
     }
     ungated.store(has_files ? &slab::fast_path::of_no_heap() : of->owned->fast_path(), std::memory_order_release);
+    slab::thread_cache_registry::end_threads_by(end_thread);
+    base::leave_out_texts();  // malloc says ENOMEM
     process.store(of, std::memory_order_release);
-    begin_thread(*of, *of->owned);
-    call_gate::leave(this_thread);
+    if (begin_thread(*of, *of->owned)) {
+        call_gate::leave(this_thread);
+    }
     return true;
 }
+
+namespace {
+
+/// The gate is closed, so its caller says the lines later.
+void close_heap(process_heap& of, line& statistics, line& failure) noexcept {
+    engine& heap = *of.open.load();
+    const bool has_files = heap.files().shared();
+    if (has_files) {
+        of.open.store(nullptr);
+        of.fast_path.store(&slab::fast_path::of_no_heap(), std::memory_order_relaxed);
+    }
+    try {
+        if (std::exchange(of.statistics, false)) {
+            statistics = statistics_of(heap);
+        }
+        // Threads that outlive main() still use a heap without files.
+        if (has_files) {
+            if (auto closed = heap.close(true); !closed) {
+                failure = line(closed.error().message());
+            }
+        }
+    } catch (const std::exception& thrown) {
+        failure = line(thrown.what());
+    }
+}
+
+}  // namespace
 
 void close() noexcept {
     process_heap* const of = process.load(std::memory_order_relaxed);
     if (of == nullptr || of->open == nullptr) {
         return;
     }
+    line statistics;
+    line failure;
     close_gate(*of);
-    engine& heap = *of->open.load();
-    const bool has_files = heap.files().shared();
-    if (has_files) {
-        of->open.store(nullptr);
-        of->fast_path.store(&slab::fast_path::of_no_heap(), std::memory_order_relaxed);
-    }
-    try {
-        if (of->statistics) {
-            say_statistics(heap);
-            of->statistics = false;
-        }
-        // Threads that outlive main() still use a heap without files.
-        if (has_files) {
-            if (auto closed = heap.close(true); !closed) {
-                say(closed.error().message());
-            }
-        }
-    } catch (const std::exception& thrown) {
-        say(thrown.what());
-    }
+    close_heap(*of, statistics, failure);
     open_gate(*of);
+    statistics.say();
+    failure.say();
 }
 
 void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
@@ -447,10 +464,10 @@ void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
 
 namespace {
 
-void* move_between(const call& here, void* block, std::size_t bytes, kept_errno& kept) noexcept {
+void* move_between(call& here, void* block, std::size_t bytes, kept_errno& kept) noexcept {
     const std::size_t usable = usable_size_in(here, block);
     if (usable == 0) {
-        report_invalid(here.of(), "realloc", block);
+        here.refuse("realloc", block);
         kept.fail(ENOMEM);
         return nullptr;
     }
@@ -478,7 +495,7 @@ void* reallocate(void* block, std::size_t bytes) noexcept {
         return nullptr;
     }
     kept_errno kept;
-    const call here;
+    call here;
     engine* const heap = here.heap_for_new();
     if (heap == nullptr || !here.of()->contains(block)) [[unlikely]] {
         return move_between(here, block, bytes, kept);
@@ -487,7 +504,7 @@ void* reallocate(void* block, std::size_t bytes) noexcept {
     if (grown == nullptr) [[unlikely]] {
         const base::failure_code why = engine::last_failure().code;
         if (why == base::failure_code::bad_address || why == base::failure_code::corrupt) {
-            report_invalid(here.of(), "realloc", block);
+            here.refuse("realloc", block);
         }
         kept.fail(ENOMEM);
     }
@@ -507,7 +524,8 @@ namespace {
     }
     if (block != nullptr) {
         const kept_errno kept;
-        free_in(call(), block);
+        call here;
+        free_in(here, block);
     }
 }
 

@@ -16,12 +16,16 @@ namespace holdfast::drop_in {
 
 using heap::engine;
 
-void say(std::string_view line) noexcept {
-    std::array<char, 512> text{};
-    const int length =
-        std::snprintf(text.data(), text.size(), "holdfast-malloc: %.*s\n", static_cast<int>(line.size()), line.data());
-    const auto bytes = std::min(static_cast<std::size_t>(std::max(length, 0)), text.size() - 1);
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), bytes);
+line::line(std::string_view text) noexcept {
+    const int length = std::snprintf(text_.data(), text_.size(), "holdfast-malloc: %.*s\n",
+                                     static_cast<int>(text.size()), text.data());
+    length_ = std::min(static_cast<std::size_t>(std::max(length, 0)), text_.size() - 1);
+}
+
+void line::say() const noexcept {
+    if (length_ != 0) {
+        [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text_.data(), length_);
+    }
 }
 
 namespace {
@@ -95,18 +99,17 @@ std::unique_ptr<engine> make_heap(const settings& wanted) {
     return std::move(*made);
 }
 
-void say_statistics(engine& heap) {
+line statistics_of(engine& heap) {
     const auto numbers = heap.statistics();
     if (!numbers) {
-        say(numbers.error().message());
-        return;
+        return line(numbers.error().message());
     }
     std::array<char, 256> text{};
     std::snprintf(text.data(), text.size(), "%s: %llu bytes of user space, %llu blocks of %llu bytes are allocated",
                   heap.files().paths().directory().c_str(), static_cast<unsigned long long>(numbers->user_bytes),
                   static_cast<unsigned long long>(numbers->allocated_blocks),
                   static_cast<unsigned long long>(numbers->allocated_bytes));
-    say(text.data());
+    return line(text.data());
 }
 
 settings settings_from_environment() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <string_view>
 
@@ -15,9 +17,20 @@ namespace holdfast::drop_in {
 /// is no heap at all. May throw std::bad_alloc.
 [[nodiscard]] std::unique_ptr<heap::engine> make_heap(const settings& wanted);
 
-/// A line on standard error. Allocates nothing.
-void say(std::string_view line) noexcept;
+/// For standard error. Allocates nothing.
+class line {
+public:
+    line() noexcept = default;
+    explicit line(std::string_view text) noexcept;
+    /// Nothing where it is empty.
+    void say() const noexcept;
+
+private:
+    std::array<char, 512> text_{};
+    std::size_t length_ = 0;
+};
+inline void say(std::string_view text) noexcept { line(text).say(); }
 /// May throw std::bad_alloc.
-void say_statistics(heap::engine& heap);
+[[nodiscard]] line statistics_of(heap::engine& heap);
 
 }  // namespace holdfast::drop_in

@@ -77,6 +77,17 @@ base::result<pages> user_space::grow_by(pages skipped, pages wanted, pages gener
     return to - before;
 }
 
+failure user_space::beyond_capacity(pages wanted) const {
+    return failure{
+        failure_code::no_space,
+        location_.paths().directory(),
+        "maximum size",
+        fmt::format("{} bytes in use, {} more asked for", base::to_bytes(mapping_.frontier()), base::to_bytes(wanted)),
+        fmt::format("at most {} in all", capacity_),
+        "open the heap with a larger maximum_size or reservation",
+        0};
+}
+
 /// Finishes first what an earlier change of the heap's end left undone.
 base::result<void> user_space::begin_growth(pages wanted) {
     HF_TRY(location_.check_process());
@@ -84,14 +95,7 @@ base::result<void> user_space::begin_growth(pages wanted) {
     const std::uint64_t limit = base::align_down(capacity_, region_size) / page_size;
     const std::uint64_t least = base::align_up(wanted.value, region_pages);
     if (least > limit || mapping_.frontier().value > limit - least) {
-        return failure{failure_code::no_space,
-                       location_.paths().directory(),
-                       "maximum size",
-                       fmt::format("{} bytes in use, {} more asked for", base::to_bytes(mapping_.frontier()),
-                                   base::to_bytes(wanted)),
-                       fmt::format("at most {} in all", capacity_),
-                       "open the heap with a larger maximum_size or reservation",
-                       0};
+        return base::failure_to_read(failure_code::no_space, [&] { return beyond_capacity(wanted); });
     }
     HF_TRY(superblock_.mark_running());
     if (end_in_doubt_) {
@@ -125,8 +129,6 @@ base::result<void> user_space::map_growth(pages to) {
     auto mapped = location_.shared() ? grow_shared(to) : mapping_.map_fresh(mapping_.frontier(), to);
     if (!mapped) {
         give_back_on_disk(mapping_.frontier(), to);
-        HF_TRY(check_mappings_in_use(mapping_.segment_count(mapping_.frontier()),
-                                     mapping_.segment_count(to)));  // where it fails, it names the limit
         return std::move(mapped).error();
     }
     mapping_.set_frontier(to);

@@ -67,6 +67,7 @@ public:
 private:
     [[nodiscard]] bool only_promises(base::pages start) const noexcept;
     base::result<void> begin_growth(base::pages wanted);
+    [[nodiscard]] base::failure beyond_capacity(base::pages wanted) const;
     base::result<base::pages> grow_by(base::pages skipped, base::pages wanted, base::pages generous);
     base::result<void> reserve_growth(base::pages to, base::pages backed_from, base::pages backed_to);
     base::result<void> map_growth(base::pages to);

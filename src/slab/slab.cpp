@@ -82,6 +82,7 @@ void fast_path::look_at(const slab_entry& freed) const noexcept {
 
 void block_allocator::close() noexcept {
     thread_cache_registry::detach_all(core_.caches);
+    core_.pool.upkeep().age_caches(nullptr);
     core_.cached_extents.stop();
     core_.pool.empties().keep(false);
     core_.caches = {};
@@ -91,6 +92,7 @@ void block_allocator::close() noexcept {
 result<void> block_allocator::keep_extents() {
     HF_TRY(core_.cached_extents.start(core_.pool.bins().arenas()));
     core_.pool.empties().keep(true);
+    core_.pool.upkeep().age_caches(&core_.cached_extents);
     core_.extents.set_reclaim_callback(base::function_ref<void()>(reclaim_callback_));
     return {};
 }

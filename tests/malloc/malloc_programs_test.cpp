@@ -100,6 +100,17 @@ TEST_F(malloc_programs_test, soak_threads_hand_blocks_over) {
     }
 }
 
+/// What user code runs under such a lock may wait for calls of malloc, also of threads that begin, end or fork.
+TEST_F(malloc_programs_test, no_call_waits_for_a_lock_of_the_c_library_or_the_loader) {
+    for (const char* const what : {"loader", "segments", "streams", "signals", "threads", "mixed"}) {
+        for (const std::string& settings : {preloaded(), preloaded() + " HOLDFAST_MALLOC_HARDENED=1", on_heap()}) {
+            const answer got = run("exec " HOLDFAST_MALLOC_LOCKS " " + std::string(what), settings);
+            EXPECT_EQ(got.status, 0) << what << " " << settings << got.error;
+            EXPECT_EQ(got.out, "sound\n") << what << " " << settings << got.error;
+        }
+    }
+}
+
 TEST_F(malloc_programs_test, invalid_frees_are_named_once_and_ignored) {
     const answer got = run("exec " HOLDFAST_MALLOC_EXERCISE " wild", preloaded());
     EXPECT_EQ(got.status, 0) << got.error;

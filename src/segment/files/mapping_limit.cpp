@@ -1,9 +1,17 @@
 #include "segment/files/mapping_limit.hpp"
 
-#include <fstream>
-#include <string>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <span>
 
 #include <fmt/format.h>
+
+#include "persist/descriptor.hpp"
 
 namespace holdfast::segment {
 
@@ -14,24 +22,40 @@ using base::failure_code;
 
 constexpr const char* mapping_limit_path = "/proc/sys/vm/max_map_count";
 
-/// 0 where it cannot be read.
-std::uint64_t read_number(const char* path) {
-    std::ifstream file(path);
-    std::uint64_t number = 0;
-    file >> number;
-    return file ? number : 0;
+/// Calls `each` for parts of a file of the kernel. Not by a stream: opening one waits for the C library's list of
+/// streams, whose holder may run code of the program that waits for this heap.
+template <class Each>
+void read_parts(const char* path, Each each) noexcept {
+    const persist::descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+    std::array<char, 4096> text;  // NOLINT(*-member-init): written where it is read
+    for (ssize_t got = 1; file.valid() && got != 0;) {
+        got = ::read(file.get(), text.data(), text.size());
+        if (got > 0) {
+            each(std::span<const char>(text.data(), static_cast<std::size_t>(got)));
+        } else if (got < 0 && errno != EINTR) {
+            return;
+        }
+    }
 }
 
-std::uint64_t mappings_of_this_process() {
-    std::ifstream file("/proc/self/maps");
+/// 0 where it cannot be read.
+std::uint64_t read_number(const char* path) noexcept {
+    std::uint64_t number = 0;
+    read_parts(path, [&number](std::span<const char> text) {
+        static_cast<void>(std::from_chars(text.data(), text.data() + text.size(), number));
+    });
+    return number;
+}
+
+std::uint64_t mappings_of_this_process() noexcept {
     std::uint64_t lines = 0;
-    for (std::string line; std::getline(file, line);) {
-        ++lines;
-    }
+    read_parts("/proc/self/maps", [&lines](std::span<const char> text) {
+        lines += static_cast<std::uint64_t>(std::ranges::count(text, '\n'));
+    });
     return lines;
 }
 
-std::uint64_t most_mappings() {
+std::uint64_t most_mappings() noexcept {
     constexpr std::uint64_t usual_limit = 65'530;
     const std::uint64_t limit = read_number(mapping_limit_path);
     return limit == 0 ? usual_limit : limit;
@@ -40,16 +64,15 @@ std::uint64_t most_mappings() {
 }  // namespace
 
 /// Each range is two mappings, and half of them are for the program and the growth of heaps.
-std::uint64_t most_mapped_ranges() { return most_mappings() / 4; }
+std::uint64_t most_mapped_ranges() noexcept { return most_mappings() / 4; }
 
-bool half_of_mappings_in_use() { return mappings_of_this_process() >= most_mappings() / 2; }
+bool half_of_mappings_in_use() noexcept { return mappings_of_this_process() >= most_mappings() / 2; }
 
 base::result<void> check_mappings(std::uint64_t before, std::uint64_t after) {
     constexpr std::uint64_t few = 10'000;
-    return 2 * after < few ? base::result<void>() : check_mappings_in_use(before, after);
-}
-
-base::result<void> check_mappings_in_use(std::uint64_t before, std::uint64_t after) {
+    if (2 * after < few) {
+        return {};
+    }
     constexpr std::uint64_t spare = 64;
     const std::uint64_t limit = read_number(mapping_limit_path);
     const std::uint64_t segments = after - before;

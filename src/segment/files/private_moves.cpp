@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <exception>
 
 #include "base/checked.hpp"
 #include "base/under_qemu.hpp"
@@ -38,11 +37,7 @@ bool mappings_are_scarce() noexcept {
     static std::atomic<std::uint32_t> calls{0};
     static std::atomic<bool> scarce{true};
     if (calls.fetch_add(1, std::memory_order_relaxed) % between_looks == 0) {
-        try {
-            scarce.store(half_of_mappings_in_use(), std::memory_order_relaxed);
-        } catch (const std::exception& /*no memory for a look*/) {
-            scarce.store(true, std::memory_order_relaxed);
-        }
+        scarce.store(half_of_mappings_in_use(), std::memory_order_relaxed);
     }
     return scarce.load(std::memory_order_relaxed);
 }

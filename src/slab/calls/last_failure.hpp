@@ -15,7 +15,7 @@ void leave_failure(base::failure_code code_at_least, Make make) noexcept {
         return;
     }
     try {
-        *last = make();
+        *last = base::failure_to_read(code_at_least, make);
     } catch (const std::exception&) {
         *last = base::failure{};
         last->code = code_at_least;

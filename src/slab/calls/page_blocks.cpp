@@ -73,6 +73,7 @@ extent::extent page_blocks::take(std::size_t bytes, std::size_t alignment, exten
             return *cached;
         }
     }
+    core_.pool.upkeep().age();
     try {
         const std::uint32_t node =
             core_.extents.nodes() == 1 ? extent::any_node : core_.arena() % core_.extents.nodes();
@@ -95,10 +96,12 @@ bool page_blocks::free(pages start) {
     if (core_.cached_extents.keeps(extent::least_cached)) {
         if (const auto claimed = core_.extents.claim(start, extent::least_cached, extent::most_cached)) {
             core_.cached_extents.put(core_.arena(), *claimed);
+            core_.pool.upkeep().age();
             return true;
         }
     }
     auto freed = core_.extents.free(start, extent_kind::used);
+    core_.pool.upkeep().age();
     if (!freed) {
         leave_failure(failure_code::bad_address, [&] {
             const bool known_better =
@@ -127,6 +130,7 @@ void page_blocks::release(const thread_cache* cache, const held_block& held) noe
     const pages length{held.block.length};
     if (core_.cached_extents.keeps(length)) {
         core_.cached_extents.put(cache == nullptr ? 0 : cache->arena, {start, length, extent_kind::reserved});
+        core_.pool.upkeep().age();
         return;
     }
     try {

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -50,6 +51,19 @@ unsigned arena_of_core([[maybe_unused]] unsigned arenas, unsigned arena) noexcep
 #else
     const int core = ::sched_getcpu();  // no system call: reads the thread's storage
     return core < 0 ? arena : static_cast<unsigned>(core) % arenas;
+#endif
+}
+
+/// A thread that calls seldom lists few, so that it soon comes again. Builds with mutants list all, so that the crash
+/// tests take the same blocks in each run.
+std::uint32_t blocks_to_list([[maybe_unused]] std::uint64_t passed_ns) noexcept {
+#if defined(HOLDFAST_MUTANTS) && HOLDFAST_MUTANTS
+    return cached_blocks::capacity;
+#else
+    constexpr std::uint64_t seldom_ns = 20'000'000;
+    constexpr std::uint64_t hardly_ns = 500'000'000;
+    constexpr std::uint32_t few = 16;
+    return passed_ns < seldom_ns ? cached_blocks::capacity : passed_ns < hardly_ns ? few : 1;
 #endif
 }
 
@@ -131,12 +145,13 @@ std::uint64_t small_blocks::take_one(unsigned class_index, std::uint32_t type) n
     if (core_.caches.pool == nullptr) {
         return 0;
     }
+    core_.pool.upkeep().age();
     return try_hard(
         std::uint64_t{0}, [&] { return core_.pool.supply().take_one(0, class_index, type); }, [&] { reclaim(); },
         [&] { return core_.pool.supply().take_one_anywhere(class_index, type).value_or(0); });
 }
 
-bool small_blocks::check_out(thread_cache& cache, unsigned class_index) noexcept {
+bool small_blocks::check_out(thread_cache& cache, unsigned class_index, std::uint32_t most) noexcept {
     constexpr slab_part none{};  // granule 0 holds the roots
     if (core_.extents.nodes() == 1 &&
         std::atomic_ref(core_.caches.next_arena).load(std::memory_order_relaxed) > core_.pool.bins().arenas()) {
@@ -158,13 +173,16 @@ bool small_blocks::check_out(thread_cache& cache, unsigned class_index) noexcept
     blocks.first = static_cast<std::byte*>(core_.space.address(base::offset_of(got.slab)));
     blocks.states = core_.pool.table().block_states(got.slab, kind);
     blocks.go_to_start(class_index);
-    return find_free(blocks, class_index);
+    return find_free(blocks, class_index, most);
 }
 
-bool small_blocks::find_free(cached_blocks& blocks, unsigned class_index) const noexcept {
-    const std::uint32_t found = blocks.fill(blocks.place().blocks(size_classes[class_index]).end);
+bool small_blocks::find_free(cached_blocks& blocks, unsigned class_index, std::uint32_t most) const noexcept {
+    const std::uint32_t found = std::min(blocks.fill(blocks.place().blocks(size_classes[class_index]).end), most);
     if (found == 0) {
         return false;
+    }
+    if (found < blocks.filled) {
+        blocks.shorten(found);
     }
     core_.pool.table().descriptor(blocks.place().slab).count_out(found);
     return true;
@@ -191,20 +209,29 @@ bool small_blocks::refill_in_order(thread_cache& cache, unsigned class_index) no
     if (core_.pool.remote().active()) {
         before_refill(cache);
     }
+    const std::uint32_t most = age(cache);
     cached_blocks& blocks = cache.classes[class_index];
     if (blocks.slab != 0) {
-        if (find_free(blocks, class_index)) {
+        if (find_free(blocks, class_index, most)) {
             return true;
         }
         if (is_worth_a_pass(blocks, class_index)) {
             blocks.go_to_start(class_index);
-            if (find_free(blocks, class_index)) {
+            if (find_free(blocks, class_index, most)) {
                 return true;
             }
         }
         cache.give_back(core_.pool, class_index);
     }
-    return check_out(cache, class_index);
+    return check_out(cache, class_index, most);
+}
+
+/// Returns how many blocks to list.
+std::uint32_t small_blocks::age(thread_cache& cache) noexcept {
+    const std::uint64_t now = core_.extents.now();
+    core_.pool.upkeep().age(now);
+    const std::uint64_t before = std::exchange(cache.last_refill, now);
+    return before == 0 ? cached_blocks::capacity : blocks_to_list(now - std::min(before, now));
 }
 
 /// Approximate: words at the ends of the parts are counted whole.

@@ -46,7 +46,6 @@ void settle(thread_cache& cache, cache_group& heap, unsigned machine_node) noexc
 
 void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
     cache.classes = {};
-    cache.hardened.reset();
     settle(cache, heap, heap.machine->current_node());
     cache.heap = &heap;
     heap.pool->supply().thread_came();
@@ -76,18 +75,14 @@ void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
 struct thread_state {
     std::vector<std::unique_ptr<thread_cache>> caches;
     base::failure last_failure;
+    bool has_end = false;   ///< the destructor of the key will end it
+    bool attaches = false;  ///< what it allocates meanwhile gets no cache
 
-    thread_state() noexcept;
-    thread_state(const thread_state&) = delete;
-    thread_state& operator=(const thread_state&) = delete;
-    ~thread_state();
     void end() noexcept {
         while (!try_to_end()) {
             constexpr timespec a_little{0, 50'000};
             ::nanosleep(&a_little, nullptr);
         }
-        std::vector<std::unique_ptr<thread_cache>>().swap(caches);  // nobody may destroy it
-        last_failure = {};
     }
     /// False during a commit of the thread's heap, which cannot take back what the caches hold.
     [[nodiscard]] bool try_to_end() noexcept {
@@ -108,49 +103,71 @@ struct thread_state {
     }
 };
 
-/// Where the destructor of a key (pthread_key_create) makes a thread's state, nobody destroys that: thread-local
-/// objects are destroyed before keys. So the state has a key of its own, whose destructor then comes after the other.
-class key_of_states {
-public:
-    key_of_states() noexcept : made_(::pthread_key_create(&key_, end_state) == 0) {}
-    key_of_states(const key_of_states&) = delete;
-    key_of_states& operator=(const key_of_states&) = delete;
-    ~key_of_states() {
-        if (std::exchange(made_, false)) {
-            ::pthread_key_delete(key_);
-        }
+/// A thread-local object with a destructor would have to be registered, which waits for the loader's lock: its holder
+/// may be in a constructor that waits for this thread. The destructor of a key does the same work.
+alignas(thread_state) constinit thread_local std::array<std::byte, sizeof(thread_state)> place_of_state{};
+constinit thread_local thread_state* state_of_thread = nullptr;
+
+constinit pthread_key_t key_of_states{};
+constinit bool has_key = false;
+constinit std::atomic<void (*)() noexcept> end_of_threads{nullptr};
+
+void end_state(void* /*of*/) noexcept {
+    if (void (*const instead)() noexcept = end_of_threads.load(std::memory_order_acquire)) {
+        instead();
+    } else {
+        thread_cache_registry::end_this_thread();
     }
-    void set(thread_state* of) const noexcept {
-        if (made_) {
-            static_cast<void>(::pthread_setspecific(key_, of));
-        }
+}
+
+/// Before the constructors of static objects, which may open heaps.
+constexpr int before_others = 101;
+[[gnu::constructor(before_others)]] void make_key() noexcept {
+    has_key = ::pthread_key_create(&key_of_states, end_state) == 0;
+}
+[[gnu::destructor(before_others)]] void delete_key() noexcept {
+    if (std::exchange(has_key, false)) {
+        ::pthread_key_delete(key_of_states);
     }
-    [[nodiscard]] static const key_of_states& only() noexcept {
-        static const key_of_states key;
-        return key;
-    }
-
-private:
-    static void end_state(void* of) noexcept { static_cast<thread_state*>(of)->end(); }
-
-    pthread_key_t key_{};
-    bool made_;
-};
-
-thread_state::thread_state() noexcept { key_of_states::only().set(this); }
-
-thread_state::~thread_state() {
-    key_of_states::only().set(nullptr);
-    end();
 }
 
 /// Null while the thread ends. Must not be called on the path that finds the cache in a slot.
 thread_state* this_thread() noexcept {
-    if (this_thread_slots.ended) {
-        return nullptr;
+    if (state_of_thread == nullptr && !this_thread_slots.ended) {
+        state_of_thread = ::new (place_of_state.data()) thread_state;
+        state_of_thread->has_end = has_key && ::pthread_setspecific(key_of_states, state_of_thread) == 0;
     }
-    static thread_local thread_state state;
-    return &state;
+    return state_of_thread;
+}
+
+/// Of the heap, or else an unused one.
+thread_cache* find_cache(const thread_state& mine, const cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
+    for (const cache_group* const wanted : {&heap, static_cast<const cache_group*>(nullptr)}) {
+        const auto found = std::ranges::find_if(mine.caches, [&](const auto& cache) { return cache->heap == wanted; });
+        if (found != mine.caches.end()) {
+            return found->get();
+        }
+    }
+    return nullptr;
+}
+
+/// Takes no lock while it allocates: the program's malloc may call this heap. False without memory.
+bool make_cache_for(thread_state& mine, const cache_group& heap) noexcept {
+    {
+        const base::scoped_lock lock(registry_mutex);
+        if (find_cache(mine, heap) != nullptr) {
+            return true;
+        }
+    }
+    mine.attaches = true;
+    try {
+        mine.caches.push_back(std::make_unique<thread_cache>());
+    } catch (const std::bad_alloc&) {
+        mine.attaches = false;
+        return false;
+    }
+    mine.attaches = false;
+    return true;
 }
 
 /// For each byte, the positions of its set bits; the rest means nothing.
@@ -356,24 +373,14 @@ void thread_cache_registry::open(cache_group& heap) noexcept {
 
 thread_cache* thread_cache_registry::attach(cache_group& heap) noexcept {
     thread_state* const mine = this_thread();
-    if (mine == nullptr || heap.pool == nullptr) {
+    if (mine == nullptr || !mine->has_end || mine->attaches || heap.pool == nullptr || !make_cache_for(*mine, heap)) {
         return nullptr;
     }
+    std::unique_ptr<hardened_thread> old;  // is destroyed without the lock
     const base::scoped_lock lock(registry_mutex);
-    const auto find = [mine](const cache_group* wanted) -> thread_cache* {
-        const auto found = std::ranges::find_if(mine->caches, [&](const auto& cache) { return cache->heap == wanted; });
-        return found == mine->caches.end() ? nullptr : found->get();
-    };
-    thread_cache* cache = find(&heap);
-    if (cache == nullptr) {
-        cache = find(nullptr);
-        try {
-            if (cache == nullptr) {
-                cache = mine->caches.emplace_back(std::make_unique<thread_cache>()).get();
-            }
-        } catch (const std::bad_alloc&) {
-            return nullptr;
-        }
+    thread_cache* const cache = find_cache(*mine, heap);
+    if (cache->heap == nullptr) {
+        old = std::move(cache->hardened);
         attach_to(*cache, heap);
     }
     heap.slot() = {heap.instance, cache};
@@ -443,9 +450,20 @@ void thread_cache_registry::abandon_all(cache_group& heap) noexcept HF_NO_THREAD
 }
 
 void thread_cache_registry::end_this_thread() noexcept {
-    if (thread_state* const mine = this_thread()) {
+    if (thread_state* const mine = std::exchange(state_of_thread, nullptr)) {
         mine->end();
+        std::destroy_at(mine);
     }
+    this_thread_slots.ended = true;
+}
+
+bool thread_cache_registry::notices_end_of_this_thread() noexcept {
+    const thread_state* const mine = this_thread();
+    return mine != nullptr && mine->has_end;
+}
+
+void thread_cache_registry::end_threads_by(void (*instead)() noexcept) noexcept {
+    end_of_threads.store(instead, std::memory_order_release);
 }
 
 base::failure* this_thread_failure() noexcept {

@@ -99,6 +99,12 @@ struct alignas(base::cache_line_size) cached_blocks {
     /// Only on processors for which compresses() is true.
     [[nodiscard]] std::uint32_t fill_by_compressing(std::uint32_t before) noexcept;
     [[nodiscard]] std::uint32_t fill_by_bytes(std::uint32_t before) noexcept;
+    /// Right behind fill(): the first `some` stay.
+    void shorten(std::uint32_t some) noexcept {
+        cursor = order[some];
+        order[some] = none;
+        end = filled = some;
+    }
     [[nodiscard]] static bool compresses() noexcept;
     void forget() noexcept {
         slab = 0;
@@ -130,6 +136,7 @@ struct thread_cache {
     unsigned arena = 0;
     unsigned machine_node = 0;
     unsigned refills = 0;
+    std::uint64_t last_refill = 0;   ///< nanoseconds
     lane::lane* own_lane = nullptr;  ///< null: the shared lane
     cache_group* heap = nullptr;     ///< null: detached
     thread_cache* next_of_heap = nullptr;
@@ -220,8 +227,14 @@ public:
     static void detach_all(cache_group& heap) noexcept;
     /// In a child of fork: touches nothing of the heap.
     static void abandon_all(cache_group& heap) noexcept;
-    /// Gives back what this thread's caches hold. It gets no other cache.
+    /// Gives back what this thread's caches hold. It gets no other cache. The end of a thread does this, after the
+    /// destructors of its thread-local objects; those of the main thread's last until the process ends.
     static void end_this_thread() noexcept;
+    /// False where nobody would call end_this_thread(): the thread gets no cache.
+    [[nodiscard]] static bool notices_end_of_this_thread() noexcept;
+    /// For an allocator whose calls other threads wait for: `instead` is called where threads end, and calls
+    /// end_this_thread().
+    static void end_threads_by(void (*instead)() noexcept) noexcept;
 };
 
 /// Null while the thread ends.

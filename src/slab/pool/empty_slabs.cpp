@@ -52,21 +52,18 @@ void empty_slabs::give_up() noexcept {
     }
 }
 
-void empty_slabs::fade() noexcept {
-    if (!keeps_) {
-        return;
+bool empty_slabs::fade(std::uint64_t now, unsigned times) noexcept {
+    if (!keeps_ || now < period_end_.load(std::memory_order_relaxed) || !fading_.try_lock()) {
+        return false;
     }
-    const std::uint64_t now = of_.extents.now();
-    if (now >= period_end_.load(std::memory_order_relaxed) && now != 0 && fading_.try_lock()) {
-        fade_some(now);
-        fading_.unlock();
-    }
+    fade_some(now, times);
+    fading_.unlock();
+    return now >= period_end_.load(std::memory_order_relaxed);
 }
 
-/// A little at a time, so that no free takes long.
-void empty_slabs::fade_some(std::uint64_t now) noexcept {
-    constexpr unsigned most_bins = 16;
-    constexpr unsigned most_slabs = 16;
+void empty_slabs::fade_some(std::uint64_t now, unsigned times) noexcept {
+    const unsigned most_bins = 16 * times;
+    const unsigned most_slabs = 16 * times;
     unsigned gone = 0;
     for (unsigned bins = 0; bins < most_bins && gone < most_slabs && scan_cursor_ < bins_.count(); ++bins) {
         slab_bin& owner = bins_[scan_cursor_];

@@ -33,12 +33,13 @@ public:
     void release_all() noexcept;
     /// Before the heap grows. Skips bins with a type, and taken locks: the caller may hold one.
     void give_up() noexcept;
-    /// Once a period, ages the empty slabs of all bins: threads of some may be gone. No lock of a bin may be held.
-    void fade() noexcept;
+    /// Once a period, ages the empty slabs of all bins: threads of some may be gone. A little at a time, `times` as
+    /// much: true where more is to be done. No lock of a bin may be held.
+    bool fade(std::uint64_t now, unsigned times) noexcept;
 
 private:
     void release_oldest(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
-    void fade_some(std::uint64_t now) noexcept HF_REQUIRES(fading_);
+    void fade_some(std::uint64_t now, unsigned times) noexcept HF_REQUIRES(fading_);
 
     pool_state& of_;
     const slab_bins& bins_;

@@ -59,6 +59,15 @@ protected:
         }
     }
 
+    /// As a program does whose frees and allocations are answered by what its thread has: `blocks` are used in turn.
+    void work_from_the_cache(std::vector<void*>& blocks, std::uint32_t type = 0) {
+        for (void*& block : blocks) {
+            ASSERT_TRUE(block == nullptr || heap_.blocks().try_free(block));
+            block = type == 0 ? heap_.blocks().allocate(100, 8) : heap_.blocks().allocate_typed(100, 8, type);
+            ASSERT_NE(block, nullptr);
+        }
+    }
+
     test_heap heap_{std::uint64_t{1} << 30, std::uint64_t{64} << 20};
 };
 
@@ -122,6 +131,46 @@ TEST_F(empty_slabs_test, become_free_space_when_nobody_needs_them_for_a_period) 
     EXPECT_GE(slabs(), many - 1) << "nobody has looked how many are needed";
     let_periods_pass(4);
     EXPECT_LE(slabs(), 3U) << "what the thread has parts of, and those that came and went";
+    EXPECT_THAT(heap_.problems(), IsEmpty());
+}
+
+TEST_F(empty_slabs_test, go_back_while_a_thread_works_from_its_cache_alone) {
+    for (const std::uint32_t type : {0U, 7U}) {
+        std::vector<void*> cached;
+        for (int i = 0; i < 20; ++i) {
+            cached.push_back(heap_.blocks().allocate(100'000, 8));
+        }
+        free(allocate(64));
+        free(cached);
+        ASSERT_GE(slabs(), many - 1);
+        ASSERT_GE(heap_.extents().count(segment::extent_kind::reserved), cached.size());
+        std::vector<void*> few(1000);
+        work_from_the_cache(few, type);
+        constexpr int steps_of_decay = 20;
+        for (int period = 0; period < 2 * steps_of_decay; ++period) {
+            test_time += decay_curve::step_ns;
+            work_from_the_cache(few, type);
+        }
+        EXPECT_LE(slabs(), 5U) << "of the thread, and of the blocks in use";
+        EXPECT_EQ(heap_.extents().count(segment::extent_kind::reserved), 0U) << "in caches of extents";
+        EXPECT_EQ(heap_.extents().space().backed_free_pages().value, 0U);
+        free(few);
+    }
+    EXPECT_THAT(heap_.problems(), IsEmpty());
+}
+
+TEST_F(empty_slabs_test, go_back_at_once_where_a_thread_comes_late) {
+    constexpr std::uint64_t lots = 300;
+    free(allocate(64, lots));
+    std::vector<void*> few(1000);
+    work_from_the_cache(few);
+    ASSERT_GE(slabs(), lots - 1);
+    constexpr std::uint64_t late = 40;
+    for (int period = 0; period < 4; ++period) {
+        test_time += late * decay_curve::step_ns;
+        work_from_the_cache(few);
+    }
+    EXPECT_LE(slabs(), 6U);
     EXPECT_THAT(heap_.problems(), IsEmpty());
 }
 

@@ -213,7 +213,7 @@ void slab_supply::check_in(slab_part from) noexcept {
         }
         from_.upkeep.settle(owner, from.slab, from_.upkeep.worth(owner));
     }
-    from_.empties.fade();
+    from_.upkeep.age();
 }
 
 base::result<std::uint64_t> slab_supply::take_one(unsigned arena, unsigned class_index, std::uint32_t type) {

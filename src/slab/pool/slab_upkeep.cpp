@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "extent/decay.hpp"
 #include "slab/calls/commit_gate.hpp"
 
 namespace holdfast::slab {
@@ -92,7 +93,25 @@ void slab_upkeep::look_at(granule slab, std::uint32_t worth) noexcept {
             settle(owner, slab, worth == 0 ? this->worth(owner) : worth);
         }
     }
-    empties_.fade();
+    age();
+}
+
+/// Who comes late does more: a thread that calls seldom gives back as much as one that calls often.
+void slab_upkeep::age_at(std::uint64_t now) noexcept {
+    constexpr std::uint64_t step = extent::decay_curve::step_ns;
+    constexpr std::uint64_t most_times = 64;
+    constexpr unsigned extents_a_step = 4;
+    if (!aging_.try_lock()) {
+        return;
+    }
+    const std::uint64_t due = next_age_.load(std::memory_order_relaxed);
+    const auto times = static_cast<unsigned>(
+        due == 0 ? 1 : std::clamp((now - std::min(due, now)) / step, std::uint64_t{1}, most_times));
+    bool more = empties_.fade(now, times);
+    more = (caches_ != nullptr && caches_->age(now, times)) || more;
+    more = of_.extents.space().decay(times * extents_a_step) || more;
+    next_age_.store(more ? now : now + step, std::memory_order_relaxed);
+    aging_.unlock();
 }
 
 void slab_upkeep::look_at_some(unsigned arena) noexcept {

@@ -2,11 +2,13 @@
 // to it (SLAB-10), or, because counts may be lost, look_at_some(). A look that comes too early does no harm.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
+#include "extent/extent_cache.hpp"
 #include "slab/pool/empty_slabs.hpp"
 #include "slab/pool/pool_state.hpp"
 #include "slab/pool/slab_bins.hpp"
@@ -24,6 +26,18 @@ public:
     slab_upkeep(const slab_upkeep&) = delete;
     slab_upkeep& operator=(const slab_upkeep&) = delete;
     ~slab_upkeep() = default;
+
+    /// What nobody has needed for a while goes back, a little at a time, whatever the program calls: the slow paths of
+    /// allocations and frees come here, at least once in some hundred calls of a thread. Does nothing before the next
+    /// step of the decay. Inside a slow call; no lock of a bin may be held.
+    void age() noexcept { age(of_.extents.now()); }
+    void age(std::uint64_t now) noexcept {
+        if (now >= next_age_.load(std::memory_order_relaxed) && now != 0) [[unlikely]] {
+            age_at(now);
+        }
+    }
+    /// Null: nothing is cached. Comes while no other thread uses this object.
+    void age_caches(extent::extent_caches* caches) noexcept { caches_ = caches; }
 
     /// May throw std::bad_alloc.
     void reset() { scan_cursors_ = std::make_unique<scan_cursor[]>(of_.extents.nodes()); }
@@ -60,12 +74,17 @@ public:
     void write_bitmaps() noexcept;
 
 private:
+    void age_at(std::uint64_t now) noexcept;
+
     pool_state& of_;
     const slab_lists& lists_;
     slab_source& source_;
     empty_slabs& empties_;
     overlapped_blocks& overlapped_;
     std::unique_ptr<scan_cursor[]> scan_cursors_;
+    extent::extent_caches* caches_ = nullptr;
+    base::mutex aging_;
+    std::atomic<std::uint64_t> next_age_{0};  ///< nanoseconds
 };
 
 }  // namespace holdfast::slab
