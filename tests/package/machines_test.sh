@@ -41,7 +41,11 @@ prepare_python() { # a python3 without anything, first in PATH
     ln -s ../python/bin/python3 "$root/usr/local/bin/python3"
 }
 prepare_cmake() { # the newest of PyPI, first in PATH
-    inside sh -ec 'python3 -m venv /usr/local/cmake; /usr/local/cmake/bin/pip install --quiet cmake
+    local environment=$source/build/python-environment # whose pip knows this machine's way to PyPI
+    [[ -x $environment/bin/pip ]] || /usr/bin/python3 -m venv "$environment" || return
+    "$environment/bin/pip" download --quiet --no-deps --dest "$root/usr/local/wheels" cmake || return
+    inside sh -ec 'python3 -m venv /usr/local/cmake
+        /usr/local/cmake/bin/pip install --quiet --no-index /usr/local/wheels/*
         ln -s /usr/local/cmake/bin/cmake /usr/local/cmake/bin/ctest /usr/local/cmake/bin/cpack /usr/local/bin'
 }
 prepare_user() { inside useradd --create-home somebody; }
