@@ -60,6 +60,10 @@ collect_report public_report(heap::trace_report&& in, const heap::type_registry&
 collect_report heap_collection::collect(const collect_options& options) {
     heap::engine& engine = core().engine();
     core().sync_pending();  // what commit_later() left may free blocks, and lead to others
+    detail::commit_pause others(engine, core().guests());
+    if (engine.changes() != nullptr && !options.dry_run) {
+        value_or_throw(others.begin());  // a pointer that moves may be seen neither where it was nor where it is
+    }
     {
         const std::lock_guard guard(engine.object_mutex());
         value_or_throw(engine.types().load(engine.objects()));

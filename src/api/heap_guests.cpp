@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <new>
 
 #include <fmt/format.h>
@@ -49,7 +50,11 @@ bool heap_guests::remove(const std::string& name, const std::function<void()>& r
 
 base::result<void> heap_guests::before_commit(const std::string& path) {
     const base::scoped_lock lock(mutex_);
-    for (const auto& [name, guest] : guests_) {
+    return prepare_commit(guests_, path);
+}
+
+base::result<void> prepare_commit(const heap_guests::named_guests& guests, const std::string& path) {
+    for (const auto& [name, guest] : guests) {
         if (const char* const problem = guest->before_commit(); problem != nullptr) {
             return failure{failure_code::poisoned, path, fmt::format("store {}", name), problem, "a sync", {}, 0};
         }
@@ -57,15 +62,12 @@ base::result<void> heap_guests::before_commit(const std::string& path) {
     return {};
 }
 
-void heap_guests::behind_commit(bool done) noexcept {
-    const base::scoped_lock lock(mutex_);
-    for (const auto& each : guests_) {
-        if (done) {
-            each.second->after_commit();
-        } else {
-            each.second->commit_failed();
-        }
+std::optional<heap_guests::named_guests> heap_guests::try_all() {
+    if (!mutex_.try_lock()) {
+        return std::nullopt;
     }
+    const std::unique_lock lock(mutex_, std::adopt_lock);
+    return guests_;
 }
 
 void heap_guests::leave() noexcept {
@@ -194,6 +196,29 @@ transaction_end guest_access::set_word(manager_core& heap, std::uint64_t& word, 
         error = EIO;
     }
     return heap.is_open() && !heap.engine().check_health() ? transaction_end::unknown : transaction_end::dropped;
+}
+
+namespace {
+
+/// Of a thread without a cache.
+char change_without_cache;
+
+}  // namespace
+
+void* guest_access::begin_change(manager_core& heap) noexcept {
+    slab::change_gate* const changes = heap.is_open() ? heap.engine().changes() : nullptr;
+    if (changes == nullptr) {
+        return nullptr;
+    }
+    slab::thread_cache* const entered = changes->enter();
+    return entered == nullptr ? static_cast<void*>(&change_without_cache) : entered;
+}
+
+void guest_access::end_change(manager_core& heap, void* begun) noexcept {
+    if (begun != nullptr && heap.is_open()) {
+        heap.engine().changes()->leave_anywhere(
+            begun == &change_without_cache ? nullptr : static_cast<slab::thread_cache*>(begun));
+    }
 }
 
 // In durability `atomic` the records of the transaction are durable: on a disk this would be a sync more.

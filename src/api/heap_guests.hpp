@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,30 +25,11 @@ public:
     [[nodiscard]] std::shared_ptr<heap_guest> find_or_make(const std::string& name, manager_core& heap,
                                                            const guest_access::maker& make) HF_EXCLUDES(mutex_);
     [[nodiscard]] bool remove(const std::string& name, const std::function<void()>& removal) HF_EXCLUDES(mutex_);
-    /// Runs what commits the heap and returns a result, and what guests do before and behind it. `of_memory`: it alone
-    /// makes the heap's memory durable (durability `commit`). `number`: of the last commit that succeeded; `commit` may
-    /// return without one, or fail behind one.
-    template <class Number, class Commit>
-    [[nodiscard]] auto around_commit(const std::string& path, bool of_memory, Number number, Commit commit)
-        -> decltype(commit()) {
-        if (auto ready = before_commit(path); !ready) {
-            return std::move(ready).error();
-        }
-        const std::uint64_t before = of_memory ? number() : 0;
-        const auto tell_guests = [&](bool has_failed) noexcept {
-            if (of_memory && (has_failed || number() != before)) {
-                behind_commit(number() != before);
-            }
-        };
-        try {
-            auto done = commit();
-            tell_guests(!done.ok());
-            return done;
-        } catch (...) {
-            tell_guests(true);
-            throw;
-        }
-    }
+    /// Where a commit does not stop other threads: what guests do before it.
+    [[nodiscard]] base::result<void> before_commit(const std::string& path) HF_EXCLUDES(mutex_);
+    using named_guests = std::map<std::string, std::shared_ptr<heap_guest>>;
+    /// For a thread that has locks: nothing while another thread finds, makes or removes one. May throw std::bad_alloc.
+    [[nodiscard]] std::optional<named_guests> try_all() HF_NO_THREAD_SAFETY_ANALYSIS;
     void leave() noexcept;
 
     // Files of guests. Only in makers and removals, and where no other thread uses the heap.
@@ -59,13 +41,13 @@ public:
     [[nodiscard]] bool begins() noexcept { return !std::exchange(has_begun_, true); }
 
 private:
-    [[nodiscard]] base::result<void> before_commit(const std::string& path) HF_EXCLUDES(mutex_);
-    void behind_commit(bool done) noexcept HF_EXCLUDES(mutex_);
-
     base::mutex mutex_;
-    std::map<std::string, std::shared_ptr<heap_guest>> guests_ HF_GUARDED_BY(mutex_);
+    named_guests guests_ HF_GUARDED_BY(mutex_);
     std::vector<std::uint64_t> going_files_;
     bool has_begun_ = false;
 };
+
+/// heap_guest::before_commit() of all. Fails with poisoned.
+[[nodiscard]] base::result<void> prepare_commit(const heap_guests::named_guests& guests, const std::string& path);
 
 }  // namespace holdfast::detail

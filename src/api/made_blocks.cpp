@@ -30,7 +30,9 @@ std::byte* made_blocks::make(heap::destination_operations& of, const heap_life::
         all_.reserve(2 * all_.size() + few);
     }
     slab::held_block held;
+    held_->begin();
     if (!of.hold(wanted, held)) {
+        held_->end();
         return nullptr;
     }
     held_->add(held);

@@ -11,6 +11,7 @@
 
 #include <holdfast/manager.hpp>
 
+#include "api/commit_pause.hpp"
 #include "api/heap_guests.hpp"
 #include "api/heap_life.hpp"
 #include "api/pending_commits.hpp"
@@ -104,16 +105,24 @@ public:
     /// neither the memory nor the threads that may have the locks of what waits.
     void sync_pending();
     [[nodiscard]] heap_guests& guests() noexcept { return guests_; }
-    /// With what guests do before and behind a commit.
+    /// Runs what commits the heap and returns a result, with what guests do before and behind it; in durability
+    /// `commit` while no change of another thread is open, else with concurrent_modification.
     template <class Commit>
     [[nodiscard]] auto around_commit(Commit commit) -> decltype(commit()) {
-        const segment::heap_files& files = engine().files();
-        if (auto own = files.location().check_process(); !own) {
+        if (auto own = engine().files().location().check_process(); !own) {
             return std::move(own).error();
         }
-        return guests_.around_commit(
-            path(), engine().durability() == heap::durability_kind::commit,
-            [&files] { return files.superblock().sequence; }, commit);
+        if (engine().changes() == nullptr) {
+            if (auto ready = guests_.before_commit(path()); !ready) {
+                return std::move(ready).error();
+            }
+            return commit();
+        }
+        commit_pause others(*engine_, guests_);
+        if (auto ready = others.begin(); !ready) {
+            return std::move(ready).error();
+        }
+        return others.around(commit);
     }
     /// The watch may outlive the heap.
     [[nodiscard]] heap_life::watch life() const noexcept { return life_.begin_watch(); }

@@ -74,7 +74,9 @@ public:
     /// Does nothing in a child of fork, and after a failed sync.
     virtual void release(const slab::held_block& held) noexcept = 0;
     /// May throw std::bad_alloc.
-    [[nodiscard]] std::shared_ptr<held_blocks> new_list() { return held_lists_.make(); }
+    [[nodiscard]] std::shared_ptr<held_blocks> new_list() { return held_lists_.make(changes()); }
+    /// What a commit waits for; null where a commit drops no page.
+    [[nodiscard]] virtual slab::change_gate* changes() noexcept = 0;
     [[nodiscard]] virtual bool commit_group(const group_request& changes) noexcept = 0;
     /// A record holds two blocks, one made and one freed, or one piece of data.
     [[nodiscard]] virtual std::uint64_t largest_group() const noexcept = 0;

@@ -65,6 +65,10 @@ public:
     [[nodiscard]] bool all_free() { return blocks().inspect().all_free(); }
     bool follow_this_thread() noexcept { return !read_only() && blocks().small().follow_this_thread(); }
 
+    /// What a commit waits for (slab/calls/change_gate.hpp); null where a commit drops no page.
+    [[nodiscard]] slab::change_gate* changes() noexcept {
+        return durability_ == durability_kind::commit ? &slab::changes_of(blocks()) : nullptr;
+    }
     /// Null if the heap is open read-only.
     [[nodiscard]] destination_operations* destinations() noexcept { return destinations_; }
     [[nodiscard]] atomic_operations* atomic() noexcept { return atomic_; }

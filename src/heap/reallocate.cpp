@@ -41,6 +41,7 @@ std::uint64_t bytes_with_room(std::uint64_t usable, std::uint64_t wanted) noexce
 }
 
 void* reallocate(heap_operations& heap, void* block, std::uint64_t bytes, std::uint64_t alignment) noexcept {
+    const slab::change_call call(heap.changes());
     slab::held_block found;
     if (!heap.blocks().find_allocated(block, found)) {
         return nullptr;

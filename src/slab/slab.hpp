@@ -146,6 +146,7 @@ public:
 
 private:
     friend struct allocator_memory;  // for tests
+    friend change_gate& changes_of(block_allocator& of) noexcept;
 
     [[nodiscard]] base::result<void> start();
     void open_caches() noexcept;
@@ -164,6 +165,8 @@ private:
         }
     } reclaim_callback_{&core_};
 };
+
+[[nodiscard]] inline change_gate& changes_of(block_allocator& of) noexcept { return of.core_.changes; }
 
 }  // namespace holdfast::slab
 

@@ -70,6 +70,9 @@ public:
     [[nodiscard]] status withdraw() noexcept;
     /// Nobody knows whether the heap has it: nothing can be written until the store is opened again.
     void give_up() noexcept;
+    /// Keeps writers of other threads out. EBUSY while one writes; the calling thread may.
+    [[nodiscard]] status try_hold_writers() noexcept;
+    void release_writers() noexcept { held_.unlock(); }
     /// Also with no_sync. In a child of fork(): nothing, as the heap refuses there.
     [[nodiscard]] status make_accepted_durable() {
         return shared_.is_of_parent() ? status::ok : sync_log(shared_.header().written.load());
@@ -115,6 +118,7 @@ private:
     bool open_ = false;
     prepared_commit prepared_;
     bool keeps_at_once_ = false;
+    shared_lock held_;  ///< by try_hold_writers()
     std::mutex overlay_mutex_;
 };
 

@@ -10,7 +10,10 @@
 //
 // What a refused commit, or a crash, left beyond the word must go before the word gets there again: each commit begins
 // where the accepted ones end, so records are written over in order; a meta is removed, durably.
+#include <pthread.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <new>
 
@@ -81,6 +84,26 @@ std::uint64_t committer::next_sequence() const noexcept {
 std::uint64_t committer::log_born() const noexcept {
     const std::uint64_t checkpoint = shared_.header().checkpoint_transaction.load();
     return options_.in_heap ? std::min(checkpoint, base_.transaction) : checkpoint;
+}
+
+status engine::try_hold_writers() noexcept {
+    shared_header& header = shared_.header();
+    if (options_.read_only || shared_.is_of_parent() || header.panic.load() != 0) {
+        return status::ok;  // nobody writes
+    }
+    bool died = false;
+    const status outcome = held_.lock(header.writer, died, lock_mode::tries);
+    if (died) {
+        header.died.store(1);
+    }
+    if (outcome != from_errno(EBUSY)) {
+        return outcome;
+    }
+    const int again = ::pthread_mutex_trylock(&header.writer);
+    if (again == 0) {
+        ::pthread_mutex_unlock(&header.writer);
+    }
+    return again == EDEADLK ? status::ok : outcome;  // a transaction of this thread cannot go on meanwhile
 }
 
 status engine::prepare(write_set& changes) {

@@ -44,6 +44,35 @@ struct heap_place {
     void* context = nullptr;
 };
 
+/// Told of write transactions.
+struct writers_listener {
+    void* (*begin)(void* context) = nullptr;
+    void (*end)(void* context, void* begun) = nullptr;
+    void* context = nullptr;
+};
+/// The time of one.
+class announced_write {
+public:
+    announced_write() = default;
+    announced_write(const announced_write&) = delete;
+    announced_write& operator=(const announced_write&) = delete;
+    ~announced_write() {
+        if (to_.end != nullptr) {
+            to_.end(to_.context, begun_);
+        }
+    }
+    void begin(const writers_listener& to) {
+        if (to.begin != nullptr) {
+            begun_ = to.begin(to.context);
+            to_ = to;
+        }
+    }
+
+private:
+    writers_listener to_;
+    void* begun_ = nullptr;
+};
+
 class environment {
 public:
     environment() = default;
@@ -57,6 +86,8 @@ public:
     [[nodiscard]] status ask_heap(std::uint64_t commit) const {
         return static_cast<status>(place_.accept(place_.context, commit));
     }
+    void announce_writers(const writers_listener& to) noexcept { writers_ = to; }
+    [[nodiscard]] const writers_listener& writers() const noexcept { return writers_; }
     [[nodiscard]] bool is_open() const noexcept { return open_; }
     [[nodiscard]] engine& store() noexcept { return store_; }
 
@@ -103,6 +134,7 @@ private:
     bool tried_ = false;
     bool in_heap_ = false;
     heap_place place_;
+    writers_listener writers_;
     pthread_key_t thread_key_{};
     bool has_thread_key_ = false;
     std::vector<database_handle> handles_;

@@ -295,6 +295,26 @@ int hf_lmdb_settle(MDB_txn* txn, int of_heap) {
                           : guarded([&] { return halves_of_commit::settle(*of(txn), static_cast<status>(of_heap)); });
 }
 
+void hf_lmdb_announce_writers(MDB_env* env, void* (*begin)(void* context), void (*end)(void* context, void* begun),
+                              void* context) {
+    if (env != nullptr && begin != nullptr && end != nullptr) {
+        of(env)->announce_writers({begin, end, context});
+    }
+}
+
+int hf_lmdb_try_hold_writers(MDB_env* env) {
+    if (env == nullptr || !of(env)->is_open() || !of(env)->is_in_heap()) {
+        return EINVAL;
+    }
+    return guarded([&] { return of(env)->store().try_hold_writers(); });
+}
+
+void hf_lmdb_release_writers(MDB_env* env) {
+    if (env != nullptr && of(env)->is_open() && of(env)->is_in_heap()) {
+        of(env)->store().release_writers();
+    }
+}
+
 int hf_lmdb_before_heap_commit(MDB_env* env) {
     if (env == nullptr || !of(env)->is_open() || !of(env)->is_in_heap()) {
         return EINVAL;

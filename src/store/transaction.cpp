@@ -53,6 +53,7 @@ status transaction::begin_read() {
 }
 
 status transaction::begin_write() {
+    announced_.begin(env_->writers());
     own_state_ = std::make_unique<write_state>();
     engine& store = env_->store();
     HF_STORE_TRY(store.begin_write(own_state_->lock, own_state_->changes));

@@ -94,6 +94,7 @@ private:
     bool prepared_ = false;
     reader_slot* slot_ = nullptr;
     root version_{};
+    announced_write announced_;  ///< ends after own_state_, which has the lock
     std::unique_ptr<write_state> own_state_;
     transaction_pages pages_;
     std::vector<database_state> databases_;

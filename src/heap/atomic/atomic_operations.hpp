@@ -26,6 +26,7 @@ public:
         return allocate({bytes, alignment, false, type});
     }
     bool deallocate_exactly(void* block) noexcept final { return deallocate(block); }
+    slab::change_gate* changes() noexcept final { return nullptr; }
 
     /// Marks it allocated, without a destination.
     [[nodiscard]] virtual bool keep(void* reserved) noexcept = 0;

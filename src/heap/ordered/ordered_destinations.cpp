@@ -13,6 +13,7 @@ public:
 
     [[nodiscard]] segment::space_view space() const noexcept { return of_.files().view(); }
     [[nodiscard]] slab::block_allocator& blocks() const noexcept { return of_.blocks(); }
+    [[nodiscard]] slab::change_gate* changes() const noexcept { return of_.changes(); }
     [[nodiscard]] void* allocate(const block_request& wanted) const noexcept {
         return of_.allocate(wanted.bytes, wanted.alignment, wanted.type);
     }

@@ -27,6 +27,7 @@ namespace holdfast::heap {
 /// `Heap`, each member noexcept:
 /// - space(), blocks();
 /// - allocate(block_request) and deallocate(address), as users call them;
+/// - changes(): the gate of changes; null where a commit drops no page;
 /// - keep(held_block): marks it allocated, durably if media must know it before anything points to it;
 /// - store(word, value), copy(to, from, bytes), zero(to, bytes), persist(begin, bytes, site): access to user memory.
 template <class Heap>
@@ -35,6 +36,7 @@ public:
     explicit ordered_destinations(Heap heap) noexcept : heap_(std::move(heap)) {}
 
     void* allocate_to(std::uint64_t& destination, const block_request& wanted) noexcept override {
+        const slab::change_call call(heap_.changes());
         if (!is_destination(destination)) {
             return nullptr;
         }
@@ -46,6 +48,7 @@ public:
     }
 
     operation_result free_from(std::uint64_t& destination) noexcept override {
+        const slab::change_call call(heap_.changes());
         if (!is_destination(destination)) {
             return operation_result::failed;
         }
@@ -62,6 +65,7 @@ public:
     }
 
     void* reallocate_to(std::uint64_t& destination, const block_request& wanted) noexcept override {
+        const slab::change_call call(heap_.changes());
         if (!is_destination(destination)) {
             return nullptr;
         }
@@ -101,6 +105,7 @@ public:
     }
 
     bool hold(const block_request& wanted, slab::held_block& held) noexcept override {
+        const slab::change_call call(heap_.changes());
         slab::block_allocator& blocks = heap_.blocks();
         if (is_abandoned() ||
             !(wanted.type == 0 ? blocks.hold(blocks.this_cache(), wanted.bytes, wanted.alignment, held)
@@ -132,6 +137,7 @@ public:
     }
 
     bool publish(std::uint64_t& destination, void* reserved) noexcept override {
+        const slab::change_call call(heap_.changes());
         if (!is_destination(destination)) {
             return false;
         }
@@ -168,6 +174,7 @@ public:
     }
 
     bool commit_group(const group_request& changes) noexcept override {
+        const slab::change_call call(heap_.changes());
         group_blocks blocks;
         if (is_abandoned() || !blocks.gather(changes.freed, heap_.blocks(), &claims_)) {
             return false;
@@ -188,6 +195,8 @@ public:
     }
     /// No record is written.
     std::uint64_t largest_group() const noexcept override { return ~std::uint64_t{0}; }
+
+    slab::change_gate* changes() noexcept override { return heap_.changes(); }
 
     std::vector<std::uint64_t> reserved() override {
         std::vector<std::uint64_t> offsets = reservations_.small_offsets();

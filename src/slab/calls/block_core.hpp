@@ -10,6 +10,7 @@
 #include "extent/extent_cache.hpp"
 #include "lane/effects.hpp"
 #include "segment/space.hpp"
+#include "slab/calls/change_gate.hpp"
 #include "slab/calls/commit_gate.hpp"
 #include "slab/calls/fast_path.hpp"
 #include "slab/calls/thread_cache.hpp"
@@ -51,6 +52,7 @@ struct block_core {
     const persist::topology& machine;
     cache_group caches;
     commit_gate gate{caches};
+    change_gate changes{caches};
     slab::fast_path fast_path;
     bool hardened = false;
     bool separates_lines = false;

@@ -46,6 +46,8 @@ void settle(thread_cache& cache, cache_group& heap, unsigned machine_node) noexc
 
 void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
     cache.classes = {};
+    cache.changes.store(0, std::memory_order_relaxed);
+    cache.ended_by_others.store(0, std::memory_order_relaxed);
     settle(cache, heap, heap.machine->current_node());
     cache.heap = &heap;
     heap.pool->supply().thread_came();
@@ -411,14 +413,37 @@ void thread_cache_registry::give_back_idle(cache_group& heap) noexcept {
     }
 }
 
-bool thread_cache_registry::is_any_inside(const cache_group& heap, const thread_cache* mine) noexcept {
+namespace {
+
+template <class Is>
+bool is_any_other(const cache_group& heap, const thread_cache* mine, Is&& is) noexcept {
     const base::scoped_lock lock(registry_mutex);
     for (const thread_cache* cache = heap.first; cache != nullptr; cache = cache->next_of_heap) {
-        if (cache != mine && cache->inside.load(std::memory_order_acquire) != 0) {
+        if (cache != mine && is(*cache)) {
             return true;
         }
     }
     return false;
+}
+
+}  // namespace
+
+bool thread_cache_registry::is_any_inside(const cache_group& heap, const thread_cache* mine) noexcept {
+    return is_any_other(heap, mine,
+                        [](const thread_cache& each) { return each.inside.load(std::memory_order_acquire) != 0; });
+}
+
+bool thread_cache_registry::is_any_changing(const cache_group& heap, const thread_cache* mine) noexcept {
+    return is_any_other(heap, mine, [](const thread_cache& each) { return each.is_changing(); });
+}
+
+void thread_cache_registry::end_change_of(const thread_cache* begun_by, const cache_group& heap) noexcept {
+    const base::scoped_lock lock(registry_mutex);
+    for (thread_cache* cache = heap.first; cache != nullptr; cache = cache->next_of_heap) {
+        if (cache == begun_by) {
+            cache->ended_by_others.fetch_add(1, std::memory_order_release);
+        }
+    }
 }
 
 void thread_cache_registry::detach_all(cache_group& heap) noexcept {

@@ -128,11 +128,13 @@ struct cache_group;
 using cached_lists = std::array<cached_blocks, class_count + 1>;
 extern const cached_lists no_lists;
 
-/// Used by its thread alone, except for `heap` and `next_of_heap`, which the registry's lock guards, for `inside`, and
-/// for the lists during take_back_idle().
+/// Used by its thread alone, except for `heap` and `next_of_heap`, which the registry's lock guards, for the counts of
+/// the gates, and for the lists during take_back_idle().
 struct thread_cache {
     cached_lists classes{};
-    std::atomic<std::uint64_t> inside{0};  ///< 1: in a slow call (commit_gate.hpp)
+    std::atomic<std::uint64_t> inside{0};           ///< 1: in a slow call (commit_gate.hpp)
+    std::atomic<std::uint64_t> changes{0};          ///< that this thread has begun and not ended (change_gate.hpp)
+    std::atomic<std::uint64_t> ended_by_others{0};  ///< of these
     unsigned arena = 0;
     unsigned machine_node = 0;
     unsigned refills = 0;
@@ -143,6 +145,10 @@ struct thread_cache {
     const cached_lists** own_place = nullptr;   ///< in this_thread_slots.own, or null
     std::unique_ptr<hardened_thread> hardened;  ///< null until the thread uses a hardened heap
 
+    /// Acquire: what the changes have stored is seen where this is false.
+    [[nodiscard]] bool is_changing() const noexcept {
+        return changes.load(std::memory_order_acquire) != ended_by_others.load(std::memory_order_acquire);
+    }
     void give_back(slab_pool& to, unsigned class_index) noexcept;
     void give_back_all(slab_pool& to) noexcept;
     /// Gives back the parts from which no block is out.
@@ -219,6 +225,9 @@ public:
         return slot.instance == heap.instance ? slot.cache : attach(heap);
     }
     [[nodiscard]] static bool is_any_inside(const cache_group& heap, const thread_cache* mine) noexcept;
+    [[nodiscard]] static bool is_any_changing(const cache_group& heap, const thread_cache* mine) noexcept;
+    /// Another thread than the cache's has ended a change. Does nothing where that thread has ended.
+    static void end_change_of(const thread_cache* begun_by, const cache_group& heap) noexcept;
     /// The cache holds no block.
     static void move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept;
     /// The heap's gate must be closed.

@@ -54,6 +54,7 @@ public:
 
     [[nodiscard]] segment::space_view space() const noexcept { return space_.view(); }
     [[nodiscard]] slab::block_allocator& blocks() const noexcept { return blocks_; }
+    [[nodiscard]] static slab::change_gate* changes() noexcept { return nullptr; }
     [[nodiscard]] void* allocate(const heap::block_request& wanted) const noexcept;
     [[nodiscard]] bool deallocate(void* block) const noexcept { return of_.deallocate(block); }
     void keep(const slab::held_block& held) const noexcept { of_.keep(held); }

@@ -66,7 +66,7 @@ typedef enum hf_code HF_OF_INT {
     HF_NAME_EXISTS = 15,             /* an object has the name already */
     HF_PROMISE_UNAVAILABLE = 16,     /* the storage cannot keep the durability asked for */
     HF_WRONG_PROCESS = 17,           /* a child of fork used its parent's heap */
-    HF_CONCURRENT_MODIFICATION = 18, /* another thread stored to the heap during a commit */
+    HF_CONCURRENT_MODIFICATION = 18, /* another thread stored to the heap, or was in a call, during a commit */
     HF_POISONED = 19,                /* a sync failed: discard and open again */
     HF_LIMIT = 20,                   /* a limit of the system or of the format */
     HF_OUT_OF_MEMORY = 21,           /* no memory for the heap's bookkeeping */

@@ -21,8 +21,9 @@
 // when it is as durable as when its call returns.
 //
 // Thread safety: any number of threads may call everything but the functions that say otherwise. Calls that only read
-// take no lock where keys and values are inline, and else keep changes out of one leaf. commit(), close(), snapshot()
-// and collect() of the manager need that no thread is in a call. A process has at most one ordered_index for an index.
+// take no lock where keys and values are inline, and else keep changes out of one leaf. close() of the manager, and in
+// `atomic` and `collect` also snapshot() and collect(), need that no thread is in a call; in `commit`, commits wait for
+// calls, and calls for commits. A process has at most one ordered_index for an index.
 // No call may run while its heap is closed; later ones throw error(invalid_argument).
 //
 // Errors: error(corrupt) is thrown by the call that finds it; bad_alloc and error(no_space) leave the index as it was.

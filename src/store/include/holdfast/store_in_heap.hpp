@@ -8,8 +8,9 @@
 //
 // Views, and transactions of the store alone, are as in holdfast::store. A commit promises what the heap's durability
 // does: in `atomic` it survives a crash when it has returned; in `commit` a crash leads store and heap back to the
-// heap's last commit. The store's file lies in the heap's directory; snapshots and copies have it, and only the heap's
-// writer has it open. Programs link the libraries holdfast and lmdb.
+// heap's last commit, which waits for write transactions of other threads, two seconds at most. The store's file lies
+// in the heap's directory; snapshots and copies have it, and only the heap's writer has it open. Programs link the
+// libraries holdfast and lmdb.
 //
 // The heap's named object holdfast.store.NAME, which programs must not change, says what of the store counts.
 #pragma once
@@ -95,6 +96,8 @@ public:
     /// As durable as the heap's transaction that has stored the word.
     void persist_word() const noexcept { guest_access::persist(core_, &place_->accepted, sizeof(place_->accepted)); }
 
+    bool try_hold_writers() noexcept override { return hf_lmdb_try_hold_writers(env_.get()) != EBUSY; }
+    void release_writers() noexcept override { hf_lmdb_release_writers(env_.get()); }
     const char* before_commit() noexcept override {
         const int outcome = read_only_ ? MDB_SUCCESS : hf_lmdb_before_heap_commit(env_.get());
         return outcome == MDB_SUCCESS ? nullptr : mdb_strerror(outcome);
@@ -141,6 +144,17 @@ private:
         const int outcome = hf_lmdb_open_in_heap(env_.get(), file.path.c_str(), flags, 0664, &place);
         ::close(file.descriptor);
         store_detail::check(outcome);
+        hf_lmdb_announce_writers(env_.get(), begin_write, end_write, this);
+    }
+    static void* begin_write(void* context) {
+        const auto& self = *static_cast<const hosted_store*>(context);
+        return self.left_.load() ? nullptr : guest_access::begin_change(self.core_);
+    }
+    static void end_write(void* context, void* begun) {
+        const auto& self = *static_cast<const hosted_store*>(context);
+        if (!self.left_.load()) {
+            guest_access::end_change(self.core_, begun);
+        }
     }
     static int accept(void* context, std::uint64_t commit) {
         const auto& self = *static_cast<const hosted_store*>(context);

@@ -16,8 +16,8 @@ namespace holdfast::detail {
 
 class manager_core;
 
-/// Is told of the heap's commits. In durability `commit` no other thread uses the heap then; in the others
-/// before_commit() alone is called, and threads may go on.
+/// Is told of the heap's commits. In durability `commit` it holds its writers then; in the others before_commit() alone
+/// is called, and threads may go on.
 class heap_guest {
 public:
     heap_guest() = default;
@@ -25,6 +25,10 @@ public:
     heap_guest& operator=(const heap_guest&) = delete;
     virtual ~heap_guest() = default;
 
+    /// Keeps transactions that write out until release_writers() of the same thread. False, and nothing is held, while
+    /// one of another thread is open.
+    [[nodiscard]] virtual bool try_hold_writers() noexcept = 0;
+    virtual void release_writers() noexcept = 0;
     /// Null, or what failed: then the heap's memory does not become durable.
     [[nodiscard]] virtual const char* before_commit() noexcept = 0;
     virtual void after_commit() noexcept = 0;
@@ -79,6 +83,10 @@ struct guest_access {
     /// In a transaction of its own. `error`: why it was dropped, as errno.
     [[nodiscard]] static transaction_end set_word(manager_core& heap, std::uint64_t& word, std::uint64_t value,
                                                   int& error) noexcept;
+    /// What a commit waits for in durability `commit`; it waits for one that runs. Null: nothing has begun.
+    [[nodiscard]] static void* begin_change(manager_core& heap) noexcept;
+    /// `begun`: by begin_change().
+    static void end_change(manager_core& heap, void* begun) noexcept;
     /// Waits until what a transaction has stored there is as durable as the transaction.
     static void persist(manager_core& heap, const void* begin, std::uint64_t bytes) noexcept;
 

@@ -33,6 +33,15 @@ int hf_lmdb_prepare(MDB_txn* txn, uint64_t* commit);
 /* The second. `of_heap`: as accept() returns it. mdb_txn_abort() frees the transaction. */
 int hf_lmdb_settle(MDB_txn* txn, int of_heap);
 
+/* Each write transaction, before it begins, calls begin(context), which may wait, and at its end end(context, begun)
+ * with what that returned. Comes before the first transaction. */
+void hf_lmdb_announce_writers(MDB_env* env, void* (*begin)(void* context), void (*end)(void* context, void* begun),
+                              void* context);
+/* Keeps writers out, also those of a sync, beside a commit of the heap's memory; a transaction of the calling thread
+ * stays open. EBUSY: another thread writes. The same thread releases them. */
+int hf_lmdb_try_hold_writers(MDB_env* env);
+void hf_lmdb_release_writers(MDB_env* env);
+
 /* Around a commit of the heap's memory, which has the word; not between the halves of a commit. */
 int hf_lmdb_before_heap_commit(MDB_env* env);
 void hf_lmdb_after_heap_commit(MDB_env* env);

@@ -1,0 +1,67 @@
+// While a heap is committed in durability `commit`, no other thread changes it by a call: calls that would wait, and
+// transactions that are open have ended (slab/calls/change_gate.hpp), those of stores, too.
+//
+// Plain stores cannot be made to wait. One that comes meanwhile may be lost, and no other byte.
+//
+// A thread that has the lock of the objects, of the guests or of a guest's writers, or a change open, may wait for any
+// other of them, so here all but the first are only tried, for some time, and given back where one fails.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "api/heap_guests.hpp"
+#include "base/result.hpp"
+#include "heap/heap.hpp"
+
+namespace holdfast::detail {
+
+/// For one thread.
+class commit_pause {
+public:
+    commit_pause(heap::engine& of, heap_guests& guests) noexcept : heap_(of), all_(guests) {}
+    commit_pause(const commit_pause&) = delete;
+    commit_pause& operator=(const commit_pause&) = delete;
+    ~commit_pause() { end(); }
+
+    /// Fails with concurrent_modification where a change of another thread does not end for two seconds. May throw
+    /// std::bad_alloc.
+    [[nodiscard]] base::result<void> begin();
+    /// Runs what commits the heap and returns a result, with what guests do before and behind it; `commit` may return
+    /// without a commit, or fail behind one. Fails with poisoned where a guest cannot be committed.
+    template <class Commit>
+    [[nodiscard]] auto around(Commit& commit) -> decltype(commit()) {
+        if (auto ready = prepare(); !ready) {
+            return std::move(ready).error();
+        }
+        const std::uint64_t before = last_commit();
+        try {
+            auto done = commit();
+            tell_guests(before, !done.ok());
+            return done;
+        } catch (...) {
+            tell_guests(before, true);
+            throw;
+        }
+    }
+
+private:
+    /// Null, or what another thread does.
+    [[nodiscard]] const char* try_to_begin(std::chrono::steady_clock::time_point until);
+    [[nodiscard]] base::result<void> prepare();
+    void end() noexcept;
+    [[nodiscard]] std::uint64_t last_commit() const noexcept { return heap_.files().superblock().sequence; }
+    void tell_guests(std::uint64_t before, bool has_failed) noexcept;
+
+    heap::engine& heap_;
+    heap_guests& all_;
+    heap_guests::named_guests guests_;  ///< whose writers are held
+    std::unique_lock<std::recursive_mutex> objects_;
+    bool is_closed_ = false;  ///< the gate of changes
+    std::string busy_store_;
+};
+
+}  // namespace holdfast::detail
