@@ -82,6 +82,7 @@ bool committer::append(write_set& changes) {
                     record_.size());
     }
     shared_.set_root(changes.version);
+    header.committer.store(shared_.number(), std::memory_order_relaxed);
     header.log_end.store(offset + record_.size(), std::memory_order_release);
     header.written.store(changes.version.transaction, std::memory_order_release);
     free_transaction_ = changes.version.transaction;
@@ -97,25 +98,14 @@ bool committer::is_synced(std::uint64_t transaction) const noexcept {
 // One thread syncs, for all who wait, what was written before it begins.
 status committer::sync_log(std::uint64_t transaction) {
     shared_header& header = shared_.header();
-    sync_turn turn(header);
-    for (;;) {
-        const std::uint32_t turns = header.sync_turns.load(std::memory_order_acquire);
-        if (is_synced(transaction)) {
-            return status::ok;
-        }
-        if (header.panic.load() != 0) {
-            return status::panic;
-        }
-        const status taken = turn.take(lock_mode::tries);
-        if (taken == status::ok) {
-            break;
-        }
-        if (taken != from_errno(EBUSY)) {
-            return taken;
-        }
-        sync_turn::wait(header, turns);
+    sync_turn turn = shared_.turn_to_sync();
+    HF_STORE_TRY(turn.take_unless([&] { return is_synced(transaction); },
+                                  [&] { return header.panic.load() != 0 ? status::panic : status::ok; }));
+    if (!is_synced(transaction)) {
+        return sync_log_now();
     }
-    return is_synced(transaction) ? status::ok : sync_log_now();
+    raise_durable(transaction);  // who synced it may have died before
+    return status::ok;
 }
 
 // With the turn.
@@ -132,7 +122,7 @@ status committer::sync_log_now() {
         HF_STORE_TRY(write_metas_again());
         outcome = file_.sync_all();
     } else if (begin < end) {
-        outcome = file_.sync_range(own_log().page * page_size + begin, end - begin);
+        outcome = overlay_ ? file_.sync_all() : file_.sync_range(own_log().page * page_size + begin, end - begin);
     }
     if (outcome != status::ok) {
         return fail(outcome);
@@ -189,7 +179,7 @@ void committer::void_lost_records() noexcept {
 status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     shared_header& header = shared_.header();
     free_transaction_ = no_transaction;  // until the end: a failure leaves free_ with a part of this
-    sync_turn turn(header);
+    sync_turn turn = shared_.turn_to_sync();
     HF_STORE_TRY(turn.take());
     if (header.panic.load() != 0) {
         return status::panic;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+
+#include <time.h>
 
 #include "store/block.hpp"
 #include "store/page_checksum.hpp"
@@ -20,7 +23,59 @@ root engine::enter(reader_slot& slot) {
     } else if (overlay_ && shared_.header().unreplayed.load(std::memory_order_acquire) == 0) {
         end_overlay();
     }
+    notice_deaths();
     return shared_.enter(slot);
+}
+
+// Asks the system at most once in a tick of the clock, and once for each commit that is not durable yet.
+void engine::notice_deaths() noexcept {
+    shared_header& header = shared_.header();
+    const std::uint64_t written = header.written.load(std::memory_order_acquire);
+    const bool is_waiting = header.durable.load(std::memory_order_acquire) < written;
+    const bool is_writing = header.writer.owner.load(std::memory_order_relaxed) != 0;
+    if ((!is_waiting && !is_writing && header.died.load(std::memory_order_relaxed) == 0) || shared_.is_private()) {
+        return;
+    }
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    const std::int64_t tick = now.tv_sec * 1'000'000'000 + now.tv_nsec;
+    const bool is_new = asked_at_.exchange(tick, std::memory_order_relaxed) != tick;
+    const bool is_other = is_waiting && asked_of_.exchange(written, std::memory_order_relaxed) != written;
+    if (header.panic.load() != 0 || !(is_new || is_other)) {
+        return;
+    }
+    if (is_waiting) {
+        static_cast<void>(sync_for_a_dead());  // where it fails, nobody writes any more
+    }
+    if (is_new && (header.died.load() != 0 || shared_.writer().is_left_by_a_dead())) {
+        shared_lock lock;
+        write_set changes;
+        try {
+            if (begin_write(lock, changes, lock_mode::tries) == status::ok) {
+                roll_back(changes, lock);
+            }
+        } catch (const std::bad_alloc&) {
+            free_transaction_ = no_transaction;  // the next who looks does it
+        }
+    }
+}
+
+// With or without the write lock: a commit whose process died in its sync.
+status engine::sync_for_a_dead() {
+    const shared_header& header = shared_.header();
+    const std::uint64_t written = header.written.load(std::memory_order_acquire);
+    if (header.durable.load(std::memory_order_acquire) >= written || shared_.is_private() ||
+        shared_.is_alive(header.committer.load(std::memory_order_relaxed))) {
+        return status::ok;
+    }
+    return sync_log(written);
+}
+
+status engine::check_addresses() const noexcept {
+    root last{};
+    return shared_.get_root(shared_.header().written.load(), last) && last.next_page > file_.reserved_pages()
+               ? status::map_resized
+               : status::ok;
 }
 
 status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode) {
@@ -29,19 +84,21 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
         return status::panic;
     }
     bool died = false;
-    HF_STORE_TRY(lock.lock(header.writer, died, mode));
+    HF_STORE_TRY(lock.lock(shared_.writer(), died, mode));
     if (died) {
         header.died.store(1);  // until it is mended, whoever writes next
     }
-    status outcome = status::ok;
-    root last{};
-    if (shared_.get_root(header.written.load(), last) && last.next_page > file_.reserved_pages()) {
-        outcome = status::map_resized;
-    } else if (header.written.load() - header.durable.load() >= root_slots / 2) {
-        outcome = sync_log(header.written.load());  // so many wait that a version in use might be overwritten
-    }
+    status outcome = check_addresses();
     if (outcome == status::ok && reads_metas()) {
         outcome = take_in_metas();
+    }
+    if (outcome == status::ok && header.died.load() != 0) {
+        outcome = after_a_death();
+    } else if (outcome == status::ok) {
+        outcome = sync_for_a_dead();
+    }
+    if (outcome == status::ok && header.written.load() - header.durable.load() >= root_slots / 2) {
+        outcome = sync_log(header.written.load());  // so many wait that a version in use might be overwritten
     }
     if (outcome == status::ok) {
         outcome = take_in();
@@ -80,11 +137,6 @@ status engine::secure_what_was_found() {
 // Brings what this process knows of free pages to the last commit of any process.
 status engine::take_in() {
     shared_header& header = shared_.header();
-    if (header.died.load() != 0) {
-        free_transaction_ = no_transaction;
-        HF_STORE_TRY(after_a_death());
-        header.died.store(0);
-    }
     const std::uint64_t written = header.written.load(std::memory_order_acquire);
     const std::uint64_t sequence = header.checkpoint_sequence.load(std::memory_order_relaxed);
     file_.set_pages(header.file_pages.load(std::memory_order_relaxed));
@@ -104,40 +156,53 @@ status engine::take_in() {
     return status::ok;
 }
 
-// The owner of the write lock died. What it had not published is void: pages that it wrote belong to no version. Only a
-// checkpoint whose meta lies there already counts: a recovery would begin with it.
+// The owner of the write lock died. What a recovery would find counts: a checkpoint whose meta lies there, and a record
+// that is whole. Other pages that it wrote belong to no version.
 status engine::after_a_death() {
     shared_header& header = shared_.header();
+    free_transaction_ = no_transaction;
     meta_on_media meta{};
     HF_STORE_TRY(read_meta(meta));
-    root last{};
-    // The dead one may have made holes behind the last page.
-    header.file_pages.store(shared_.get_root(header.written.load(), last) ? last.next_page : meta.next_page);
+    sync_turn turn = shared_.turn_to_sync();
+    HF_STORE_TRY(turn.take());
     // It may have died while it made the meta known: the transaction comes last.
     if (meta.sequence != header.checkpoint_sequence.load() || meta.transaction > header.written.load()) {
-        sync_turn turn(header);
-        HF_STORE_TRY(turn.take());
         HF_STORE_TRY(write_metas_again());
         if (const status outcome = file_.sync_all(); outcome != status::ok) {
             return fail(outcome);
         }
-        header.file_pages.store(meta.next_page);
         adopt(meta);
-        return status::ok;
+    } else {
+        HF_STORE_TRY(publish_what_is_whole(meta));
+        HF_STORE_TRY(sync_log_now());
     }
-    // The end of the log may be ahead of the last published commit, and what lies there may be synced.
-    sync_turn turn(header);
-    HF_STORE_TRY(turn.take());
+    root last{};
+    // The dead one may have made holes behind the last page.
+    header.file_pages.store(shared_.get_root(header.written.load(), last) ? last.next_page : meta.next_page);
+    header.died.store(0);
+    return check_addresses();
+}
+
+// With the sync turn. The end of the log may be ahead of the last published commit, and what lies there may be synced.
+status engine::publish_what_is_whole(const meta_on_media& meta) {
+    shared_header& header = shared_.header();
+    const std::uint64_t written = header.written.load();
     std::uint64_t offset = 0;
+    std::uint64_t at = meta.transaction;
     log_record record;
-    for (std::uint64_t at = meta.transaction; at < header.written.load(); ++at) {
-        if (!read_record(log_bytes(), offset, log_seed(), at + 1, record)) {
-            return status::corrupted;
-        }
+    while (read_record(log_bytes(), offset, log_seed(), at + 1, record)) {
         offset += record.head.size;
+        ++at;
+        if (at > written) {
+            shared_.set_root({.transaction = at, .main = record.head.main, .next_page = record.head.next_page});
+        }
+    }
+    if (at < written) {
+        return status::corrupted;
     }
     header.log_end.store(offset);
     header.log_synced.store(std::min(header.log_synced.load(), offset));
+    header.written.store(at, std::memory_order_release);
     return status::ok;
 }
 
@@ -193,6 +258,11 @@ void engine::roll_back(write_set& changes, shared_lock& lock) noexcept {
             free_.add_ready(extent.start, extent.count);
         }
         lock.unlock();
+        const std::uint64_t seen = changes.version.transaction - 1;
+        if (shared_.header().durable.load(std::memory_order_acquire) < seen && !shared_.is_private() &&
+            sync_log(seen) != status::ok) {
+            has_lost_.store(true);
+        }
     }
     changes.clear();
 }

@@ -11,6 +11,11 @@
 // because others, or earlier ones, promised what is in them; only a store that was made without syncs, and never
 // synced, has promised nothing (`unpromised`).
 //
+// A commit is seen by writers at once, who build on it, and by readers when it is durable. So that nobody sees it and
+// then does not, a transaction that saw it ends when it is durable. Where the process of a commit died, the next who
+// looks, reader or writer, does what it left undone: what is whole becomes durable, and all see it; a recovery would
+// find the same.
+//
 // Thread safety: functions of readers by any number of threads; those of a writer by the one that has begun to write.
 #pragma once
 
@@ -49,6 +54,13 @@ public:
 
     [[nodiscard]] status take_slot(reader_slot*& slot) noexcept { return shared_.take_slot(slot); }
     [[nodiscard]] root enter(reader_slot& slot);
+    /// A version that a transaction of this process saw was lost with a failed sync: readers would go back behind it.
+    [[nodiscard]] bool has_lost() const noexcept { return has_lost_.load(std::memory_order_relaxed); }
+    /// The last version that readers see.
+    [[nodiscard]] root last_root() noexcept {
+        notice_deaths();
+        return stored_pages::last_root();
+    }
 
     // --- the writer ---
 
@@ -57,6 +69,7 @@ public:
     [[nodiscard]] status allocate(write_set& changes, std::uint32_t count, std::uint64_t base, std::uint64_t& page);
     /// Ends the transaction. If ok, readers see it, and it is durable unless no_sync.
     [[nodiscard]] status commit(write_set& changes, shared_lock& lock);
+    /// Ends the transaction when what it saw is durable.
     void roll_back(write_set& changes, shared_lock& lock) noexcept;
 
     // --- the writer of a store in a heap (engine_in_heap.cpp) ---
@@ -113,13 +126,21 @@ private:
     // engine.cpp
     [[nodiscard]] status take_in();
     [[nodiscard]] status secure_what_was_found();
+    [[nodiscard]] status check_addresses() const noexcept;
     [[nodiscard]] status after_a_death();
+    [[nodiscard]] status publish_what_is_whole(const meta_on_media& meta);
+    [[nodiscard]] status sync_for_a_dead();
+    void notice_deaths() noexcept;
 
     bool open_ = false;
     prepared_commit prepared_;
     bool keeps_at_once_ = false;
     shared_lock held_;  ///< by try_hold_writers()
     std::mutex overlay_mutex_;
+    std::atomic<bool> has_lost_{false};
+    // When, and at which commit, a reader last asked whether others live.
+    std::atomic<std::int64_t> asked_at_{0};
+    std::atomic<std::uint64_t> asked_of_{no_transaction};
 };
 
 }  // namespace holdfast::store_engine

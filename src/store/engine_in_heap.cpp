@@ -48,7 +48,7 @@ status engine::give_holes_blocks() {
     if (free_transaction_ == no_transaction) {
         HF_STORE_TRY(load_free_list());
     }
-    const std::uint64_t end = last_root().next_page;
+    const std::uint64_t end = stored_pages::last_root().next_page;
     std::uint64_t start = 0;
     std::uint64_t count = 0;
     for (std::uint64_t page = 0; file_.find_hole(page, end, start, count); page = start + count) {
@@ -156,8 +156,8 @@ status engine::withdraw() noexcept {
     shared_header& header = shared_.header();
     const bool was_checkpoint =
         std::memcmp(&prepared_.meta, file_.page(prepared_.meta_page), sizeof(prepared_.meta)) != 0;
-    free_transaction_ = no_transaction;  // it has some of this commit
-    sync_turn turn(header);              // so nobody syncs the log now
+    free_transaction_ = no_transaction;       // it has some of this commit
+    sync_turn turn = shared_.turn_to_sync();  // so nobody syncs the log now
     if (const status outcome = turn.take(); outcome != status::ok) {
         return fail(outcome);
     }

@@ -71,14 +71,14 @@ status engine::join() {
         }
         bool died = false;
         shared_lock lock;
-        HF_STORE_TRY(lock.lock(header.writer, died));
+        HF_STORE_TRY(lock.lock(shared_.writer(), died));
         if (died) {
             header.died.store(1);
         }
         if (header.unreplayed.load() != 0) {
             HF_STORE_TRY(file_.refresh_size());
             HF_STORE_TRY(replay(meta));
-            header.file_pages.store(last_root().next_page);
+            header.file_pages.store(stored_pages::last_root().next_page);
             header.unreplayed.store(0);
         }
     }
@@ -117,7 +117,7 @@ status engine::start() {
     if (meta.transaction < accepted_.load() && read_record(log_bytes(), 0, log_seed(), meta.transaction + 1, record)) {
         HF_STORE_TRY(recover(meta));
     }
-    shared_.header().file_pages.store(last_root().next_page);  // a crash may have left pages without blocks behind it
+    shared_.header().file_pages.store(stored_pages::last_root().next_page);  // a crash may have left holes behind
     return options_.in_heap ? begin_in_heap(meta) : status::ok;
 }
 
@@ -135,12 +135,15 @@ status engine::recover(const meta_on_media& meta) {
     }
     if (!options_.in_heap && open_data(false, false) == status::ok) {
         HF_STORE_TRY(replay(meta));
-        return open_data(true, false);
+        HF_STORE_TRY(open_data(true, false));
+    } else {
+        HF_STORE_TRY(open_data(true, true));
+        overlay_ = true;
+        shared_.header().unreplayed.store(1);
+        HF_STORE_TRY(replay(meta));
     }
-    HF_STORE_TRY(open_data(true, true));
-    overlay_ = true;
-    shared_.header().unreplayed.store(1);
-    return replay(meta);
+    // What a process that died had not synced is shown from here on.
+    return options_.no_sync || options_.in_heap ? status::ok : file_.sync_all();
 }
 
 status engine::create() {
@@ -174,7 +177,7 @@ status engine::create() {
 // Without a lock file the metas alone say what other processes committed.
 status engine::take_in_metas() {
     shared_header& header = shared_.header();
-    sync_turn turn(header);
+    sync_turn turn = shared_.turn_to_sync();
     HF_STORE_TRY(turn.take());
     HF_STORE_TRY(file_.refresh_size());
     meta_on_media meta{};

@@ -1,16 +1,13 @@
 #include "store/shared_state.hpp"
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -18,10 +15,12 @@
 #include <string_view>
 #include <utility>
 
+#include "persist/mutant.hpp"
+
 namespace holdfast::store_engine {
 namespace {
 
-constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '5'};
+constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '6'};
 constexpr off_t presence_byte = 0;                     // shared by all who have the store open
 constexpr off_t first_process_byte = off_t{1} << 32U;  // one for each process
 constexpr unsigned slots_at_first = 128;
@@ -55,18 +54,6 @@ status expect_lock_file(int file) noexcept {
 
 bool is_refused(status what) noexcept { return what == from_errno(EAGAIN) || what == from_errno(EACCES); }
 
-void make_mutex(pthread_mutex_t& mutex, bool shared) noexcept {
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    if (shared) {
-        pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    }
-    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);  // twice in a thread: an error, no deadlock
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&mutex, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-}
-
 }  // namespace
 
 // --- fork -----------------------------------------------------------------------------------------------------------
@@ -77,6 +64,7 @@ class forks {
 public:
     forks() {
         ::pthread_atfork([] { all().mutex_.lock(); }, [] { all().mutex_.unlock(); }, in_child);
+        when_a_holder_ends(end_of_holder);
     }
     static forks& all() {
         static auto* const one = std::make_unique<forks>().release();  // static objects may close stores at exit
@@ -91,8 +79,19 @@ public:
         states_.erase(&state);
     }
     [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
+    template <class Is>
+    [[nodiscard]] bool any(Is is) noexcept {
+        const std::lock_guard lock(mutex_);
+        return std::any_of(states_.begin(), states_.end(), is);
+    }
 
 private:
+    static void end_of_holder() noexcept {
+        const std::lock_guard lock(all().mutex_);
+        for (shared_state* const state : all().states_) {
+            state->abandon_locks(false);
+        }
+    }
     static void in_child() noexcept {
         for (shared_state* const state : all().states_) {
             state->leave_to_parent();
@@ -105,7 +104,23 @@ private:
 };
 
 shared_state::shared_state() { forks::all().add(*this); }
-shared_state::~shared_state() { forks::all().remove(*this); }
+shared_state::~shared_state() {
+    forks::all().remove(*this);
+    abandon_locks(true);
+}
+
+void shared_state::find_locks() noexcept {
+    locks_[0].lie_at(header_->writer, *this);
+    locks_[1].lie_at(header_->syncer, *this);
+    locks_[2].lie_at(header_->table, *this);
+}
+
+// Of the calling thread, or all of this process's.
+void shared_state::abandon_locks(bool any) noexcept {
+    for (shared_mutex& each : locks_) {
+        each.abandon(any);
+    }
+}
 
 // The file's number and the mapping refer to the open file description that has the locks.
 void shared_state::leave_to_parent() noexcept {
@@ -137,62 +152,6 @@ void shared_state::leave_to_parent() noexcept {
     const descriptor nothing(::memfd_create("store of the parent", MFD_CLOEXEC));
     if (!nothing.valid() || ::dup3(nothing.get(), file_.get(), O_CLOEXEC) < 0) {
         ::close(file_.get());
-    }
-}
-
-shared_lock::shared_lock(shared_lock&& other) noexcept : mutex_(std::exchange(other.mutex_, nullptr)) {}
-shared_lock& shared_lock::operator=(shared_lock&& other) noexcept {
-    std::swap(mutex_, other.mutex_);
-    return *this;
-}
-
-status shared_lock::lock(pthread_mutex_t& mutex, bool& died, lock_mode mode) noexcept {
-    int error = mode == lock_mode::tries ? pthread_mutex_trylock(&mutex) : pthread_mutex_lock(&mutex);
-    died = error == EOWNERDEAD;
-    if (died) {
-        error = pthread_mutex_consistent(&mutex);
-    }
-    if (error == EDEADLK && mode == lock_mode::tries) {
-        error = EBUSY;  // the thread has it itself
-    }
-    if (error != 0) {
-        return from_errno(error);
-    }
-    mutex_ = &mutex;
-    return status::ok;
-}
-
-void shared_lock::unlock() noexcept {
-    if (mutex_ != nullptr) {
-        pthread_mutex_unlock(std::exchange(mutex_, nullptr));
-    }
-}
-
-status sync_turn::take(lock_mode mode) noexcept {
-    bool died = false;  // the log is unharmed: its sync is done again
-    return lock_.lock(header_.syncer, died, mode);
-}
-
-// Unlocks first: who wakes finds the mutex free.
-sync_turn::~sync_turn() {
-    if (!lock_.owns()) {
-        return;
-    }
-    lock_.unlock();
-    std::uint32_t turns = header_.sync_turns.load();
-    while (!header_.sync_turns.compare_exchange_weak(turns, (turns | 1U) + 1U)) {
-    }
-    if ((turns & 1U) != 0) {
-        ::syscall(SYS_futex, &header_.sync_turns, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-    }
-}
-
-void sync_turn::wait(shared_header& header, std::uint32_t turns) noexcept {
-    constexpr timespec longest{.tv_sec = 0, .tv_nsec = 20'000'000};
-    static_assert(sizeof(header.sync_turns) == sizeof(std::uint32_t));
-    const std::uint32_t asleep = turns | 1U;
-    if (turns == asleep || header.sync_turns.compare_exchange_strong(turns, asleep)) {
-        ::syscall(SYS_futex, &header.sync_turns, FUTEX_WAIT, asleep, &longest, nullptr, 0);
     }
 }
 
@@ -239,8 +198,25 @@ status shared_state::open(const std::string& path, mode_t mode, bool& first) {
     if (header_->version != store_version || header_->header_bytes != sizeof(shared_header)) {
         return status::version_mismatch;
     }
-    process_ = header_->next_process.fetch_add(1) + 1;
-    return lock_byte(file_.get(), first_process_byte + process_, F_WRLCK, false);
+    return take_number();
+}
+
+// Numbers begin anew after a thousand million: the lock of one that is in use is refused.
+status shared_state::take_number() noexcept {
+    for (;;) {
+        number_ = header_->next_process.fetch_add(1) % (lock_party::ended_thread - 1) + 1;
+        const auto is_of = [this](const lock_word& word) { return (word.owner.load() & lock_party::most) == number_; };
+        if (is_of(header_->writer) || is_of(header_->syncer) || is_of(header_->table)) {
+            continue;  // a dead process has it
+        }
+        const status outcome = lock_byte(file_.get(), first_process_byte + number_, F_WRLCK, false);
+        if (outcome == status::ok) {
+            give_own_slots();  // of a dead one
+        }
+        if (!is_refused(outcome)) {
+            return outcome;
+        }
+    }
 }
 
 // `backed` bytes get blocks: a full disk is an error here and no signal later.
@@ -267,6 +243,7 @@ status shared_state::map(std::size_t backed) {
     memory_ = mapping(static_cast<std::byte*>(at), shared_bytes);
     header_ = reinterpret_cast<shared_header*>(memory_.start());
     readers_ = reinterpret_cast<reader_slot*>(memory_.start() + readers_offset);
+    find_locks();
     return status::ok;
 }
 
@@ -280,6 +257,7 @@ status shared_state::open_private(bool of_one_process) {
     memory_ = mapping(static_cast<std::byte*>(at), shared_bytes);
     header_ = reinterpret_cast<shared_header*>(memory_.start());
     readers_ = reinterpret_cast<reader_slot*>(memory_.start() + readers_offset);
+    find_locks();
     return status::ok;
 }
 
@@ -287,23 +265,21 @@ void shared_state::initialise(const std::array<std::uint8_t, 16>& uuid, std::uin
                               unsigned reader_limit) noexcept {
     // The memory is zeros, which is what the atomic members begin with.
     header_ = ::new (memory_.start()) shared_header{};
+    find_locks();
     header_->magic = lock_magic;
     header_->version = store_version;
     header_->header_bytes = sizeof(shared_header);
     header_->uuid = uuid;
     header_->data_inode = inode;
-    header_->reader_limit = std::min(reader_limit, most_readers);
-    make_mutex(header_->writer, !is_private());
-    make_mutex(header_->syncer, !is_private());
-    make_mutex(header_->table, !is_private());
-    process_ = header_->next_process.fetch_add(1) + 1;
+    header_->reader_limit.store(std::min(reader_limit, most_readers));
+    number_ = header_->next_process.fetch_add(1) + 1;
 }
 
 void shared_state::publish() noexcept {
     header_->ready.store(lock_ready);
     if (!is_private()) {
         // Cannot be refused: no other process knows the number.
-        static_cast<void>(lock_byte(file_.get(), first_process_byte + process_, F_WRLCK, false));
+        static_cast<void>(lock_byte(file_.get(), first_process_byte + number_, F_WRLCK, false));
         static_cast<void>(lock_byte(file_.get(), presence_byte, F_RDLCK, false));
     }
 }
@@ -374,7 +350,9 @@ root shared_state::enter(reader_slot& slot) const noexcept {
         const std::uint64_t transaction = header_->durable.load(std::memory_order_acquire);
         slot.transaction.store(transaction, std::memory_order_seq_cst);
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        if (header_->durable.load(std::memory_order_acquire) == transaction && get_root(transaction, version)) {
+        const bool is_last =
+            header_->durable.load(std::memory_order_acquire) == transaction || HF_MUTANT("turn.store.enter_once");
+        if (is_last && get_root(transaction, version)) {
             return version;
         }
     }
@@ -396,7 +374,7 @@ status shared_state::take_slot(reader_slot*& slot) noexcept {
     }
     shared_lock guard;
     bool died = false;  // a slot that was being taken is free, or belongs to a dead process
-    HF_STORE_TRY(guard.lock(header_->table, died));
+    HF_STORE_TRY(guard.lock(table(), died));
     const unsigned limit = header_->reader_limit.load(std::memory_order_relaxed);
     for (int attempt = 0; attempt < 2; ++attempt) {
         const unsigned used = header_->reader_count.load(std::memory_order_relaxed);
@@ -410,7 +388,7 @@ status shared_state::take_slot(reader_slot*& slot) noexcept {
             slot->transaction.store(no_transaction, std::memory_order_relaxed);
             slot->pid.store(::getpid(), std::memory_order_relaxed);
             slot->thread.store(static_cast<std::uint64_t>(::syscall(SYS_gettid)), std::memory_order_relaxed);
-            slot->process.store(process_, std::memory_order_release);
+            slot->process.store(number_, std::memory_order_release);
             header_->reader_count.store(std::max(used, index + 1), std::memory_order_release);
             return status::ok;
         }
@@ -428,7 +406,10 @@ void shared_state::give_slot(reader_slot& slot) noexcept {
 
 // The kernel does not report own locks.
 bool shared_state::is_alive(std::uint32_t process) const noexcept {
-    if (process == process_ || is_private()) {
+    if (process == ended_thread) {
+        return false;
+    }
+    if (process == number_ || is_private()) {
         return true;
     }
     struct flock question {};
@@ -437,6 +418,24 @@ bool shared_state::is_alive(std::uint32_t process) const noexcept {
     question.l_start = first_process_byte + process;
     question.l_len = 1;
     return ::fcntl(file_.get(), F_OFD_GETLK, &question) != 0 || question.l_type != F_UNLCK;
+}
+
+// In another environment of this process: the same file, and so the same word.
+bool shared_state::is_held_here(const lock_word& word, std::uint32_t process) const noexcept {
+    struct stat own {};
+    if (is_private() || ::fstat(file_.get(), &own) != 0) {
+        return false;
+    }
+    const std::ptrdiff_t place = reinterpret_cast<const std::byte*>(&word) - memory_.start();
+    return forks::all().any([&](const shared_state* other) {
+        struct stat its {};
+        return other->number_ == process && !other->is_private() && ::fstat(other->file_.get(), &its) == 0 &&
+               its.st_dev == own.st_dev && its.st_ino == own.st_ino &&
+               std::any_of(other->locks_.begin(), other->locks_.end(), [&](const shared_mutex& each) {
+                   return each.is_mine() &&
+                          each.lies_at(*reinterpret_cast<const lock_word*>(other->memory_.start() + place));
+               });
+    });
 }
 
 unsigned shared_state::clear_dead_locked() noexcept {
@@ -464,7 +463,7 @@ unsigned shared_state::clear_dead_locked() noexcept {
 unsigned shared_state::clear_dead() noexcept {
     shared_lock guard;
     bool died = false;
-    return guard.lock(header_->table, died) == status::ok ? clear_dead_locked() : 0;
+    return guard.lock(table(), died) == status::ok ? clear_dead_locked() : 0;
 }
 
 void shared_state::give_own_slots() noexcept {
@@ -473,7 +472,7 @@ void shared_state::give_own_slots() noexcept {
     }
     const unsigned used = header_->reader_count.load(std::memory_order_acquire);
     for (unsigned i = 0; i < used; ++i) {
-        if (readers_[i].process.load(std::memory_order_relaxed) == process_) {
+        if (readers_[i].process.load(std::memory_order_relaxed) == number_) {
             give_slot(readers_[i]);
         }
     }

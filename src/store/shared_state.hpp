@@ -1,13 +1,14 @@
 // The lock file, which the processes that have a store open share: which commit is the last, who writes, who reads
 // what. The first that opens a store writes it anew.
 //
-// A process that is killed holds nothing up: mutexes are robust, and each process keeps a byte of the lock file locked
-// by its open file description, which the kernel lets go. A child of fork() would keep the description, and so its
-// parent's locks, and change the parent's slots when it closes the store. So it gets a copy of the shared memory,
-// closes the file, and may only close the store.
+// Each process that opens the store gets a number, and keeps a byte of the lock file locked by its open file
+// description: the kernel lets go of it when the process dies, so one that is killed holds nothing up
+// (shared_lock.hpp). Numbers of processes and threads of the system lie here for people to read alone: they repeat in
+// other namespaces.
+//
+// A child of fork() would keep the description, and so its parent's locks, and change the parent's slots when it closes
+// the store. So it gets a copy of the shared memory, closes the file, and may only close the store.
 #pragma once
-
-#include <pthread.h>
 
 #include <array>
 #include <atomic>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "store/data_file.hpp"
+#include "store/shared_lock.hpp"
 #include "store/store_format.hpp"
 
 namespace holdfast::store_engine {
@@ -34,10 +36,10 @@ inline constexpr unsigned most_readers = 16384;
 
 /// A snapshot keeps pages from use. `process` 0: the slot is free.
 struct alignas(64) reader_slot {
-    std::atomic<std::uint64_t> transaction;  ///< no_transaction: none is read now
-    std::atomic<std::uint32_t> process;
-    std::atomic<std::int32_t> pid;
-    std::atomic<std::uint64_t> thread;
+    base::atomic<std::uint64_t> transaction;  ///< no_transaction: none is read now
+    base::atomic<std::uint32_t> process;
+    base::atomic<std::int32_t> pid;      ///< for mdb_reader_list() alone
+    base::atomic<std::uint64_t> thread;  ///< the same
 };
 static_assert(sizeof(reader_slot) == 64);
 
@@ -45,80 +47,44 @@ struct shared_header {
     std::array<char, 8> magic;
     std::uint32_t version;
     std::uint32_t header_bytes;
-    std::array<std::uint8_t, 16> uuid;   ///< of the store
-    std::uint64_t data_inode;            ///< of the data file
-    std::atomic<std::uint32_t> ready;    ///< lock_ready, unless the file is being written
-    std::atomic<std::uint32_t> panic;    ///< a sync failed: nothing can be promised any more
-    std::atomic<std::uint32_t> died;     ///< a writer died; nobody looked at what it left yet
-    pthread_mutex_t writer;              ///< of the one write transaction
-    pthread_mutex_t syncer;              ///< its holder makes the log durable, for all
-    pthread_mutex_t table;               ///< of readers
-    std::atomic<std::uint64_t> written;  ///< the last commit
-    std::atomic<std::uint64_t> durable;  ///< the last that readers may see
-    std::atomic<std::uint64_t> synced;   ///< the last that survives a loss of power
-    std::atomic<std::uint64_t> checkpoint_sequence;
-    std::atomic<std::uint64_t> checkpoint_transaction;
-    std::atomic<std::uint64_t> log_page;
-    std::atomic<std::uint64_t> log_pages;
-    std::atomic<std::uint64_t> log_end;     ///< bytes of records since the checkpoint
-    std::atomic<std::uint64_t> file_pages;  ///< pages below have blocks or are known as free
-    std::atomic<std::uint64_t> log_synced;  ///< of log_end, durable
-    std::atomic<std::uint32_t> unsynced;    ///< the checkpoint, or pages of it, may not be synced
-    std::atomic<std::uint32_t> unpromised;  ///< made without syncs in this session: a loss of power may take all
-    std::atomic<std::uint32_t> unreplayed;  ///< the first opener could not write what recovery rebuilt
-    std::atomic<std::uint32_t> unscanned;   ///< the log may have records behind one that was lost
-    std::atomic<std::uint32_t> next_process;
-    std::atomic<std::uint32_t> reader_limit;
-    std::atomic<std::uint32_t> reader_count;  ///< slots ever used
-    std::atomic<std::uint32_t> sync_turns;    ///< twice those that ended; odd: somebody sleeps until the next ends
-    std::array<std::array<std::atomic<std::uint64_t>, 8>, root_slots> roots;
+    std::array<std::uint8_t, 16> uuid;      ///< of the store
+    std::uint64_t data_inode;               ///< of the data file
+    base::atomic<std::uint32_t> ready;      ///< lock_ready, unless the file is being written
+    base::atomic<std::uint32_t> panic;      ///< a sync failed: nothing can be promised any more
+    base::atomic<std::uint32_t> died;       ///< a writer died; nobody looked at what it left yet
+    lock_word writer;                       ///< of the one write transaction
+    lock_word syncer;                       ///< its holder makes the log durable, for all
+    lock_word table;                        ///< of readers
+    base::atomic<std::uint32_t> committer;  ///< the process of the last commit, which makes it durable
+    base::atomic<std::uint64_t> written;    ///< the last commit
+    base::atomic<std::uint64_t> durable;    ///< the last that readers may see
+    base::atomic<std::uint64_t> synced;     ///< the last that survives a loss of power
+    base::atomic<std::uint64_t> checkpoint_sequence;
+    base::atomic<std::uint64_t> checkpoint_transaction;
+    base::atomic<std::uint64_t> log_page;
+    base::atomic<std::uint64_t> log_pages;
+    base::atomic<std::uint64_t> log_end;     ///< bytes of records since the checkpoint
+    base::atomic<std::uint64_t> file_pages;  ///< pages below have blocks or are known as free
+    base::atomic<std::uint64_t> log_synced;  ///< of log_end, durable
+    base::atomic<std::uint32_t> unsynced;    ///< the checkpoint, or pages of it, may not be synced
+    base::atomic<std::uint32_t> unpromised;  ///< made without syncs in this session: a loss of power may take all
+    base::atomic<std::uint32_t> unreplayed;  ///< the first opener could not write what recovery rebuilt
+    base::atomic<std::uint32_t> unscanned;   ///< the log may have records behind one that was lost
+    base::atomic<std::uint32_t> next_process;
+    base::atomic<std::uint32_t> reader_limit;
+    base::atomic<std::uint32_t> reader_count;  ///< slots ever used
+    base::atomic<std::uint32_t> sync_turns;    ///< twice those that ended; odd: somebody sleeps until the next ends
+    std::array<std::array<base::atomic<std::uint64_t>, 8>, root_slots> roots;
 };
 
 inline constexpr std::uint32_t lock_ready = 0x52454144;
 inline constexpr std::size_t readers_offset = (sizeof(shared_header) + 4095) / 4096 * 4096;
 inline constexpr std::size_t shared_bytes = readers_offset + most_readers * sizeof(reader_slot);
 
-enum class lock_mode : std::uint8_t { waits, tries };
-
-class shared_lock {
-public:
-    shared_lock() = default;
-    shared_lock(shared_lock&& other) noexcept;
-    shared_lock& operator=(shared_lock&& other) noexcept;
-    ~shared_lock() { unlock(); }
-    /// `died`: its last owner died with it. EBUSY: the mode is `tries`, and somebody has it.
-    [[nodiscard]] status lock(pthread_mutex_t& mutex, bool& died, lock_mode mode = lock_mode::waits) noexcept;
-    void unlock() noexcept;
-    [[nodiscard]] bool owns() const noexcept { return mutex_ != nullptr; }
-
-private:
-    pthread_mutex_t* mutex_ = nullptr;
-};
-
-/// Holds `syncer`: the turn to make durable all commits written before. Threads that wait sleep until a turn ends and
-/// then all look, instead of taking the mutex one by one: what they wrote meanwhile goes into one sync.
-class sync_turn {
-public:
-    explicit sync_turn(shared_header& header) noexcept : header_(header) {}
-    sync_turn(const sync_turn&) = delete;
-    sync_turn& operator=(const sync_turn&) = delete;
-    ~sync_turn();
-    [[nodiscard]] status take(lock_mode mode = lock_mode::waits) noexcept;
-    /// Until a turn ended after `turns` was read of sync_turns, or for some milliseconds, because the one who had it
-    /// may have died.
-    static void wait(shared_header& header, std::uint32_t turns) noexcept;
-
-private:
-    shared_header& header_;
-    shared_lock lock_;
-};
-
 /// Thread safety: any number of threads.
-class shared_state {
+class shared_state final : public lock_party {
 public:
     shared_state();
-    shared_state(const shared_state&) = delete;
-    shared_state& operator=(const shared_state&) = delete;
     ~shared_state();
     /// A child of the process that opened the store cannot use it.
     [[nodiscard]] bool is_of_parent() const noexcept { return is_of_parent_.load(std::memory_order_relaxed); }
@@ -133,8 +99,12 @@ public:
     [[nodiscard]] bool become_last() noexcept;
 
     [[nodiscard]] shared_header& header() const noexcept { return *header_; }
+    [[nodiscard]] shared_mutex& writer() noexcept { return locks_[0]; }
+    [[nodiscard]] sync_turn turn_to_sync() noexcept { return {locks_[1], header_->sync_turns}; }
+    [[nodiscard]] bool is_alive(std::uint32_t process) const noexcept override;
+    [[nodiscard]] bool is_held_here(const lock_word& word, std::uint32_t process) const noexcept override;
     [[nodiscard]] bool is_private() const noexcept { return !file_.valid(); }
-    /// What a first opener sets, and the mutexes.
+    /// What a first opener sets.
     void initialise(const std::array<std::uint8_t, 16>& uuid, std::uint64_t inode, unsigned reader_limit) noexcept;
 
     void set_log(std::uint64_t page, std::uint64_t pages) noexcept;
@@ -162,13 +132,16 @@ private:
     [[nodiscard]] status map(std::size_t backed);
     [[nodiscard]] status extend_table(unsigned slots) noexcept;
     [[nodiscard]] unsigned clear_dead_locked() noexcept;
-    [[nodiscard]] bool is_alive(std::uint32_t process) const noexcept;
+    [[nodiscard]] status take_number() noexcept;
+    void find_locks() noexcept;
+    void abandon_locks(bool any) noexcept;
+    [[nodiscard]] shared_mutex& table() noexcept { return locks_[2]; }
 
     descriptor file_;
     mapping memory_;
     shared_header* header_ = nullptr;
     reader_slot* readers_ = nullptr;
-    std::uint32_t process_ = 0;
+    std::array<shared_mutex, 3> locks_;
     std::atomic<bool> is_of_parent_{false};
     bool of_one_process_ = false;
 };

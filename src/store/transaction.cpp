@@ -30,7 +30,7 @@ status transaction::begin(environment& env, transaction* outer, unsigned flags, 
 
 status transaction::begin_read() {
     engine& store = env_->store();
-    if (store.shared().is_of_parent()) {
+    if (store.shared().is_of_parent() || store.has_lost()) {
         return status::panic;
     }
     const bool own_slot = env_->has(MDB_NOTLS | MDB_NOLOCK);
