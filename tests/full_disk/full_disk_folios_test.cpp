@@ -216,6 +216,28 @@ TEST_P(folios, that_reach_into_slabs) {
     EXPECT_LT(charged(path_), before + mebibyte);
 }
 
+/// A heap grows into pages that an earlier fault, before its end, has read ahead as a hole.
+TEST_P(folios, that_reach_beyond_the_end_of_the_heap) {
+    {
+        manager heap(create_only, path_, options());
+        handles_.push_back(heap.get_handle_from_address(heap.allocate(size)));
+    }
+    image_->mount_again();
+    const base::process_end end = base::run_in_child([&] {
+        manager heap(open_only, path_, options());
+        static_cast<void>(*const_cast<volatile std::byte*>(at(heap, 0)));
+        const ballast full(image_->path(), mebibyte + mebibyte / 2);
+        std::size_t blocks = 0;
+        while (void* const block = heap.allocate(mebibyte / 8, std::nothrow)) {
+            std::memset(block, 1, mebibyte / 8);
+            ++blocks;
+        }
+        EXPECT_GT(blocks, 16U) << "it did not grow, so nothing is tested here";
+        EXPECT_EQ(heap.check(false), std::vector<std::string>());
+    });
+    EXPECT_TRUE(end.succeeded()) << end;
+}
+
 /// A recovery stores, and before anybody has split what was read ahead.
 TEST_P(folios, that_a_recovery_meets) {
     make_heap_with_holes();

@@ -14,6 +14,8 @@ using persist::access_mode;
 namespace {
 
 constexpr std::uint64_t largest_folio = 2 * base::mebibyte;
+/// With MADV_HUGEPAGE a fault reads its own 2 MiB and the next.
+constexpr std::uint64_t most_read_ahead = 2 * largest_folio;
 
 /// ext4 splits no dirty folio.
 void clean_around(persist::file& file, std::uint64_t edge) noexcept {
@@ -87,6 +89,10 @@ base::result<void> folio_policy::choose(persist::file& file, std::uint64_t index
         return {};
     }
     segments_at_open_ = std::max(segments_at_open_, index + 1);
+    // A fault before the end of what is in use reads beyond it, where the heap grows later, or where the tables begin.
+    const std::uint64_t end = end_page * page_size;
+    const std::uint64_t edge = end - std::min(end, most_read_ahead);
+    keep_pages_small(view_.base() + index * shape.segment_size + edge, end - edge);
     HF_TRY_ASSIGN(const persist::file_backing backing, persist::backing_of(file));
     const auto holds_all = [&](const persist::file_range& range) {
         return range.begin == 0 && range.end >= end_page * page_size;
