@@ -29,7 +29,7 @@ void empty_page_cache() {
 
 }  // namespace
 
-struct crashed_heap::told {
+struct crashed_heap::opening {
     double milliseconds;
     double replay;
     std::uint64_t pending;
@@ -54,7 +54,7 @@ double crashed_heap::open_and_die(const std::string& domain, std::uint64_t seed)
     return told.at("ms").get<double>();
 }
 
-crashed_heap::told crashed_heap::recover(const std::filesystem::path& path, const std::string& domain) const {
+crashed_heap::opening crashed_heap::recover(const std::filesystem::path& path, const std::string& domain) const {
     const auto told = run_child(ending::exits, [&](const child_process& self) {
         timed_heap own(path, domain);
         const holdfast::recovery_report report = own.heap.last_recovery();
@@ -87,7 +87,7 @@ openings crashed_heap::open_in_turn(const ways_to_open& ways) const {
         if (ways.copies) {
             found.copy.add(open_copy(ways.domain));
         }
-        const told warm = recover(path_, ways.domain);
+        const opening warm = recover(path_, ways.domain);
         found.killed.add(warm.milliseconds);
         found.replay.add(warm.replay);
         found.pending = warm.pending;

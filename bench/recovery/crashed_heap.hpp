@@ -49,7 +49,7 @@ protected:
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
 private:
-    struct told;
+    struct opening;
 
     /// Leaves records that a recovery has to look at.
     virtual void change(holdfast::manager& heap, std::uint64_t seed) const = 0;
@@ -57,7 +57,7 @@ private:
     virtual void require_whole(const holdfast::manager& heap) const = 0;
 
     [[nodiscard]] double open_and_die(const std::string& domain, std::uint64_t seed) const;
-    [[nodiscard]] told recover(const std::filesystem::path& path, const std::string& domain) const;
+    [[nodiscard]] opening recover(const std::filesystem::path& path, const std::string& domain) const;
     [[nodiscard]] double open_copy(const std::string& domain) const;
 
     std::filesystem::path path_;
