@@ -92,18 +92,12 @@ status engine::try_hold_writers() noexcept {
         return status::ok;  // nobody writes
     }
     bool died = false;
-    const status outcome = held_.lock(header.writer, died, lock_mode::tries);
+    const status outcome = held_.lock(shared_.writer(), died, lock_mode::tries);
     if (died) {
         header.died.store(1);
     }
-    if (outcome != from_errno(EBUSY)) {
-        return outcome;
-    }
-    const int again = ::pthread_mutex_trylock(&header.writer);
-    if (again == 0) {
-        ::pthread_mutex_unlock(&header.writer);
-    }
-    return again == EDEADLK ? status::ok : outcome;  // a transaction of this thread cannot go on meanwhile
+    // A transaction of this thread cannot go on meanwhile.
+    return outcome == from_errno(EBUSY) && shared_.writer().is_mine() ? status::ok : outcome;
 }
 
 status engine::prepare(write_set& changes) {
