@@ -10,11 +10,14 @@
 #include <cerrno>
 #include <charconv>
 #include <fstream>
+#include <span>
 #include <sstream>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "base/process_identity.hpp"
+#include "persist/posix_io.hpp"
 
 namespace holdfast::segment {
 
@@ -131,8 +134,9 @@ void heap_lock::sign() const noexcept {
     std::array<char, 32> text{};
     const auto end = std::to_chars(text.begin(), text.end(), ::getpid()).ptr;
     if (::ftruncate(file_->native_handle(), 0) == 0) {
-        [[maybe_unused]] const auto written =
-            ::pwrite(file_->native_handle(), text.data(), static_cast<std::size_t>(end - text.begin()), 0);
+        const std::string_view name(text.data(), static_cast<std::size_t>(end - text.begin()));
+        static_cast<void>(
+            persist::write_fully(file_->native_handle(), 0, std::as_bytes(std::span(name)), file_->path()).ok());
     }
     struct flock own = first_byte(F_WRLCK);
     ::fcntl(file_->native_handle(), F_OFD_SETLK, &own);
