@@ -198,8 +198,8 @@ hf_code remember_exception() noexcept {
     }
 }
 
-heap_user::heap_user(hf_heap* heap) : heap_(required(heap, "heap")) { ++heap_.users; }
-heap_user::~heap_user() { --heap_.users; }
+heap_user::heap_user(hf_heap* heap) : heap_(required(heap, "heap")) { ++heap_.indexes; }
+heap_user::~heap_user() { --heap_.indexes; }
 manager& heap_user::heap() const noexcept { return heap_.manager; }
 
 manager& heap_of(hf_heap* heap) { return manager_of(heap); }
@@ -242,7 +242,7 @@ hf_code hf_close(hf_heap* heap) {
         return HF_OK;
     }
     const hf_code closed = guarded([&] {
-        if (const std::size_t open = heap->users; open != 0) {
+        if (const std::uint64_t open = heap->transactions.count() + heap->indexes; open != 0) {
             holdfast::c_api::throw_invalid("heap", std::to_string(open) + " open transactions or indexes", "none");
         }
         heap->manager.close();

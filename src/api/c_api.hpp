@@ -14,11 +14,15 @@
 #include <holdfast/holdfast.h>
 #include <holdfast/manager.hpp>
 
+#include "api/heap_users.hpp"
+
 struct hf_heap {
     explicit hf_heap(holdfast::manager&& opened) : manager(std::move(opened)) {}
 
     holdfast::manager manager;
-    std::atomic<std::size_t> users{0};  ///< open transactions and indexes, which lead here
+    // What leads here:
+    holdfast::c_api::heap_users transactions;
+    std::atomic<std::size_t> indexes{0};
 };
 
 namespace holdfast {

@@ -25,3 +25,11 @@ hf_code hf_shrink(hf_heap* heap, uint64_t target, hf_shrink_report* report) {
         }
     });
 }
+
+hf_code hf_pin(hf_heap* heap, const void* begin, size_t bytes) {
+    return guarded([&] { manager_of(heap).pin(begin, bytes); });
+}
+
+hf_code hf_unpin(hf_heap* heap, const void* begin, size_t bytes) {
+    return guarded([&] { manager_of(heap).unpin(begin, bytes); });
+}

@@ -1,4 +1,7 @@
+#include <cstddef>
 #include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include <holdfast/transaction.h>
@@ -7,21 +10,69 @@
 #include "api/c_api.hpp"
 #include "api/transaction_core.hpp"
 
+namespace holdfast::c_api {
+
+namespace {
+
+/// Most threads have one transaction at a time: the memory of their last one is kept. Destructors of thread-local
+/// objects may still make some. Without a destructor of its own, a read is one load.
+struct spare_memory {
+    void* kept = nullptr;
+    bool is_watched = false;
+    bool thread_ends = false;
+};
+constinit thread_local spare_memory spare;
+
+struct end_of_thread {
+    end_of_thread() noexcept = default;
+    end_of_thread(const end_of_thread&) = delete;
+    end_of_thread& operator=(const end_of_thread&) = delete;
+    ~end_of_thread() {
+        spare.thread_ends = true;
+        ::operator delete(std::exchange(spare.kept, nullptr));
+    }
+};
+
+/// False while the thread ends.
+[[gnu::noinline, gnu::cold]] bool watch_end_of_thread() noexcept {
+    if (!spare.thread_ends) {
+        static thread_local const end_of_thread watch;
+        static_cast<void>(watch);
+        spare.is_watched = true;
+    }
+    return spare.is_watched;
+}
+
+void* take_memory(std::size_t bytes) {
+    void* const kept = std::exchange(spare.kept, nullptr);
+    return kept != nullptr ? kept : ::operator new(bytes);
+}
+
+void give_memory_back(void* memory) noexcept {
+    if (spare.kept == nullptr && !spare.thread_ends && (spare.is_watched || watch_end_of_thread())) [[likely]] {
+        spare.kept = memory;
+    } else {
+        ::operator delete(memory);
+    }
+}
+
+}  // namespace
+
+}  // namespace holdfast::c_api
+
 struct hf_transaction {
-    explicit hf_transaction(hf_heap& of) : heap(of), outermost(of.manager) { ++heap.users; }
+    explicit hf_transaction(hf_heap& of) : counted(of.transactions), outermost(of.manager) {}
     hf_transaction(const hf_transaction&) = delete;
     hf_transaction& operator=(const hf_transaction&) = delete;
-    ~hf_transaction() {
-        parts.clear();
-        outermost.abort();
-        --heap.users;
-    }
+    ~hf_transaction() = default;
+    static void* operator new(std::size_t bytes) { return holdfast::c_api::take_memory(bytes); }
+    static void operator delete(void* memory) noexcept { holdfast::c_api::give_memory_back(memory); }
 
     [[nodiscard]] holdfast::detail::transaction_core& core() const {
         return holdfast::detail::transaction_access::core(outermost);
     }
 
-    hf_heap& heap;
+    holdfast::c_api::heap_users::user counted;
     holdfast::transaction outermost;
     std::vector<std::unique_ptr<holdfast::transaction>> parts;
 };

@@ -1,4 +1,5 @@
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -50,6 +51,18 @@ void* heap_blocks::allocate(size_type bytes, const allocation_traits& traits) {
         std::memset(block, 0, usable_size(block));
     }
     return block;
+}
+
+void heap_blocks::pin(const void* begin, size_type bytes) {
+    heap::engine& engine = core().engine();
+    const std::lock_guard guard(engine.object_mutex());
+    value_or_throw(engine.pins().pin(begin, bytes));
+}
+
+void heap_blocks::unpin(const void* begin, size_type bytes) {
+    heap::engine& engine = core().engine();
+    const std::lock_guard guard(engine.object_mutex());
+    value_or_throw(engine.pins().unpin(begin, bytes));
 }
 
 void heap_blocks::deallocate(void* address) {

@@ -274,6 +274,10 @@ void unpublish(manager_core& core, void* address) {
         throw_failure(failure{failure_code::locked, core.path(), "destroy",
                               "an object that this process has open: an index", "one that is closed", "", 0});
     }
+    if (core.engine().pins().has_block(core.offset_of(address))) {
+        throw_failure(failure{failure_code::locked, core.path(), "destroy", "an object with memory that is pinned",
+                              "one without: unpin it", "", 0});
+    }
     // The block of an object is pinned: deallocate() refuses it. The pin is put back if unpublish() fails.
     struct freed_pin {
         slab::block_allocator& blocks;

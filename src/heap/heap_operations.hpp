@@ -18,6 +18,7 @@
 #include "heap/atomic/atomic_operations.hpp"
 #include "heap/block_operations.hpp"
 #include "heap/destination_operations.hpp"
+#include "heap/device_pins.hpp"
 #include "heap/heap_parts.hpp"
 
 namespace holdfast::heap {
@@ -65,6 +66,7 @@ public:
     [[nodiscard]] bool all_free() { return blocks().inspect().all_free(); }
     bool follow_this_thread() noexcept { return !read_only() && blocks().small().follow_this_thread(); }
 
+    [[nodiscard]] device_pins& pins() noexcept { return pins_; }
     /// What a commit waits for (slab/calls/change_gate.hpp); null where a commit drops no page.
     [[nodiscard]] slab::change_gate* changes() noexcept {
         return durability_ == durability_kind::commit ? &slab::changes_of(blocks()) : nullptr;
@@ -137,6 +139,7 @@ private:
     void use(block_operations& chosen) noexcept;
     void own(std::unique_ptr<block_operations> chosen) noexcept;
 
+    device_pins pins_{*this};
     free_filter keep_back_;
     direct_operations direct_;
     std::unique_ptr<block_operations> owned_;

@@ -12,6 +12,7 @@
 #include "segment/files/fork_copy.hpp"
 #include "segment/files/mapping_limit.hpp"
 #include "segment/format/superblock.hpp"
+#include "segment/page_runs.hpp"
 
 namespace holdfast::segment {
 
@@ -128,18 +129,30 @@ base::result<void> heap_mapping::map_committed(pages frontier) {
     return {};
 }
 
+/// Within one segment.
+base::result<void> heap_mapping::map_user_pages(persist::file& file, pages first, pages end, bool fresh) {
+    const std::uint64_t index = first.value / view_.shape().pages();
+    std::byte* const address = view_.address(base::offset_of(first));
+    const std::uint64_t bytes = base::to_bytes(end - first);
+    HF_TRY(map_file(address, bytes, file.native_handle(), first.value % view_.shape().pages() * page_size, file.path(),
+                    location_.sharing()));
+    place(index, address, bytes, fresh);
+    return {};
+}
+
 /// With from_page 0, the segment's metadata, too. `fresh`: the space was just reserved on disk.
-base::result<void> heap_mapping::map_segment(std::uint64_t index, std::uint64_t from_page, bool fresh) {
+base::result<void> heap_mapping::map_segment(std::uint64_t index, std::uint64_t from_page, bool fresh,
+                                             const free_runs& kept) {
     const geometry& shape = view_.shape();
     const std::string path = location_.paths().segment(index);
     HF_TRY_ASSIGN(auto file, location_.storage().open(
                                  path, location_.shared() ? access_mode::read_write : access_mode::read_only));
     const std::uint64_t end_page = std::min(shape.pages(), committed_.value - index * shape.pages());
     if (from_page < end_page) {
-        std::byte* const address = view_.base() + index * shape.segment_size + from_page * page_size;
-        const std::uint64_t bytes = (end_page - from_page) * page_size;
-        HF_TRY(map_file(address, bytes, file->native_handle(), from_page * page_size, path, location_.sharing()));
-        place(index, address, bytes, fresh);
+        const pages first{index * shape.pages()};
+        for (const auto& run : without({{first + pages{from_page}, pages{end_page - from_page}}}, kept)) {
+            HF_TRY(map_user_pages(*file, run.first, end_of(run), fresh));
+        }
     }
     if (from_page == 0) {
         HF_TRY(map_file(view_.metadata_of(index), shape.metadata_size(), file->native_handle(), shape.segment_size,
@@ -234,12 +247,35 @@ void heap_mapping::commit_frontier() noexcept {
     adopted_ = std::min(adopted_, committed_);
 }
 
-base::result<void> heap_mapping::map_adopted() {
+/// Pages of memory_below() that no device stores to any more.
+base::result<void> heap_mapping::map_let_go(const free_runs& kept) {
+    const free_runs here = common(memory_below_, {{pages{}, committed_}});
+    free_runs still = common(here, kept);
+    const std::uint64_t per_segment = view_.shape().pages();
+    for (const auto& run : without(here, kept)) {
+        for (pages first = run.first; first < end_of(run);) {
+            const std::uint64_t index = first.value / per_segment;
+            const pages end{std::min(end_of(run).value, (index + 1) * per_segment)};
+            HF_TRY_ASSIGN(auto file,
+                          location_.storage().open(location_.paths().segment(index), access_mode::read_only));
+            HF_TRY(map_user_pages(*file, first, end, false));
+            first = end;
+        }
+    }
+    memory_below_ = std::move(still);
+    return {};
+}
+
+base::result<void> heap_mapping::map_adopted(const free_runs& kept) {
+    HF_TRY(map_let_go(kept));
     const std::uint64_t per_segment = view_.shape().pages();
     while (adopted_ < committed_) {
         const std::uint64_t index = adopted_.value / per_segment;
-        HF_TRY(map_segment(index, adopted_.value % per_segment));
-        adopted_.value = std::min(committed_.value, (index + 1) * per_segment);
+        const pages end{std::min(committed_.value, (index + 1) * per_segment)};
+        free_runs stay = either(memory_below_, common(kept, {{adopted_, end - adopted_}}));
+        HF_TRY(map_segment(index, adopted_.value % per_segment, false, kept));
+        memory_below_ = std::move(stay);
+        adopted_ = end;
     }
     return {};
 }

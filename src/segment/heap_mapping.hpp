@@ -7,6 +7,8 @@
 //   MAP-2: pages below the committed frontier are mappings of their files; pages beyond it are zeroed memory until the
 //     commit that writes them to their files. A committed page that the kernel refused to map stays memory, lies beyond
 //     the adopted frontier, and counts as changed.
+//   MAP-3: pages that a device stores to (committer::keep()) are never dropped or mapped anew while that is so. Where
+//     they were memory at their first commit they stay memory below the adopted frontier: memory_below().
 //
 // So adopted() <= committed() <= frontier(), except while a commit or a shrink lowers the frontier.
 #pragma once
@@ -66,7 +68,9 @@ public:
     void unmap_metadata(std::uint64_t segment) noexcept;
     /// After this map_adopted() maps the files in the place of memory.
     void commit_frontier() noexcept;
-    base::result<void> map_adopted();
+    /// But not of the pages `kept`. May throw std::bad_alloc.
+    base::result<void> map_adopted(const free_runs& kept);
+    [[nodiscard]] const free_runs& memory_below() const noexcept { return memory_below_; }
     /// Comes before the pages become a hole.
     base::result<void> before_hole(persist::file& file, std::uint64_t segment, std::uint64_t first,
                                    std::uint64_t count) {
@@ -87,7 +91,10 @@ public:
 private:
     base::result<void> reserve_range(std::uint64_t user, std::byte* base, const geometry& shape,
                                      std::uint64_t objects_now);
-    base::result<void> map_segment(std::uint64_t index, std::uint64_t from_page, bool fresh = false);
+    base::result<void> map_segment(std::uint64_t index, std::uint64_t from_page, bool fresh = false,
+                                   const free_runs& kept = {});
+    base::result<void> map_user_pages(persist::file& file, base::pages first, base::pages end, bool fresh);
+    base::result<void> map_let_go(const free_runs& kept);
     void place(std::uint64_t index, std::byte* address, std::uint64_t bytes, bool fresh) const noexcept;
 
     const heap_location& location_;
@@ -100,6 +107,7 @@ private:
     base::pages frontier_{};
     base::pages committed_{};
     base::pages adopted_{};
+    free_runs memory_below_;  ///< MAP-3
     folio_policy folios_{location_.sharing(), view_};
 };
 

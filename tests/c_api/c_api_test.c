@@ -156,6 +156,12 @@ static void test_memory(hf_heap* heap) {
     EXPECT(hf_errorcode() == HF_BAD_ADDRESS);
     EXPECT(hf_free(heap, &outside) == HF_BAD_ADDRESS);
     EXPECT(hf_free(heap, small + 1) == HF_BAD_ADDRESS);
+    EXPECT(hf_pin(heap, &outside, sizeof outside) == HF_BAD_ADDRESS);
+    EXPECT(hf_unpin(heap, small, 100) == HF_BAD_ADDRESS);
+    EXPECT(hf_pin(heap, small, 100) == HF_OK && hf_pin(heap, big + 100, 1u << 20) == HF_OK);
+    EXPECT(hf_commit(heap) == HF_OK && small[99] == 1 && big[5000] == 2);
+    EXPECT(hf_free(heap, small) == HF_BAD_ADDRESS && strstr(hf_errormsg(), "pinned") != NULL);
+    EXPECT(hf_unpin(heap, small, 100) == HF_OK && hf_unpin(heap, big + 100, 1u << 20) == HF_OK);
     EXPECT(hf_free(heap, small) == HF_OK);
     EXPECT(hf_free(heap, small) == HF_BAD_ADDRESS);
     EXPECT(hf_free(heap, aligned) == HF_OK);

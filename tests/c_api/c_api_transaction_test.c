@@ -1,5 +1,6 @@
 /* Transactions as a C11 program uses them. Usage: c_api_transaction_test DIRECTORY, which is created and emptied. */
 #define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -194,6 +195,41 @@ static void those_that_wait_are_seen_and_synced(hf_heap* heap) {
     EXPECT(hf_sync(NULL, first) == HF_INVALID_ARGUMENT && hf_sync_all(NULL) == HF_INVALID_ARGUMENT);
 }
 
+static void* begin_elsewhere(void* heap) {
+    hf_transaction* tx = NULL;
+    REQUIRE(hf_begin(heap, &tx) == HF_OK);
+    return tx;
+}
+
+static void* abort_elsewhere(void* tx) {
+    hf_abort(tx);
+    return NULL;
+}
+
+static void* in_a_thread(void* (*run)(void*), void* of) {
+    pthread_t thread;
+    void* result = NULL;
+    REQUIRE(pthread_create(&thread, NULL, run, of) == 0 && pthread_join(thread, &result) == 0);
+    return result;
+}
+
+/* Each thread counts its own: a close refuses what any of them has open, also where another one ends it. */
+static void open_transactions_of_all_threads_are_counted(hf_heap* heap) {
+    hf_transaction* of_thread = in_a_thread(begin_elsewhere, heap);
+    hf_transaction* own = begin(heap);
+    EXPECT(hf_close(heap) == HF_INVALID_ARGUMENT && strstr(hf_errormsg(), "2 open transactions") != NULL);
+    hf_abort(of_thread);
+    EXPECT(hf_close(heap) == HF_INVALID_ARGUMENT && strstr(hf_errormsg(), "1 open transactions") != NULL);
+    in_a_thread(abort_elsewhere, own);
+    for (int i = 0; i < 100; ++i) {
+        hf_transaction* first = begin(heap);
+        hf_transaction* second = begin(heap);
+        hf_abort(first);
+        hf_abort(second);
+    }
+    EXPECT(hf_commit(heap) == HF_OK);
+}
+
 static void misuse_is_an_error(hf_heap* heap) {
     struct bank* bank = bank_of(heap);
     char outside[16] = {0};
@@ -275,6 +311,7 @@ static void run(const char* directory, const char* name, uint32_t durability) {
     parts_are_dropped_alone(heap);
     many_ranges_find_their_pointers(heap);
     those_that_wait_are_seen_and_synced(heap);
+    open_transactions_of_all_threads_are_counted(heap);
     misuse_is_an_error(heap);
     if (durability == HF_DURABILITY_COLLECT) {
         broken_rules_are_named(heap);

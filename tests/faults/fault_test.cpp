@@ -1,4 +1,5 @@
 // Everything that a heap does, with every call in it failing (campaign.hpp states the fault model).
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -124,6 +125,32 @@ TEST(faults, commit) {
                       advance(heap, 6);
                       commit(heap, one, 6);
                       expect_step(heap, 6);
+                  },
+                  judge_commits});
+}
+
+/// New memory and old, pinned for a device, compared with the files, let go.
+TEST(faults, commit_of_pinned_memory) {
+    run_campaign({"commit of pinned memory", heap_at(4),
+                  [](const trial& one) {
+                      constexpr std::size_t bytes = 100'000;
+                      one.done(4);
+                      manager heap(open_only, one.heap, small_segments());
+                      auto* const block = static_cast<char*>(heap.allocate(bytes));
+                      heap.root(1) = block;
+                      heap.pin(block, bytes);
+                      for (const std::uint64_t step : {5U, 6U, 7U}) {
+                          advance(heap, step);
+                          std::fill_n(block, bytes, static_cast<char>(step));
+                          commit(heap, one, step);
+                          if (step == 6) {
+                              heap.unpin(block, bytes);
+                          }
+                          if (std::count(block, block + bytes, static_cast<char>(step)) != bytes) {
+                              throw support::wrong_content("pinned memory that a commit has changed");
+                          }
+                      }
+                      expect_step(heap, 7);
                   },
                   judge_commits});
 }

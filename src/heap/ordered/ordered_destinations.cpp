@@ -9,11 +9,11 @@ namespace {
 
 class open_heap {
 public:
-    explicit open_heap(heap_operations& of) noexcept : of_(of) {}
+    explicit open_heap(heap_operations& of) noexcept : of_(of), changes_(of.changes()) {}
 
     [[nodiscard]] segment::space_view space() const noexcept { return of_.files().view(); }
     [[nodiscard]] slab::block_allocator& blocks() const noexcept { return of_.blocks(); }
-    [[nodiscard]] slab::change_gate* changes() const noexcept { return of_.changes(); }
+    [[nodiscard]] slab::change_gate* changes() const noexcept { return changes_; }
     [[nodiscard]] void* allocate(const block_request& wanted) const noexcept {
         return of_.allocate(wanted.bytes, wanted.alignment, wanted.type);
     }
@@ -31,6 +31,7 @@ public:
 
 private:
     heap_operations& of_;
+    slab::change_gate* changes_;  ///< as long as the heap is open in its durability
 };
 
 }  // namespace

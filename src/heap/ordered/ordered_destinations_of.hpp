@@ -105,7 +105,6 @@ public:
     }
 
     bool hold(const block_request& wanted, slab::held_block& held) noexcept override {
-        const slab::change_call call(heap_.changes());
         slab::block_allocator& blocks = heap_.blocks();
         if (is_abandoned() ||
             !(wanted.type == 0 ? blocks.hold(blocks.this_cache(), wanted.bytes, wanted.alignment, held)
@@ -122,6 +121,7 @@ public:
     }
 
     void* reserve(const block_request& wanted) noexcept override {
+        const slab::change_call call(heap_.changes());
         slab::held_block held;
         if (!hold(wanted, held)) {
             return nullptr;
@@ -150,6 +150,7 @@ public:
     }
 
     bool cancel(void* reserved) noexcept override {
+        const slab::change_call call(heap_.changes());
         const auto held = take_reservation(reserved);
         if (held) {
             heap_.blocks().release(heap_.blocks().this_cache(), *held);

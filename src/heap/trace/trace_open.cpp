@@ -82,7 +82,9 @@ private:
 
 base::result<trace_report> trace(trace_run& run, engine& heap, const type_registry& types) {
     const std::lock_guard guard(heap.object_mutex());
-    HF_TRY_ASSIGN(const std::vector<std::uint64_t> objects, object_roots(heap.objects()));
+    HF_TRY_ASSIGN(std::vector<std::uint64_t> objects, object_roots(heap.objects()));
+    const std::vector<std::uint64_t> pinned = heap.pins().blocks();
+    objects.insert(objects.end(), pinned.begin(), pinned.end());
     HF_TRY(heap.files().bitmaps().admit_all());
     heap.blocks().flush_extents();
     const std::uint64_t records = record_count(heap);

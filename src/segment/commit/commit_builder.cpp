@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <span>
 #include <tuple>
 
@@ -9,6 +10,7 @@
 
 #include "persist/mutant.hpp"
 #include "segment/format/page_sums.hpp"
+#include "segment/page_runs.hpp"
 
 namespace holdfast::segment {
 
@@ -29,7 +31,7 @@ base::result<void> commit_builder::scan() {
     const geometry& shape = view.shape();
     std::vector<memory_run> dirty;
     HF_TRY(from_.scanner.scan(view.base(), base::to_bytes(from_.mapping.frontier()), dirty));
-    scan_user_runs(dirty);
+    HF_TRY(scan_user_runs(dirty));
 
     const std::uint64_t segments = from_.mapping.segment_count(from_.mapping.frontier());
     const std::uint64_t committed = from_.mapping.segment_count(from_.mapping.committed());
@@ -91,7 +93,7 @@ base::result<void> commit_builder::check_metadata(metadata_check check) const {
     return {};
 }
 
-void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
+base::result<void> commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
     auto free = free_.begin();
     for (const memory_run& run : dirty) {
         const base::pages first = base::page_of(from_.mapping.view().offset(run.address));
@@ -103,7 +105,7 @@ void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
             }
             const std::uint64_t free_from = free == free_.end() ? end : std::clamp(free->first.value, position, end);
             if (free_from > position) {
-                add_user({position}, free_from - position);
+                HF_TRY(add_dirty({position}, free_from - position));
             }
             const std::uint64_t free_to =
                 free == free_.end() ? end : std::min(end, std::max(free_from, free->first.value + free->second.value));
@@ -114,6 +116,72 @@ void commit_builder::scan_user_runs(const std::vector<memory_run>& dirty) {
             position = std::max(free_to, free_from);
         }
     }
+    return {};
+}
+
+/// Calls ascend.
+base::result<void> commit_builder::add_dirty(base::pages first, std::uint64_t count) {
+    while (count > 0) {
+        while (next_kept_ != from_.kept.end() && !(first < end_of(*next_kept_))) {
+            ++next_kept_;
+        }
+        const bool is_kept = next_kept_ != from_.kept.end() && !(first < next_kept_->first);
+        const std::uint64_t until = next_kept_ == from_.kept.end() ? first.value + count
+                                    : is_kept                      ? end_of(*next_kept_).value
+                                                                   : next_kept_->first.value;
+        const std::uint64_t now = std::min(count, until - first.value);
+        if (is_kept) {
+            HF_TRY(add_kept(first, now));
+        } else {
+            add_user(first, now);
+        }
+        first.value += now;
+        count -= now;
+    }
+    return {};
+}
+
+// Pages that stay private are found by every scan, and a device may store to them at any time. So their content is
+// copied, and written where it is not what the media hold.
+base::result<void> commit_builder::add_kept(base::pages first, std::uint64_t count) {
+    constexpr std::uint64_t at_once = 256;
+    const std::uint64_t per_segment = from_.mapping.view().shape().pages();
+    while (count > 0) {
+        const std::uint64_t index = first.value / per_segment;
+        const auto [before, now] =
+            content_before(first, std::min({count, at_once, (index + 1) * per_segment - first.value}));
+        HF_TRY(add_changed_of(index, first, now, before));
+        first.value += now;
+        count -= now;
+    }
+    return {};
+}
+
+base::result<void> commit_builder::add_changed_of(std::uint64_t segment, base::pages first, std::uint64_t count,
+                                                  content before) {
+    const std::uint64_t bytes = count * page_size;
+    const std::uint64_t page = first.value % from_.mapping.view().shape().pages();
+    auto copy = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    std::memcpy(copy.get(), from_.mapping.view().address(base::offset_of(first)), bytes);
+    std::unique_ptr<std::byte[]> there;
+    if (before == content::known) {
+        there = std::make_unique_for_overwrite<std::byte[]>(bytes);
+        HF_TRY_ASSIGN(const auto file,
+                      from_.storage.open(from_.paths.segment(segment), persist::access_mode::read_only));
+        HF_TRY(file->read_at(page * page_size, {there.get(), bytes}));
+    }
+    bool is_used = false;
+    for (std::uint64_t i = 0; i < count; ++i) {
+        const std::byte* const now = copy.get() + i * page_size;
+        if (there == nullptr || std::memcmp(now, there.get() + i * page_size, page_size) != 0) {
+            add({segment, page + i, 1, now}, before, true);
+            is_used = true;
+        }
+    }
+    if (is_used) {
+        copies_.push_back(std::move(copy));
+    }
+    return {};
 }
 
 void commit_builder::add_user(base::pages first, std::uint64_t count) {
@@ -166,16 +234,17 @@ bool commit_builder::is_blank(base::pages page, bool free) const noexcept {
            (free && HF_MUTANT("space.blank_though_summed"));
 }
 
-void commit_builder::add(const page_run& run, content before) {
+void commit_builder::add(const page_run& run, content before, bool is_copy) {
     if (!runs_.empty()) {
         summed_run& last = runs_.back();
-        if (last.before == before && last.run.file == run.file && last.run.page + last.run.count == run.page &&
+        if (last.before == before && last.is_copy == is_copy && last.run.file == run.file &&
+            last.run.page + last.run.count == run.page &&
             last.run.content + last.run.count * page_size == run.content) {
             last.run.count += run.count;
             return;
         }
     }
-    runs_.push_back({run, 0, before});
+    runs_.push_back({run, 0, before, is_copy});
 }
 
 bool commit_builder::empty() const noexcept {
@@ -250,8 +319,10 @@ void commit_builder::close_checksum_pages() {
         page[checksums_per_page] = own_sum({page, checksums_per_page + 1});
         const auto* const bytes = reinterpret_cast<const std::byte*>(page);
         const std::uint64_t file_page = shape.pages() + shape.checksums_at() / page_size + index;
-        runs_.push_back(
-            {{segment, file_page, 1, bytes}, sums_.size(), segment >= committed ? content::none : content::known});
+        runs_.push_back({{segment, file_page, 1, bytes},
+                         sums_.size(),
+                         segment >= committed ? content::none : content::known,
+                         false});
         sums_.push_back(base::checksum64({bytes, page_size}));
     }
 }
@@ -264,7 +335,8 @@ void commit_builder::close_object_groups() {
         auto* const entries = reinterpret_cast<std::uint64_t*>(bytes);
         entries[0] = own_group_sum({entries, objects_group_pages});
         const bool beyond = page >= from_.objects.committed_size() / page_size;
-        runs_.push_back({{objects_file_id, page, 1, bytes}, sums_.size(), beyond ? content::none : content::known});
+        runs_.push_back(
+            {{objects_file_id, page, 1, bytes}, sums_.size(), beyond ? content::none : content::known, false});
         sums_.push_back(base::checksum64({bytes, page_size}));
     }
 }
@@ -292,10 +364,10 @@ void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
     // A file that grew is synced in any case: its size is part of the commit.
     for (std::uint64_t index = from_.mapping.segment_count(from_.mapping.committed());
          index < from_.mapping.segment_count(from_.mapping.frontier()); ++index) {
-        runs_.push_back({{index, 0, 0, nullptr}, sums_.size(), content::none});
+        runs_.push_back({{index, 0, 0, nullptr}, sums_.size(), content::none, false});
     }
     if (from_.objects.size() != from_.objects.committed_size()) {
-        runs_.push_back({{objects_file_id, 0, 0, nullptr}, sums_.size(), content::none});
+        runs_.push_back({{objects_file_id, 0, 0, nullptr}, sums_.size(), content::none, false});
     }
     std::sort(runs_.begin(), runs_.end(), [](const summed_run& a, const summed_run& b) {
         return std::tie(a.run.file, a.run.page) < std::tie(b.run.file, b.run.page);
@@ -340,7 +412,7 @@ void commit_builder::release() noexcept {
         batch[count++] = {address, pages * page_size};
     };
     for (const summed_run& run : runs_) {
-        if (run.before != content::none && is_file_below(run.run)) {
+        if (run.before != content::none && !run.is_copy && is_file_below(run.run)) {
             drop(const_cast<std::byte*>(run.run.content), run.run.count);
         }
     }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -14,13 +16,19 @@ struct commit_sources {
     const objects_file& objects;
     dirty_scanner& scanner;
     const heap_paths& paths;
+    persist::storage& storage;
     const free_runs& committed_free;  ///< perhaps not all
+    const free_runs& kept;            ///< pages that stay private after the commit (MAP-3)
 };
 
 class commit_builder {
 public:
     commit_builder(const commit_sources& from, const free_runs& free, const space_going& going)
-        : from_(from), free_(free), going_(going), next_free_(from.committed_free.begin()) {}
+        : from_(from),
+          free_(free),
+          going_(going),
+          next_free_(from.committed_free.begin()),
+          next_kept_(from.kept.begin()) {}
 
     base::result<void> scan();
     base::result<void> check_metadata(metadata_check check) const;
@@ -43,15 +51,19 @@ private:
         page_run run;
         std::size_t first_sum = 0;
         content before = content::known;
+        bool is_copy = false;  ///< of pages that are kept
         [[nodiscard]] bool fresh() const noexcept { return before != content::known; }
     };
 
-    void scan_user_runs(const std::vector<memory_run>& dirty);
+    base::result<void> scan_user_runs(const std::vector<memory_run>& dirty);
+    base::result<void> add_dirty(base::pages first, std::uint64_t count);
     void add_user(base::pages first, std::uint64_t count);
+    base::result<void> add_kept(base::pages first, std::uint64_t count);
+    base::result<void> add_changed_of(std::uint64_t segment, base::pages first, std::uint64_t count, content before);
     [[nodiscard]] std::pair<content, std::uint64_t> content_before(base::pages first, std::uint64_t most);
     [[nodiscard]] bool is_blank(base::pages page, bool free) const noexcept;
     [[nodiscard]] bool is_file_below(const page_run& run) const noexcept;
-    void add(const page_run& run, content before);
+    void add(const page_run& run, content before, bool is_copy = false);
     void sum_segment_run(const page_run& run, std::size_t first_sum);
     void sum_objects_run(const page_run& run, std::size_t first_sum);
     void forget_sums(base::pages first, base::pages end);
@@ -64,6 +76,8 @@ private:
     const free_runs& free_;
     const space_going going_;
     free_runs::const_iterator next_free_;  ///< behind those that the scan has passed
+    free_runs::const_iterator next_kept_;  ///< likewise
+    std::vector<std::unique_ptr<std::byte[]>> copies_;
     std::vector<summed_run> runs_;
     std::vector<std::uint64_t> sums_;
     std::vector<memory_run> dropped_;

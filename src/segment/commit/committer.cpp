@@ -13,6 +13,7 @@
 #include "segment/commit/commit_builder.hpp"
 #include "segment/commit/journal_space.hpp"
 #include "segment/files/heap_creation.hpp"
+#include "segment/page_runs.hpp"
 
 namespace holdfast::segment {
 
@@ -43,16 +44,20 @@ base::result<void> committer::start() {
     return {};
 }
 
-commit_builder committer::builder(const free_runs& free, const space_going& going) {
-    return {{mapping_, objects_, *scanner_, location_.paths(), committed_free_}, free, going};
+commit_builder committer::builder(const free_runs& free, const space_going& going, const free_runs& kept) {
+    return {
+        {mapping_, objects_, *scanner_, location_.paths(), location_.storage(), committed_free_, kept}, free, going};
 }
+
+free_runs committer::kept() const { return either(pinned_, mapping_.memory_below()); }
 
 base::result<bool> committer::unchanged(const free_runs& free) {
     if (mapping_.frontier() != mapping_.committed() || objects_.size() != objects_.committed_size()) {
         return false;
     }
     const space_going nothing_goes;
-    commit_builder changes = builder(free, nothing_goes);
+    const free_runs stay = kept();
+    commit_builder changes = builder(free, nothing_goes, stay);
     HF_TRY(changes.scan());
     return changes.empty();
 }
@@ -105,7 +110,8 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
                                                           metadata_check check) {
     const auto start = clock::now();
     commit_statistics statistics;
-    commit_builder changes = builder(free, going);
+    const free_runs stay = kept();
+    commit_builder changes = builder(free, going, stay);
     HF_TRY(changes.scan());
     HF_TRY(changes.check_metadata(check));
     statistics.scan_ns = elapsed_ns(start);
@@ -183,7 +189,7 @@ void committer::adopt(const commit_plan& plan) noexcept {
 }
 
 base::result<void> committer::map_adopted() {
-    HF_TRY(mapping_.map_adopted());
+    HF_TRY(mapping_.map_adopted(pinned_));
     return objects_.map_adopted();
 }
 

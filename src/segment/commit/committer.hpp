@@ -1,6 +1,7 @@
 // The commits of an open heap.
 //
-//   - After a commit that succeeded, no page below the committed frontier is private, except where MAP-2 says so.
+//   - After a commit that succeeded, no page below the committed frontier is private, except where MAP-2 and MAP-3 say
+//     so.
 //   - After a failure before anything is in doubt, media and the mapped sums are those of the last commit, and the
 //     commit may be repeated.
 //   - After a failed sync, or a failure behind the commit point, the heap is poisoned: no commit and no clean close
@@ -67,6 +68,9 @@ public:
     ~committer() = default;
 
     base::result<void> start();
+    /// Sorted and disjoint, below the frontier: from now on commits leave these pages as they lie in memory, for
+    /// devices that store to them, and compare them with the media. May throw std::bad_alloc.
+    void keep(const free_runs& pages) { pinned_ = pages; }
 
     /// Makes the mapped state durable, then gives the space in `going` back, if it can. `check` judges each page of
     /// metadata before it is written, checksum pages excepted; its failure refuses the commit.
@@ -80,7 +84,9 @@ public:
     base::result<void> close_unchanged();
 
 private:
-    [[nodiscard]] commit_builder builder(const free_runs& free, const space_going& going);
+    /// `kept` must outlive the result.
+    [[nodiscard]] commit_builder builder(const free_runs& free, const space_going& going, const free_runs& kept);
+    [[nodiscard]] free_runs kept() const;
     base::result<commit_statistics> commit_scanned(const free_runs& free, const space_going& going,
                                                    metadata_check check);
     base::result<void> write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
@@ -97,7 +103,8 @@ private:
     objects_file& objects_;
     user_space& space_;
     std::unique_ptr<dirty_scanner> scanner_;
-    free_runs committed_free_;    ///< perhaps not all
+    free_runs committed_free_;  ///< perhaps not all
+    free_runs pinned_;
     bool commit_failed_ = false;  ///< media may have content beyond the frontier
     base::failure poison_;
 };

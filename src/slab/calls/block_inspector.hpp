@@ -54,7 +54,11 @@ public:
     /// 0 for none. Fails as usable_size() does.
     [[nodiscard]] base::result<std::uint32_t> type_of(const void* block) const;
     [[nodiscard]] std::optional<slab_block> find_small(std::uint64_t offset) const noexcept;
-    [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept;
+    [[nodiscard]] bool is_within_allocated(base::heap_offset offset) const noexcept {
+        return block_around(offset).has_value();
+    }
+    /// The offset of the allocated block that has the byte.
+    [[nodiscard]] std::optional<std::uint64_t> block_around(base::heap_offset offset) const noexcept;
     /// Null: it is not small, or its slab not loaded.
     [[nodiscard]] std::uint8_t* block_state_of(std::uint64_t offset, lane::block_word block) const noexcept;
     [[nodiscard]] base::failure refusal(const void* block) const;

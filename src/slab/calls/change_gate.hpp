@@ -64,23 +64,26 @@ public:
     void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
 
 private:
-    void enter_without_cache() noexcept;
-    void wait_for_open(thread_cache& cache) noexcept;
+    [[gnu::cold]] void enter_without_cache() noexcept;
+    [[gnu::cold]] void wait_for_open(thread_cache& cache) noexcept;
     void wait_until_open() noexcept;
 
     cache_group& caches_;
     lane::announcement_barrier barrier_;
     std::atomic<bool> closed_{false};
-    std::atomic<std::uint64_t> without_cache_{0};  ///< changes of threads without a cache
     thread_cache* closer_ = nullptr;
-    base::mutex closing_;  ///< held while the gate is closed
+    std::atomic<std::uint64_t> without_cache_{0};  ///< changes of threads without a cache
+    base::mutex closing_;                          ///< held while the gate is closed
 };
 
 /// A change that ends in the block where it begins. Null: none.
 class change_call {
 public:
-    explicit change_call(change_gate* gate) noexcept
-        : gate_(gate), entered_(gate == nullptr ? nullptr : gate->enter()) {}
+    explicit change_call(change_gate* gate) noexcept : gate_(gate) {
+        if (gate != nullptr) {
+            entered_ = gate->enter();
+        }
+    }
     change_call(const change_call&) = delete;
     change_call& operator=(const change_call&) = delete;
     ~change_call() {
@@ -91,7 +94,7 @@ public:
 
 private:
     change_gate* gate_;
-    thread_cache* entered_;
+    thread_cache* entered_ = nullptr;
 };
 
 }  // namespace holdfast::slab

@@ -1,5 +1,5 @@
-// Blocks of constructed objects, which only destroy() frees. In a loaded slab their state is block_state::pinned;
-// elsewhere this set decides.
+// Blocks of constructed objects, which only destroy() frees, and those that are pinned for devices. In a loaded slab
+// their state is block_state::pinned; elsewhere this set decides.
 #pragma once
 
 #include <atomic>

@@ -185,17 +185,19 @@ block_statistics block_inspector::statistics() const {
 
 bool block_inspector::all_free() const { return statistics().allocated_blocks == 0; }
 
-bool block_inspector::is_within_allocated(heap_offset offset) const noexcept {
+std::optional<std::uint64_t> block_inspector::block_around(heap_offset offset) const noexcept {
     const base::granule slab = base::granule_of(offset);
     if (slab.value >= core_.pool.table().granules()) {
-        return false;
+        return std::nullopt;
     }
     const std::uint8_t state = core_.pool.table().state(slab);
     if (state == slab_state::none) {
         const auto around = core_.extents.containing(base::page_of(offset));
-        return around && around->kind == extent_kind::used;
+        return around && around->kind == extent_kind::used ? std::optional(base::offset_of(around->start).value)
+                                                           : std::nullopt;
     }
-    return find_small(offset.value).has_value();
+    const auto found = find_small(offset.value);
+    return found ? std::optional(found->start) : std::nullopt;
 }
 
 std::uint8_t* block_inspector::block_state_of(std::uint64_t offset, lane::block_word block) const noexcept {
@@ -231,9 +233,9 @@ failure block_inspector::refusal(const void* block) const {
         return what;
     }
     if (core_.pool.pins().contains(offset.value)) {
-        what.found = "a constructed object";
-        what.expected = "a block that is no object";
-        what.hint = "destroy the object: that frees its block, too";
+        what.found = "a constructed object, or a block that is pinned";
+        what.expected = "a block that is neither";
+        what.hint = "destroy an object: that frees its block, too; unpin what no device uses any more";
         return what;
     }
     const unsigned class_index = slab_state::class_of(state);

@@ -50,6 +50,17 @@ public:
     void deallocate(void* address);
     /// Bytes, at least those asked for. Throws error(bad_address).
     [[nodiscard]] size_type usable_size(const void* address) const;
+    /// For memory that a device stores to by its physical pages: buffers registered with io_uring, RDMA or CUDA. In
+    /// durability `commit`, without this, the first commit takes the pages away from the device, and what it stores
+    /// later is seen by nobody. Until unpin() with the same arguments, which comes when the device has let the memory
+    /// go, commits leave the pages in place and find what the device has stored, at the price of a comparison of all
+    /// pinned bytes; the block cannot be freed, resized or destroyed. The range lies in one allocated block; ranges may
+    /// overlap, and one may be pinned several times. Pins are of this process: a close ends them, and a child of fork
+    /// has none. In the other durabilities pages stay anyway. A store by a device while a commit runs is in that commit
+    /// or in the next one. Throws error(bad_address), error(read_only), error(wrong_process).
+    void pin(const void* begin, size_type bytes);
+    /// Throws error(bad_address) where this range is not pinned.
+    void unpin(const void* begin, size_type bytes);
     /// allocation_traits::type, 0 for none. Throws error(bad_address).
     [[nodiscard]] std::uint32_t type_of(const void* address) const;
     [[nodiscard]] bool all_memory_deallocated() const;

@@ -218,6 +218,11 @@ void* hf_allocate_aligned(hf_heap* heap, size_t bytes, size_t alignment);
  * there, or it is an object, which hf_object_destroy frees. Two threads that free one block at the same moment may both
  * get HF_OK, except in a hardened heap. */
 hf_code hf_free(hf_heap* heap, void* address);
+/* Memory that a device stores to by its physical pages, within one block: commits leave its pages in place and find
+ * what the device has stored. Until hf_unpin with the same arguments the block cannot be freed. HF_BAD_ADDRESS where
+ * the range is not within one allocated block, or not pinned; HF_READ_ONLY. See manager::pin(). */
+hf_code hf_pin(hf_heap* heap, const void* begin, size_t bytes);
+hf_code hf_unpin(hf_heap* heap, const void* begin, size_t bytes);
 /* Usable bytes of the block at `address`. */
 size_t hf_usable_size(const hf_heap* heap, const void* address);
 
