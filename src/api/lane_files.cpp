@@ -1,9 +1,6 @@
 #include "api/lane_files.hpp"
 
-#include <signal.h>
-
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +11,7 @@
 #include "lane/replay.hpp"
 #include "lane/writer_counters.hpp"
 #include "segment/files/lane_places.hpp"
+#include "segment/files/lock.hpp"
 
 namespace holdfast {
 
@@ -29,15 +27,12 @@ std::string_view name_of(std::uint32_t order) noexcept {
 }
 
 std::optional<writer_information> writer_of(std::span<const std::byte> page,
-                                            const segment::superblock_on_media& superblock) {
+                                            const segment::superblock_on_media& superblock, bool is_alive) {
     const auto found = lane::read_writer_counters(page, superblock.heap_key, superblock.incarnation);
     if (!found) {
         return std::nullopt;
     }
-    const auto process = static_cast<pid_t>(found->process);
-    const bool possible = process > 0 && static_cast<std::uint64_t>(process) == found->process;
-    return writer_information{found->process, possible && (::kill(process, 0) == 0 || errno == EPERM),
-                              protocol_counters_of(found->counters)};
+    return writer_information{found->process, is_alive, protocol_counters_of(found->counters)};
 }
 
 /// Fewer files where one is missing or was never finished.
@@ -99,7 +94,7 @@ base::result<lane_information> read_lanes(const segment::superblock_on_media& su
             return what;
         }
         found.checkpoint_clock = *time;
-        found.writer = writer_of(page, superblock);
+        found.writer = writer_of(page, superblock, segment::heap_lock::is_signed(storage, paths.directory()));
     }
     return found;
 }

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
+#include "base/process_identity.hpp"
 #include "base/units.hpp"
 #include "segment/format/pointer_format.hpp"
 
@@ -71,7 +72,7 @@ void open_ranges::leave(const void* owner) noexcept {
 
 void transaction_checks::watch(manager_core& heap) {
     path_ = heap.path();
-    process_ = ::getpid();
+    process_ = base::process_identity();
     looked_ = false;
     heap_ = &heap;
 }
@@ -199,7 +200,7 @@ void transaction_checks::drop(std::size_t first) noexcept {
 }
 
 void transaction_checks::end(bool heap_is_open) noexcept {
-    if (heap_is_open && process_ == ::getpid()) {
+    if (heap_is_open && process_ == base::process_identity()) {
         try {
             if (const auto touched = looked_ ? std::nullopt : first_touched()) {
                 report_failure(*touched);

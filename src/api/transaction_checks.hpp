@@ -103,7 +103,7 @@ private:
 
     manager_core* heap_ = nullptr;
     std::string path_;
-    pid_t process_ = 0;
+    std::uint64_t process_ = 0;
     std::vector<watched_object> opened_;
     std::vector<ended_copy> ended_;
     bool looked_ = false;  ///< at what was stored to opened objects

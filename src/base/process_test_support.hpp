@@ -1,6 +1,7 @@
 #pragma once
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -143,6 +144,21 @@ template <class Work>
         std::printf("the process %s\n", end.text().c_str());
     }
     return end.succeeded();
+}
+
+/// Runs `work` in a child that is process 1, with thread 1, in a namespace of processes of its own. Its exit status is
+/// that of child_process(work). The caller's later children are in that namespace, too.
+template <class Work>
+[[nodiscard]] int run_in_own_namespace(Work&& work) {
+    if (::unshare((::geteuid() == 0 ? 0 : CLONE_NEWUSER) | CLONE_NEWPID) != 0) {
+        return 77;
+    }
+    return child_process(work).wait().exit_status();
+}
+
+/// Else a test says NOT TESTED HERE.
+[[nodiscard]] inline bool has_process_namespaces() {
+    return run_in_child([] { return run_in_own_namespace([] { return ::getpid() == 1; }); }).succeeded();
 }
 
 /// It starts as zero bytes, which must be a valid T.

@@ -63,7 +63,7 @@ void print_counters(const holdfast::lane_information& lanes) {
         return;
     }
     print_line("counters", fmt::format("of process {}, which {}; as of its last checkpoint", lanes.writer->process,
-                                       lanes.writer->alive ? "is alive" : "is not to be seen"));
+                                       lanes.writer->alive ? "is alive" : "has ended"));
     for (const auto& [name, value] : numbers_of(lanes.writer->counters)) {
         print_line(name, fmt::format("{}", value));
     }

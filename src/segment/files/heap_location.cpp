@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "base/process_identity.hpp"
+
 namespace holdfast::segment {
 
 namespace {
@@ -22,7 +24,11 @@ using persist::domain_kind;
 }  // namespace
 
 heap_location::heap_location(persist::storage& storage, std::string directory, access_mode mode)
-    : storage_(storage), paths_(std::move(directory)), mode_(mode), owner_(::getpid()) {}
+    : storage_(storage),
+      paths_(std::move(directory)),
+      mode_(mode),
+      owner_(base::process_identity()),
+      owner_number_(::getpid()) {}
 
 base::result<void> heap_location::find_domain() {
     HF_TRY_ASSIGN(domain_, domain_of_files());
@@ -134,7 +140,7 @@ base::result<domain_kind> heap_location::domain_of_files() const {
     return weakest;
 }
 
-bool heap_location::is_mine() const noexcept { return ::getpid() == owner_; }
+bool heap_location::is_mine() const noexcept { return base::process_identity() == owner_; }
 
 base::result<void> heap_location::check_process() const {
     if (is_mine()) {
@@ -144,7 +150,7 @@ base::result<void> heap_location::check_process() const {
                    paths_.directory(),
                    "process",
                    fmt::format("{}", ::getpid()),
-                   fmt::format("{}, which opened the heap", owner_),
+                   fmt::format("{}, which opened the heap", owner_number_),
                    "a child of fork must not touch its parent's heap",
                    0};
 }
@@ -160,7 +166,8 @@ void heap_location::continue_in_child() noexcept {
     sharing_ = page_sharing::private_pages;
     hold_.reset();
     scratch_ = true;
-    owner_ = ::getpid();
+    owner_ = base::process_identity();
+    owner_number_ = ::getpid();
 }
 
 }  // namespace holdfast::segment

@@ -115,7 +115,8 @@ private:
     persist::storage& storage_;
     heap_paths paths_;
     persist::access_mode mode_;
-    pid_t owner_;
+    std::uint64_t owner_;  ///< base::process_identity()
+    pid_t owner_number_;   ///< for people
     persist::domain_kind domain_ = persist::domain_kind::page_cache;
     const persist::topology* topology_ = nullptr;
     std::shared_ptr<heap_hold> hold_;

@@ -36,6 +36,22 @@ TEST(heap_location_test, belongs_to_the_process_that_opened_it) {
     EXPECT_FALSE(location.is_scratch());
 }
 
+/// Was: a child in a namespace of its own, where it has the number of its parent, took the heap for its own.
+TEST(heap_location_test, a_child_with_its_parents_number_was_taken_for_the_parent) {
+    if (!base::has_process_namespaces()) {
+        GTEST_SKIP() << "NOT TESTED HERE: no namespaces of processes";
+    }
+    const auto parent = [] {
+        const heap_location location(posix_storage(), "heap", access_mode::read_write);
+        const auto child = [&] {
+            return ::getpid() == 1 && !location.is_mine() &&
+                   location.check_process().error().code == failure_code::wrong_process;
+        };
+        return base::run_in_own_namespace(child) == 0 && location.is_mine();
+    };
+    EXPECT_TRUE(base::run_in_child([&] { return base::run_in_own_namespace(parent); }).succeeded());
+}
+
 TEST(heap_location_test, counts_the_files_of_a_heap_alone) {
     const test_directory directory;
     const heap_location location(posix_storage(), directory.path(), access_mode::read_write);

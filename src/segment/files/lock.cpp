@@ -1,5 +1,6 @@
 #include "segment/files/lock.hpp"
 
+#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 #include <sstream>
 
 #include <fmt/format.h>
+
+#include "base/process_identity.hpp"
 
 namespace holdfast::segment {
 
@@ -94,10 +97,19 @@ base::result<void> lock_now(persist::storage& storage, const persist::file& what
     return errno == EWOULDBLOCK ? conflict(storage, what, path, mode) : base::os_failure(errno, "flock", path);
 }
 
+/// Of an open file description, so that it says nothing about numbers of processes, which repeat in namespaces.
+struct flock first_byte(short how) noexcept {
+    struct flock made {};
+    made.l_type = how;
+    made.l_whence = SEEK_SET;
+    made.l_len = 1;
+    return made;
+}
+
 }  // namespace
 
 heap_lock::heap_lock(std::unique_ptr<persist::file> directory, access_mode mode) noexcept
-    : directory_(std::move(directory)), owner_(::getpid()), writer_(mode == access_mode::read_write) {}
+    : directory_(std::move(directory)), owner_(base::process_identity()), writer_(mode == access_mode::read_write) {}
 
 heap_lock::~heap_lock() {
     release(file_);
@@ -105,7 +117,9 @@ heap_lock::~heap_lock() {
 }
 
 void heap_lock::release(const std::unique_ptr<persist::file>& locked) const noexcept {
-    if (locked != nullptr && writer_ && ::getpid() == owner_) {
+    if (locked != nullptr && writer_ && base::process_identity() == owner_) {
+        struct flock none = first_byte(F_UNLCK);
+        ::fcntl(locked->native_handle(), F_OFD_SETLK, &none);
         ::flock(locked->native_handle(), LOCK_UN);
     }
 }
@@ -120,6 +134,14 @@ void heap_lock::sign() const noexcept {
         [[maybe_unused]] const auto written =
             ::pwrite(file_->native_handle(), text.data(), static_cast<std::size_t>(end - text.begin()), 0);
     }
+    struct flock own = first_byte(F_WRLCK);
+    ::fcntl(file_->native_handle(), F_OFD_SETLK, &own);
+}
+
+bool heap_lock::is_signed(persist::storage& storage, const std::string& directory) {
+    const auto file = storage.open(directory + "/lock", access_mode::read_only);
+    struct flock question = first_byte(F_WRLCK);
+    return file && ::fcntl((*file)->native_handle(), F_OFD_GETLK, &question) == 0 && question.l_type == F_WRLCK;
 }
 
 base::result<heap_lock> heap_lock::acquire(persist::storage& storage, const std::string& directory, access_mode mode,

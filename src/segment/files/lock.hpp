@@ -3,8 +3,7 @@
 // network file systems, which know only locks of files between machines, and names the last writer to people.
 #pragma once
 
-#include <sys/types.h>
-
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -29,8 +28,10 @@ public:
     static base::result<heap_lock> acquire(persist::storage& storage, const std::string& directory,
                                            persist::access_mode mode, missing_file missing = missing_file::make);
 
-    /// Writes this process's id to the file, for people.
+    /// Writes this process's id to the file, for people, and locks its first byte while it is the writer.
     void sign() const noexcept;
+    /// Whether a process has the heap open for writing, and signed; false where the file is missing. Disturbs nobody.
+    [[nodiscard]] static bool is_signed(persist::storage& storage, const std::string& directory);
 
 private:
     heap_lock(std::unique_ptr<persist::file> directory, persist::access_mode mode) noexcept;
@@ -39,7 +40,7 @@ private:
 
     std::unique_ptr<persist::file> directory_;
     std::unique_ptr<persist::file> file_;
-    pid_t owner_;
+    std::uint64_t owner_;  ///< base::process_identity()
     bool writer_;
 };
 

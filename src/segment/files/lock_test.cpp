@@ -152,5 +152,35 @@ TEST_F(locks, of_the_file_alone_count) {
     expect_locked(access_mode::read_only, fmt::format("writer, process {}", ::getpid()));
 }
 
+/// Was: a child in a namespace of its own, where it has the number of its parent, let go of its parent's lock.
+TEST_F(locks, a_child_with_its_parents_number_let_go_of_the_lock) {
+    if (!base::has_process_namespaces()) {
+        GTEST_SKIP() << "NOT TESTED HERE: no namespaces of processes";
+    }
+    const auto parent = [&] {
+        auto lock = std::make_unique<heap_lock>(
+            must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write)));
+        const auto child = [&] {
+            lock.reset();
+            return ::getpid() == 1;
+        };
+        return base::run_in_own_namespace(child) == 0 &&
+               !heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_only).ok();
+    };
+    EXPECT_TRUE(base::run_in_child([&] { return base::run_in_own_namespace(parent); }).succeeded());
+}
+
+TEST_F(locks, say_whether_a_writer_has_signed_wherever_it_runs) {
+    EXPECT_FALSE(heap_lock::is_signed(persist::posix_storage(), path_));
+    {
+        const auto lock = must(heap_lock::acquire(persist::posix_storage(), path_, access_mode::read_write));
+        EXPECT_FALSE(heap_lock::is_signed(persist::posix_storage(), path_));
+        lock.sign();
+        EXPECT_TRUE(heap_lock::is_signed(persist::posix_storage(), path_));
+        EXPECT_TRUE(base::succeeds_in_child([&] { return heap_lock::is_signed(persist::posix_storage(), path_); }));
+    }
+    EXPECT_FALSE(heap_lock::is_signed(persist::posix_storage(), path_));
+}
+
 }  // namespace
 }  // namespace holdfast::segment

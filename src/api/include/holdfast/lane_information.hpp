@@ -26,8 +26,8 @@ struct protocol_counters {
 /// From a writer in durability `atomic`, updated after each checkpoint; in the domain page-cache, which has none, after
 /// every 64 records of a thread at first, and every 65,536 later.
 struct writer_information {
-    std::uint64_t process = 0;
-    bool alive = false;  ///< this process sees a process of that number
+    std::uint64_t process = 0;  ///< as its own namespace of processes numbers it
+    bool alive = false;         ///< it has the heap open, wherever it runs on this machine
     protocol_counters counters;
 };
 

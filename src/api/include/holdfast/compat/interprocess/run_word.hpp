@@ -2,6 +2,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,8 +16,11 @@
 namespace holdfast::compat::interprocess::detail {
 
 inline std::uint64_t fresh_run() noexcept {
-    // 40 bits of the mixed time and process are stored.
-    std::uint64_t mixed = static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) ^
+    // 40 bits of it are stored. Time and process alone may repeat: on another machine, or in another namespace.
+    std::uint64_t random = 0;
+    static_cast<void>(::getrandom(&random, sizeof random, GRND_NONBLOCK));
+    std::uint64_t mixed = random ^
+                          static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) ^
                           static_cast<std::uint64_t>(::getpid()) << 40U;
     mixed = (mixed ^ mixed >> 33U) * 0xff51afd7ed558ccdU;
     return mixed ^ mixed >> 33U;
