@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 
+#include "base/atomic.hpp"
 #include "base/units.hpp"
 #include "lane/lane_format.hpp"
 
@@ -58,14 +59,14 @@ struct alignas(base::cache_line_size) lane {
     std::uint64_t index = 0;
     std::uint64_t log_claimed = 0;  ///< records with room in the log (LANE-40)
     // Written by the owner.
-    alignas(base::cache_line_size) std::atomic<std::uint64_t> announced{0};  ///< 0: no call is in flight
-    std::atomic<std::uint64_t> sequence{0};
-    std::atomic<std::uint64_t> completed{0};
+    alignas(base::cache_line_size) base::atomic<std::uint64_t> announced{0};  ///< 0: no call is in flight
+    base::atomic<std::uint64_t> sequence{0};
+    base::atomic<std::uint64_t> completed{0};
     std::atomic<std::uint64_t> fences{0};
     std::atomic<std::uint64_t> flushed_lines{0};
     // Written by checkpoints.
-    alignas(base::cache_line_size) std::atomic<std::uint64_t> voided{0};
-    std::atomic<std::uint64_t> logged{0};  ///< order `logged`: durable records; the log's leader writes it
+    alignas(base::cache_line_size) base::atomic<std::uint64_t> voided{0};
+    base::atomic<std::uint64_t> logged{0};  ///< order `logged`: durable records; the log's leader writes it
     std::uint64_t first_sequence = 0;
     std::unique_ptr<slot_descriptor[]> owned_descriptors;
     std::unique_ptr<record_on_media[]> owned_slots;  ///< order `logged`: the ring

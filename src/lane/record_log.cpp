@@ -70,13 +70,28 @@ bool record_log::make_durable(lane& own) noexcept {
             if (own.logged.load(std::memory_order_acquire) < wanted) {
                 lead();
             }
-            leading_.store(false, std::memory_order_release);
-            round_.fetch_add(1, std::memory_order_release);
-            round_.notify_all();
-        } else if (!base::give_others_a_turn()) {
+            end_turn();
+        } else {
             round_.wait(round, std::memory_order_acquire);
         }
     }
+}
+
+/// Who wakes finds nobody leading: else it would sleep again, and nobody would wake it.
+void record_log::end_turn() noexcept {
+    const bool is_early = HF_MUTANT("log.turn.wake_early");
+    if (is_early) {
+        wake_waiting();
+    }
+    leading_.store(false, std::memory_order_release);
+    if (!is_early) {
+        wake_waiting();
+    }
+}
+
+void record_log::wake_waiting() noexcept {
+    round_.fetch_add(1, std::memory_order_release);
+    round_.notify_all();
 }
 
 std::uint64_t record_log::waiting_lanes() const noexcept {
@@ -190,8 +205,7 @@ void record_log::fail(base::failure why) noexcept {
         failure_ = std::move(why);
         failed_.store(true, std::memory_order_release);
     }
-    round_.fetch_add(1, std::memory_order_release);
-    round_.notify_all();
+    wake_waiting();
 }
 
 }  // namespace holdfast::lane

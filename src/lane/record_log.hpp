@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "base/atomic.hpp"
 #include "base/failure.hpp"
 #include "base/result.hpp"
 #include "base/sparse_table.hpp"
@@ -70,6 +71,8 @@ public:
 
 private:
     void lead() noexcept;
+    void end_turn() noexcept;
+    void wake_waiting() noexcept;
     void wait_for_served() const noexcept;
     [[nodiscard]] std::uint64_t waiting_lanes() const noexcept;
     [[nodiscard]] bool gather() noexcept;
@@ -90,15 +93,15 @@ private:
     std::uint64_t staged_ = 0;
     std::uint64_t busy_lanes_ = 0;  ///< served by the last turn, or waiting at its end
     std::chrono::nanoseconds last_turn_{0};
-    std::atomic<std::uint64_t> end_{0};
-    std::uint64_t first_block_ = 0;           ///< the oldest block in use; release()'s
-    std::atomic<std::uint64_t> released_{0};  ///< records in blocks that are free again
-    std::atomic<std::uint64_t> claimed_{0};
-    std::atomic<bool> leading_{false};
-    std::atomic<std::uint32_t> round_{0};
+    base::atomic<std::uint64_t> end_{0};
+    std::uint64_t first_block_ = 0;            ///< the oldest block in use; release()'s
+    base::atomic<std::uint64_t> released_{0};  ///< records in blocks that are free again
+    base::atomic<std::uint64_t> claimed_{0};
+    base::atomic<bool> leading_{false};
+    base::atomic<std::uint32_t> round_{0};
     std::atomic<std::uint64_t> writes_{0};
-    std::atomic<bool> failed_{false};
-    std::atomic<bool> failing_{false};
+    base::atomic<bool> failed_{false};
+    base::atomic<bool> failing_{false};
     base::failure failure_;
 };
 

@@ -199,7 +199,9 @@ void store_deaths_test::all_agree(unsigned flags, size_of_commit of) {
         look(step);
     }
     EXPECT_GT(seen, 1U);
+#if HOLDFAST_MUTANTS
     EXPECT_GT(lost, 0U);
+#endif
 }
 
 /// Was: a commit whose process died in its sync was seen by writers and not by readers, until somebody committed.
@@ -309,20 +311,6 @@ TEST_F(store_deaths_test, a_thread_does_not_wait_for_itself_in_another_environme
 
 // --- namespaces -----------------------------------------------------------------------------------------------------
 
-/// Runs work in a child that is process 1, with thread 1, of a namespace of its own.
-template <class Work>
-int in_own_namespace(Work work) {
-    if (::unshare((::geteuid() == 0 ? 0 : CLONE_NEWUSER) | CLONE_NEWPID) != 0) {
-        return 77;
-    }
-    child_process first([&] { return ::getpid() == 1 ? work() : 78; });
-    return first.wait().exit_status();
-}
-
-bool has_namespaces() {
-    return base::run_in_child([] { return in_own_namespace([] { return 0; }); }).succeeded();
-}
-
 constexpr unsigned rounds = 1500;
 
 int count_up(const std::string& path, unsigned flags) {
@@ -346,12 +334,14 @@ int count_up(const std::string& path, unsigned flags) {
 
 /// Was: EDEADLK for each transaction, because the other container's writer has the same thread number.
 TEST_F(store_deaths_test, two_containers_could_not_write_one_store) {
-    if (!has_namespaces()) {
+    if (!base::has_process_namespaces()) {
         GTEST_SKIP() << "NOT TESTED HERE: no namespaces of processes";
     }
     for (const unsigned flags : {0U, unsigned{MDB_NOSYNC}}) {
         const store_directory shared("/tmp");
-        const auto container = [&] { return in_own_namespace([&] { return count_up(shared.path(), flags); }); };
+        const auto container = [&] {
+            return base::run_in_own_namespace([&] { return count_up(shared.path(), flags); });
+        };
         child_process one(container);
         child_process other(container);
         EXPECT_EQ(one.wait().exit_status(), 0);
@@ -363,11 +353,11 @@ TEST_F(store_deaths_test, two_containers_could_not_write_one_store) {
 
 /// A container dies with the lock, and with a reader, beside one whose processes have the same numbers.
 TEST_F(store_deaths_test, a_container_that_dies_holds_no_other_up) {
-    if (!has_namespaces()) {
+    if (!base::has_process_namespaces()) {
         GTEST_SKIP() << "NOT TESTED HERE: no namespaces of processes";
     }
     const auto dies = [&] {
-        return in_own_namespace([&] {
+        return base::run_in_own_namespace([&] {
             const test_environment own(directory_.path(), MDB_NOTLS);
             static_cast<void>(own.begin(MDB_RDONLY));
             static_cast<void>(own.begin());
@@ -376,7 +366,7 @@ TEST_F(store_deaths_test, a_container_that_dies_holds_no_other_up) {
         });
     };
     const auto lives = [&] {
-        return in_own_namespace([&] {
+        return base::run_in_own_namespace([&] {
             const test_environment own(directory_.path());
             if (commit_number(own.get(), 1) != 0 || base::run_in_child(dies).exit_status() != 0) {
                 return 1;

@@ -131,6 +131,7 @@ public:
 private:
     /// Until a turn ended after `turns` was read, or for some milliseconds, because the one who had it may have died.
     void wait(std::uint32_t turns) noexcept;
+    void wake_waiting() noexcept;
 
     shared_mutex& mutex_;
     base::atomic<std::uint32_t>& turns_;

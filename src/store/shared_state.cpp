@@ -15,6 +15,8 @@
 #include <string_view>
 #include <utility>
 
+#include "persist/mutant.hpp"
+
 namespace holdfast::store_engine {
 namespace {
 
@@ -348,7 +350,9 @@ root shared_state::enter(reader_slot& slot) const noexcept {
         const std::uint64_t transaction = header_->durable.load(std::memory_order_acquire);
         slot.transaction.store(transaction, std::memory_order_seq_cst);
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        if (header_->durable.load(std::memory_order_acquire) == transaction && get_root(transaction, version)) {
+        const bool is_last =
+            header_->durable.load(std::memory_order_acquire) == transaction || HF_MUTANT("turn.store.enter_once");
+        if (is_last && get_root(transaction, version)) {
             return version;
         }
     }
