@@ -31,7 +31,12 @@ enum class site_kind {
 
 [[nodiscard]] std::string_view to_string(site_kind kind) noexcept;
 
-enum class media_step { nontemporal, flush, fence };
+enum class media_step {
+    store,  ///< of a word, where the order of stores is all that a durability has
+    nontemporal,
+    flush,
+    fence,
+};
 
 struct seen_site {
     std::string name;
@@ -49,7 +54,7 @@ struct seen_site {
 using step_function = void (*)(site);
 void set_step_function(step_function call) noexcept;
 
-/// Told before this thread writes back: a test can build what a power loss leaves.
+/// Told before this thread stores or writes back: a test can build what a power loss leaves.
 using media_function = void (*)(media_step, const void* begin, std::size_t bytes);
 void set_media_function(media_function call) noexcept;
 void tell_media(media_step step, const void* begin, std::size_t bytes) noexcept;

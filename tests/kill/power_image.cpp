@@ -63,7 +63,7 @@ void power_image::tell(persist::media_step step, const void* begin, std::size_t 
     in_use->step_();
     if (step == persist::media_step::fence) {
         in_use->settle();
-    } else {
+    } else if (step != persist::media_step::store) {
         in_use->pending_.push_back({static_cast<const std::byte*>(begin), bytes});
     }
 }

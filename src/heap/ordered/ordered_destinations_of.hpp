@@ -178,6 +178,7 @@ public:
         for (const data_piece& piece : changes.data) {
             auto* const words = reinterpret_cast<std::uint64_t*>(heap_.space().address({piece.offset}));
             for (std::uint64_t i = 0; i < piece.words; ++i) {
+                persist::tell_media(persist::media_step::store, &words[i], sizeof words[i]);
                 heap_.store(words[i], piece.values[i]);
             }
         }
