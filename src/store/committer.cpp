@@ -127,8 +127,10 @@ status committer::sync_log_now() {
     if (outcome != status::ok) {
         return fail(outcome);
     }
-    header.unsynced.store(0);
-    header.unpromised.store(0);
+    if (!options_.read_only) {  // else the metas were not written again
+        header.unsynced.store(0);
+        header.unpromised.store(0);
+    }
     header.log_synced.store(end);
     header.synced.store(written, std::memory_order_release);
     raise_durable(written);
