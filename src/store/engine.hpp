@@ -33,6 +33,7 @@ struct prepared_commit {
     std::uint64_t log_end = 0;
     std::uint64_t log_synced = 0;
     std::uint64_t file_pages = 0;
+    std::uint64_t map_size = 0;
     std::uint32_t unsynced = 0;
 };
 
@@ -90,9 +91,15 @@ public:
     [[nodiscard]] status sync(bool force);
     /// Checkpoints the last commit, shortens the log, and gives space back. EBUSY: the mode is `tries`, and somebody
     /// writes.
-    [[nodiscard]] status checkpoint_now(bool durable, lock_mode mode);
+    [[nodiscard]] status checkpoint_now(checkpoint_kind kind, lock_mode mode);
     void set_no_sync(bool no_sync) noexcept { options_.no_sync = no_sync || in_memory_; }
-    void set_limit(std::size_t bytes) noexcept { options_.limit = bytes; }
+    /// Of the file, in bytes, for this process; the largest becomes the store's with a commit. 0: the store's own.
+    void set_limit(std::size_t bytes) noexcept { limit_.store(bytes); }
+    /// What the file may take; 0: there is no limit.
+    [[nodiscard]] std::size_t limit() const noexcept {
+        const std::size_t own = limit_.load();
+        return own != 0 ? own : shared_.header().map_size.load();
+    }
 
 private:
     // engine_open.cpp
@@ -108,6 +115,7 @@ private:
     [[nodiscard]] status give_holes_blocks();
 
     // engine.cpp
+    [[nodiscard]] status take_new(write_set& changes, std::uint32_t count, std::uint64_t& page);
     [[nodiscard]] status take_in();
     [[nodiscard]] status secure_what_was_found();
     [[nodiscard]] status after_a_death();

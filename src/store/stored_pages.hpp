@@ -26,7 +26,7 @@ struct engine_options {
     bool no_sync = false;
     bool random = false;
     mode_t mode = 0664;
-    std::size_t limit = 0;  ///< bytes of pages, 0: none
+    std::size_t limit = 0;  ///< bytes of the file; 0: the store's own
     unsigned reader_limit = most_readers;
     bool in_heap = false;                     ///< this process alone has the file, and the heap says what counts
     std::uint64_t accepted = 0;               ///< in a heap: the last commit that counts
@@ -53,6 +53,8 @@ public:
     /// The last version that readers see.
     [[nodiscard]] root last_root() const noexcept;
     [[nodiscard]] const data_file& file() const noexcept { return file_; }
+    /// Gives the pages below `pages` addresses; those that were handed out stay. no_memory: there are too few.
+    [[nodiscard]] status extend_addresses(std::uint64_t pages) noexcept;
     [[nodiscard]] shared_state& shared() noexcept { return shared_; }
     [[nodiscard]] const engine_options& options() const noexcept { return options_; }
     /// For check, by who has begun to write.
@@ -60,22 +62,24 @@ public:
     [[nodiscard]] const std::array<std::uint8_t, 16>& uuid() const noexcept { return shared_.header().uuid; }
 
 protected:
+    using word_of_pages = std::atomic<std::uint64_t>;
+
     ~stored_pages() = default;
 
     [[nodiscard]] bool is_verified(std::uint64_t number) const noexcept {
-        return (verified_[number / 64].load(std::memory_order_relaxed) >> (number % 64) & 1U) != 0;
+        const word_of_pages* words = verified_.load(std::memory_order_relaxed);
+        return (words[number / 64].load(std::memory_order_relaxed) >> (number % 64) & 1U) != 0;
     }
     void set_verified(std::uint64_t number) const noexcept {
-        verified_[number / 64].fetch_or(std::uint64_t{1} << (number % 64), std::memory_order_relaxed);
+        word_of_pages* words = verified_.load(std::memory_order_relaxed);
+        words[number / 64].fetch_or(std::uint64_t{1} << (number % 64), std::memory_order_relaxed);
     }
     /// For pages that get other bytes than a page's: a store that leads to them is damaged.
-    void set_unverified(std::uint64_t start, std::uint64_t count) const noexcept {
-        for (std::uint64_t number = start; number < start + count; ++number) {
-            verified_[number / 64].fetch_and(~(std::uint64_t{1} << (number % 64)), std::memory_order_relaxed);
-        }
-    }
+    void set_unverified(std::uint64_t start, std::uint64_t count) const noexcept;
     [[nodiscard]] status verify(std::uint64_t number, std::uint64_t next_page) const;
     [[nodiscard]] status open_data(bool read_only, bool overlay);
+    /// Gives the file blocks for at least `pages` pages, and addresses.
+    [[nodiscard]] status grow_file(std::uint64_t pages, std::uint64_t most = max_pages) noexcept;
 
     /// The valid meta with the greater sequence, of those without a commit beyond the accepted one. An invalid one was
     /// being written when power failed.
@@ -124,12 +128,20 @@ private:
     using page_content = std::array<std::byte, page_size>;
     using page_table = std::unordered_map<std::uint64_t, std::unique_ptr<page_content>>;
 
-    [[nodiscard]] status map_verified();
+    [[nodiscard]] status map_verified(std::uint64_t pages) noexcept;
     [[nodiscard]] status rebuild(const page_change& change, std::uint64_t next_page, page_table& pages) const;
     [[nodiscard]] status write_rebuilt(const page_table& pages, std::uint64_t next_page);
 
-    mapping verified_memory_;
-    std::atomic<std::uint64_t>* verified_ = nullptr;
+    /// A bit a page that was checked. A longer one begins with none; older ones may be in use by other threads.
+    struct checked_pages {
+        mapping memory;
+        std::uint64_t pages = 0;
+        std::unique_ptr<checked_pages> older;
+    };
+    std::unique_ptr<checked_pages> checked_;
+    std::atomic<const checked_pages*> all_checked_{nullptr};  ///< checked_
+    std::atomic<word_of_pages*> verified_{nullptr};           ///< of the longest
+    std::mutex addresses_mutex_;
 };
 
 }  // namespace holdfast::store_engine
