@@ -243,9 +243,9 @@ class Store(_Writable):
 
         mode: "a" opens it or creates it, "w" opens it, "x" creates it, "r" opens it for reading. All of them in any
         number of processes at once. durable=False: a commit survives the process, and a loss of power only after
-        sync(). limit: bytes that the file may take; 0: as the file system has. longest_key: bytes that a key which is
-        set may have, from 511 to 65,536; keys of more than 1,978 bytes make the store one that versions of Holdfast
-        before them refuse. Raises holdfast.Error.
+        sync(). limit: bytes that the file may take; 0: the last limit that it was given, else as the file system has.
+        longest_key: bytes that a key which is set may have, from 511 to 65,536; keys of more than 1,978 bytes make the
+        store one that versions of Holdfast before them refuse. Raises holdfast.Error.
         """
         if mode not in ("a", "w", "x", "r"):
             raise ValueError("mode is one of 'r', 'w', 'a' and 'x'")

@@ -1,6 +1,7 @@
 #include "store/committer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -11,18 +12,16 @@
 namespace holdfast::store_engine {
 namespace {
 
-// While a store is written, its log is as large as all else in it, within these bounds: a checkpoint writes each page
-// once, however often it changed. Without syncs the log stays: checkpoints cost little, and free pages soon. A store
-// that settles has a short log again.
+// While a store is written, its log is as large as all else in it, within bounds: a checkpoint writes each page once,
+// however often it changed. Without syncs it stays short: checkpoints cost little, and free pages soon. A store that
+// settles has a short log again.
 constexpr std::uint64_t most_log_pages = 4096;
 // A call writes records from here on, stores shorter ones.
 constexpr std::size_t least_written_record = std::size_t{16} << 10U;
-// Free pages in a row that are worth a hole, which changes the file system's tables; and where much of a store that
-// settles is free.
-constexpr std::uint64_t least_hole = 16;
-constexpr std::uint64_t least_settled_hole = 8;
-// Free pages that keep their blocks for the next commits, at least.
-constexpr std::uint64_t least_kept = 1024;
+// A log that is written grows to so many pages, by this factor a checkpoint, also in a small store.
+constexpr std::uint64_t log_growth = 8;
+// Where there is a limit, the log takes no larger part of it.
+constexpr std::uint64_t log_part_of_limit = 32;
 
 }  // namespace
 
@@ -65,6 +64,9 @@ bool committer::append(write_set& changes) {
     }
     if (changes.has_long_keys && !may_have_long_keys()) {
         return false;  // a checkpoint raises the store's version
+    }
+    if (limit_.load() > header.map_size.load()) {
+        return false;  // a checkpoint keeps the map's size
     }
     const std::uint64_t offset = header.log_end.load(std::memory_order_relaxed);
     const log_area log = own_log();
@@ -122,7 +124,10 @@ status committer::sync_log_now() {
         HF_STORE_TRY(write_metas_again());
         outcome = file_.sync_all();
     } else if (begin < end) {
-        outcome = overlay_ ? file_.sync_all() : file_.sync_range(own_log().page * page_size + begin, end - begin);
+        outcome = overlay_ ? status::ok : extend_addresses(own_log().page + own_log().pages);  // another moved it
+        if (outcome == status::ok) {
+            outcome = overlay_ ? file_.sync_all() : file_.sync_range(own_log().page * page_size + begin, end - begin);
+        }
     }
     if (outcome != status::ok) {
         return fail(outcome);
@@ -189,6 +194,7 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     if (keeps_both_ && base_.sequence != header.checkpoint_sequence.load()) {
         return from_errno(EBUSY);  // it would write over one of two that may be needed
     }
+    free_transaction_ = no_transaction;  // until the end: a failure leaves free_ with a part of this
     const bool durable = kind.durable || must_be_durable();
     shared_.clear_dead();  // a killed reader keeps no page from use
     apply_own(changes);
@@ -197,16 +203,16 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     meta.sequence = next_sequence();
     meta.transaction = version.transaction;
     meta.main = version.main;
+    const bool is_commit = kind.purpose == checkpoint_purpose::commit;
+    meta.map_size = std::max(header.map_size.load(), is_commit ? limit_.load() : 0);
     meta_on_media last{};
     HF_STORE_TRY(read_meta(last));
     meta.version = changes.has_long_keys ? std::max(store_version, last.version) : last.version;  // never lower
-    if (const std::uint64_t cut = free_.cut(version.next_page); cut < version.next_page) {
-        version.next_page = cut;  // what lies behind may have no blocks any more
-        file_.set_pages(std::min(file_.pages(), cut));
-        header.file_pages.store(file_.pages(), std::memory_order_relaxed);
+    if (kind.purpose != checkpoint_purpose::room) {
+        version.next_page = cut_end(version.next_page);
     }
-    HF_STORE_TRY(kind.settle ? shorten_log(version, meta) : renew_log(version, meta, durable));
-    HF_STORE_TRY(write_free_list(version, meta));
+    HF_STORE_TRY(set_log(version, meta, kind, durable));
+    HF_STORE_TRY(write_free_list(version, meta, kind.lent));
     meta.next_page = version.next_page;
     if (durable) {
         if (const status outcome = file_.sync_all(); outcome != status::ok) {
@@ -228,32 +234,43 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     if (options_.in_heap) {
         raise_base();
     }
-    give_space_back(version.next_page, kind.settle);
+    if (kind.purpose == checkpoint_purpose::room) {
+        release_pages();
+    } else {
+        give_space_back(version.next_page, !is_commit);
+    }
+    return status::ok;
+}
+
+status committer::set_log(root& version, meta_on_media& meta, checkpoint_kind kind, bool durable) {
+    const shared_header& header = shared_.header();
+    meta.log_page = header.log_page.load();
+    meta.log_pages = header.log_pages.load();
+    switch (kind.purpose) {
+        case checkpoint_purpose::commit: return renew_log(version, meta, durable);
+        case checkpoint_purpose::rest: return shorten_log(version, meta, busy_log_pages);
+        case checkpoint_purpose::end: return shorten_log(version, meta, least_log_pages);
+        case checkpoint_purpose::room: break;
+    }
     return status::ok;
 }
 
 // A longer log makes checkpoints rarer.
 status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
-    const shared_header& header = shared_.header();
-    meta.log_page = header.log_page.load();
-    meta.log_pages = header.log_pages.load();
-    const std::uint64_t used = version.next_page - meta.log_pages - free_.ready_pages();
-    const std::uint64_t wanted = std::clamp(used, least_log_pages, most_log_pages) * log_parts();
-    if (wanted < 2 * meta.log_pages || !durable || reads_metas()) {
+    const std::uint64_t unused = meta.log_pages + free_.all_pages();
+    const std::uint64_t used = version.next_page - std::min(version.next_page, unused);
+    std::uint64_t wanted = std::min(meta.log_pages / log_parts() * log_growth, busy_log_pages);
+    wanted = durable ? std::max(wanted, std::min(used, most_log_pages)) : wanted;
+    wanted = std::min(wanted, limit_pages() / log_part_of_limit / log_parts()) * log_parts();
+    if (wanted < 2 * meta.log_pages || reads_metas()) {
         return status::ok;
     }
     std::uint64_t start = 0;
     root enlarged = version;
-    if (take_pages(enlarged, wanted, start) != status::ok) {
+    if (take_pages(enlarged, wanted, start, claim_kind::grows, 0) != status::ok) {
         return status::ok;  // a short log will do
     }
-    set_unverified(start, wanted);
-    // A sync of blocks that were written once changes no tables of the file system.
-    const std::vector<std::byte> zeros(page_size * 64);
-    for (std::uint64_t page = 0; page < wanted; page += 64) {
-        const std::size_t size = std::min<std::uint64_t>(64, wanted - page) * page_size;
-        HF_STORE_TRY(file_.write((start + page) * page_size, zeros.data(), size));
-    }
+    HF_STORE_TRY(clear_log(start, wanted));
     free_.add_freed({.start = meta.log_page, .count = meta.log_pages, .born = log_born(), .died = version.transaction});
     version = enlarged;
     meta.log_page = start;
@@ -261,23 +278,43 @@ status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
     return status::ok;
 }
 
-status committer::shorten_log(const root& version, meta_on_media& meta) {
-    const shared_header& header = shared_.header();
-    meta.log_page = header.log_page.load();
-    meta.log_pages = std::min(header.log_pages.load(), least_log_pages * log_parts());
-    if (options_.in_heap && kept_.load() < version.transaction) {
-        meta.log_pages = header.log_pages.load();  // the halves would move, and one of them counts
-    }
-    if (meta.log_pages < header.log_pages.load()) {
-        free_.add_freed({.start = meta.log_page + meta.log_pages,
-                         .count = header.log_pages.load() - meta.log_pages,
-                         .born = log_born(),
-                         .died = version.transaction});
+// A sync of blocks that were written once changes no tables of the file system.
+status committer::clear_log(std::uint64_t start, std::uint64_t pages) noexcept {
+    static constexpr std::array<std::byte, 16 * page_size> zeros{};
+    set_unverified(start, pages);
+    for (std::uint64_t page = 0; page < pages; page += 16) {
+        const std::size_t size = std::min<std::uint64_t>(16, pages - page) * page_size;
+        HF_STORE_TRY(file_.write((start + page) * page_size, zeros.data(), size));
     }
     return status::ok;
 }
 
-status committer::write_free_list(root& version, meta_on_media& meta) {
+// It also goes to lower pages, where some are free: a store becomes no shorter than where its log ends.
+status committer::shorten_log(const root& version, meta_on_media& meta, std::uint64_t most) {
+    if (options_.in_heap && kept_.load() < version.transaction) {
+        return status::ok;  // the halves would move, and one of them counts
+    }
+    const std::uint64_t stays = std::min(meta.log_pages, most * log_parts());
+    const std::uint64_t start = free_.take_run(stays);
+    const bool moves = start != 0 && start < meta.log_page && back_run(start, stays) == status::ok;
+    if (moves) {
+        HF_STORE_TRY(clear_log(start, stays));
+    } else if (start != 0) {
+        free_.add_ready(start, stays);
+    }
+    const std::uint64_t left = moves ? 0 : stays;
+    if (left < meta.log_pages) {
+        free_.add_freed({.start = meta.log_page + left,
+                         .count = meta.log_pages - left,
+                         .born = log_born(),
+                         .died = version.transaction});
+    }
+    meta.log_page = moves ? start : meta.log_page;
+    meta.log_pages = stays;
+    return status::ok;
+}
+
+status committer::write_free_list(root& version, meta_on_media& meta, std::span<const extent_on_media> lent) {
     if (free_list_pages_ != 0) {
         free_.add_freed({.start = free_list_page_,
                          .count = free_list_pages_,
@@ -286,11 +323,11 @@ status committer::write_free_list(root& version, meta_on_media& meta) {
         free_list_pages_ = 0;
     }
     std::vector<std::byte> list;
-    free_.serialise(list);
+    free_.serialise(list, lent);
     // Taking pages makes the list no longer: they are the first of a run.
     const std::uint64_t pages = (list.size() + 2 * sizeof(extent_on_media) + page_size - 1) / page_size;
-    HF_STORE_TRY(take_pages(version, pages, meta.free_list));
-    free_.serialise(list);
+    HF_STORE_TRY(take_pages(version, pages, meta.free_list, claim_kind::ends, 0));
+    free_.serialise(list, lent);
     if (list.size() > pages * page_size) {
         return status::corrupted;
     }
@@ -326,117 +363,8 @@ status committer::write_meta(meta_on_media& meta, bool durable) {
     return put(older);
 }
 
-// After a checkpoint: gives back free pages that no version sees, but for some that the next commits take. Not where
-// the checkpoint before may be needed again: its list of free pages does not say which lose their blocks now.
-void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
-    if (options_.in_heap && base_.sequence != shared_.header().checkpoint_sequence.load()) {
-        return;
-    }
-    std::vector<extent_on_media> runs;
-    try {
-        release_pages();
-        runs = free_.ready_runs();
-    } catch (const std::bad_alloc&) {
-        return;  // the next checkpoint tries again
-    }
-    std::uint64_t kept = 0;
-    const std::uint64_t keep = settle ? 0 : std::max({least_kept, next_page / 32, 2 * taken_pages_});
-    const bool much_free = free_.ready_pages() > next_page / 4;
-    const std::uint64_t smallest = settle && much_free ? least_settled_hole : least_hole;
-    taken_pages_ = 0;
-    for (const extent_on_media& run : runs) {
-        if (kept + run.count <= keep || run.count < smallest) {
-            kept += run.count;
-            continue;
-        }
-        if (free_.is_backed(run.start + run.count - 1) || free_.is_backed(run.start)) {
-            file_.punch(run.start, run.count);
-            free_.set_backed(run.start, run.count, false);
-        }
-    }
-    if (settle || file_.pages() > next_page + keep) {
-        file_.trim(next_page);
-        shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
-    }
-}
-
 bool committer::must_be_durable() const noexcept {
     return !options_.no_sync || (!in_memory_ && !reads_metas() && shared_.header().unpromised.load() == 0);
-}
-
-// Versions that may still be read: those of readers, all from the durable one on, which readers may yet enter, and
-// those that a recovery begins with.
-void committer::release_pages() {
-    const std::uint64_t version_of_free = std::exchange(free_transaction_, no_transaction);  // in case memory runs out
-    const shared_header& header = shared_.header();
-    snapshots_.clear();
-    snapshots_.push_back(header.checkpoint_transaction.load(std::memory_order_relaxed));
-    if (options_.in_heap) {
-        snapshots_.push_back(base_.transaction);
-    }
-    const std::uint64_t written = header.written.load(std::memory_order_relaxed);
-    std::uint64_t durable = header.durable.load(std::memory_order_acquire);
-    if (reads_metas() && durable == written && durable > 0) {
-        --durable;  // readers without slots: the version before stays, as in LMDB
-    }
-    for (std::uint64_t version = durable; version < written; ++version) {
-        snapshots_.push_back(version);
-    }
-    shared_.collect_snapshots(snapshots_);
-    std::sort(snapshots_.begin(), snapshots_.end());
-    snapshots_.erase(std::unique(snapshots_.begin(), snapshots_.end()), snapshots_.end());
-    free_.release(snapshots_);
-    free_transaction_ = version_of_free;
-}
-
-std::uint64_t committer::quota_pages() const noexcept {
-    if (options_.limit == 0) {
-        return file_.reserved_pages();
-    }
-    const std::uint64_t log_pages = shared_.header().log_pages.load(std::memory_order_relaxed);
-    return std::min(options_.limit / page_size + log_pages + meta_pages, file_.reserved_pages());
-}
-
-status committer::grow(std::uint64_t next_page) {
-    if (next_page > quota_pages()) {
-        return status::map_full;
-    }
-    if (next_page > file_.pages()) {
-        HF_STORE_TRY(file_.grow(next_page));
-        shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
-    }
-    return status::ok;
-}
-
-status committer::take_pages(root& version, std::uint64_t count, std::uint64_t& start) {
-    constexpr std::uint64_t most_at_once = 256;
-    taken_pages_ += count;
-    start = free_.take(count);
-    if (start == 0) {
-        HF_STORE_TRY(grow(version.next_page + count));
-        start = version.next_page;
-        version.next_page += count;
-        return status::ok;
-    }
-    for (std::uint64_t page = start; page < start + count; ++page) {
-        if (free_.is_backed(page)) {
-            continue;
-        }
-        const std::uint64_t behind = free_.run_without_blocks(start + count, most_at_once);
-        const std::uint64_t needed = start + count - page;
-        if (file_.reserve(page, needed + behind) == status::ok) {
-            free_.set_backed(page, needed + behind, true);
-            break;
-        }
-        if (const status outcome = file_.reserve(page, needed); outcome != status::ok) {
-            free_.set_backed(page, needed, false);  // tmpfs took back the blocks that some of them had
-            free_.add_ready(start, count);
-            return outcome;
-        }
-        free_.set_backed(page, needed, true);
-        break;
-    }
-    return status::ok;
 }
 
 }  // namespace holdfast::store_engine

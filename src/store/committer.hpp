@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "store/stored_pages.hpp"
@@ -11,10 +12,24 @@
 
 namespace holdfast::store_engine {
 
-/// Of a store that is made or settles; in a heap, of each half.
-inline constexpr std::uint64_t least_log_pages = 256;
+/// Of a store that is made or is closed; in a heap, of each half.
+inline constexpr std::uint64_t least_log_pages = 4;
+/// Of one that was written to, and rests.
+inline constexpr std::uint64_t busy_log_pages = 256;
+
+/// What takes pages. Some are held back for changes that leave the store no larger, some of these for the list of free
+/// pages, without which no checkpoint ends (docs/store.md, "Space").
+enum class claim_kind : std::uint8_t { grows, frees, ends };
+
+/// Why a checkpoint is written: for a commit, or no commit is expected soon, or none in this session, or a transaction
+/// needs pages that only the checkpoint before keeps from use.
+enum class checkpoint_purpose : std::uint8_t { commit, rest, end, room };
 
 class committer : public stored_pages {
+public:
+    /// A commit of the heap failed, and may yet be durable: what either state needs stays, until one is kept.
+    void keep_both() noexcept { keeps_both_ = true; }
+
 protected:
     ~committer() = default;
 
@@ -27,19 +42,32 @@ protected:
     void void_lost_records() noexcept;
     [[nodiscard]] status write_metas_again() const noexcept;
     struct checkpoint_kind {
-        bool settle;   ///< no commit is expected soon: the log becomes short, space goes back
-        bool durable;  ///< when it returns, even where it need not be
+        checkpoint_purpose purpose = checkpoint_purpose::commit;
+        bool durable = false;                     ///< when it returns, even where it need not be
+        std::span<const extent_on_media> lent{};  ///< pages of a transaction in progress: free to a recovery
     };
     [[nodiscard]] status checkpoint(write_set& changes, checkpoint_kind kind);
-    [[nodiscard]] status write_free_list(root& version, meta_on_media& meta);
+    [[nodiscard]] status write_free_list(root& version, meta_on_media& meta, std::span<const extent_on_media> lent);
+    [[nodiscard]] status set_log(root& version, meta_on_media& meta, checkpoint_kind kind, bool durable);
     [[nodiscard]] status renew_log(root& version, meta_on_media& meta, bool durable);
-    [[nodiscard]] status shorten_log(const root& version, meta_on_media& meta);
+    [[nodiscard]] status shorten_log(const root& version, meta_on_media& meta, std::uint64_t most);
+    [[nodiscard]] status clear_log(std::uint64_t start, std::uint64_t pages) noexcept;
     [[nodiscard]] status write_meta(meta_on_media& meta, bool durable);
+
+    // committer_space.cpp
     void give_space_back(std::uint64_t next_page, bool settle) noexcept;
-    [[nodiscard]] status take_pages(root& version, std::uint64_t count, std::uint64_t& start);
-    [[nodiscard]] status grow(std::uint64_t next_page);
+    /// Pages in a row, with blocks. `freed`: by the transaction so far.
+    [[nodiscard]] status take_pages(root& version, std::uint64_t count, std::uint64_t& start, claim_kind claim,
+                                    std::uint64_t freed);
+    [[nodiscard]] status has_room_for(write_set& changes);
+    [[nodiscard]] status checkpoint_for_room(write_set& changes);
+    /// Without the free pages before it.
+    [[nodiscard]] std::uint64_t cut_end(std::uint64_t next_page) noexcept;
+    /// Blocks for pages that were taken from the free ones.
+    [[nodiscard]] status back_run(std::uint64_t start, std::uint64_t count);
     void release_pages();
-    [[nodiscard]] std::uint64_t quota_pages() const noexcept;
+    /// Of the file; max_pages: there is no limit.
+    [[nodiscard]] std::uint64_t limit_pages() const noexcept;
     /// Whether a checkpoint must be durable before what it replaces is gone.
     [[nodiscard]] bool must_be_durable() const noexcept;
     status fail(status what) noexcept;
@@ -52,11 +80,24 @@ protected:
     [[nodiscard]] std::uint64_t log_born() const noexcept;
     [[nodiscard]] std::uint64_t log_parts() const noexcept { return options_.in_heap ? 2 : 1; }
 
-    bool in_memory_ = false;         ///< no sync makes anything more durable
-    std::uint64_t taken_pages_ = 0;  ///< by this process since the last checkpoint
     std::vector<std::byte> record_;
-    std::vector<std::uint64_t> snapshots_;
 
+private:
+    struct allowance;
+    [[nodiscard]] std::uint64_t pages_behind(std::uint64_t next_page, std::uint64_t most) const noexcept;
+    [[nodiscard]] allowance allowance_of(const root& version, claim_kind claim, std::uint64_t freed) const noexcept;
+    void back_lowest();
+    [[nodiscard]] status take_run(root& version, std::uint64_t count, std::uint64_t& start, const allowance& may);
+    [[nodiscard]] status back_pages(const root& version, std::uint64_t wanted, const allowance& may);
+    [[nodiscard]] status back_free_pages(std::uint64_t wanted);
+    [[nodiscard]] status grow(std::uint64_t next_page, const allowance& may) noexcept;
+    void collect_snapshots(std::uint64_t checkpoint, std::uint64_t base);
+
+    std::uint64_t taken_pages_ = 0;  ///< by this process since the last checkpoint
+    std::vector<std::uint64_t> snapshots_;
+    bool holes_refused_ = false;  ///< the file system had no blocks for free pages
+
+protected:
     /// In a heap: what its durable state accepts, and the checkpoint that a recovery to there begins with.
     struct base_checkpoint {
         std::uint64_t sequence = 0;

@@ -8,13 +8,13 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "store/file_size_signal.hpp"
 #include "store/page_checksum.hpp"
 #include "store/transaction.hpp"
 
 namespace holdfast::store_engine {
 namespace {
 
-constexpr std::uint64_t copied_log_pages = 256;
 class page_stream {
 public:
     explicit page_stream(int file) : file_(file) { buffer_.reserve(most + page_size); }
@@ -70,7 +70,7 @@ private:
     page_stream stream_;
     std::vector<std::uint64_t> order_;
     std::unordered_map<std::uint64_t, std::uint64_t> numbers_;
-    std::uint64_t next_ = meta_pages + copied_log_pages;
+    std::uint64_t next_ = meta_pages + least_log_pages;
     bool has_long_keys_ = false;
 };
 
@@ -139,10 +139,11 @@ status copier::write_head(const root& version) {
     meta.main.root = version.main.root == 0 ? 0 : numbers_[version.main.root];
     meta.next_page = next_;
     meta.log_page = meta_pages;
-    meta.log_pages = copied_log_pages;
+    meta.log_pages = least_log_pages;
+    meta.map_size = pages_.store().shared().header().map_size.load();
     meta.checksum = meta_checksum(meta);
     HF_STORE_TRY(stream_.append(&meta, sizeof(meta)));
-    const std::vector<std::byte> zeros((meta_pages + copied_log_pages) * page_size - sizeof(meta));
+    const std::vector<std::byte> zeros((meta_pages + least_log_pages) * page_size - sizeof(meta));
     return stream_.append(zeros.data(), zeros.size());
 }
 
@@ -192,6 +193,7 @@ status copier::write_page(std::uint64_t number) {
 }  // namespace
 
 status copy_to_file(environment& env, int file) {
+    const no_file_size_signal guard;
     std::unique_ptr<transaction> reader;
     HF_STORE_TRY(transaction::begin(env, nullptr, MDB_RDONLY, reader));
     return copier(reader->pages(), file).copy(reader->version());

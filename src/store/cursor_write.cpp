@@ -137,7 +137,9 @@ status cursor::put_plain(std::string_view key, MDB_val* data, unsigned flags, bo
                                  data->mv_size);
     std::byte* written = nullptr;
     if (exists) {
-        if ((tree_.flags() & node_is_long) != 0) {
+        const bool was_long = (tree_.flags() & node_is_long) != 0;
+        const space_freeing frees(transaction_->pages(), was_long);
+        if (was_long) {
             HF_STORE_TRY(drop_long());
         }
         HF_STORE_TRY(tree_.replace(value, 0, &written));
@@ -154,6 +156,9 @@ status cursor::put_plain(std::string_view key, MDB_val* data, unsigned flags, bo
 
 status cursor::put_long(std::string_view key, MDB_val* data, unsigned flags, bool exists) {
     long_value where{.page = 0, .size = data->mv_size};
+    const bool shrinks = exists && (tree_.flags() & node_is_long) != 0 &&
+                         run_pages_for(where.size) <= run_pages_for(long_value_from(tree_.value()).size);
+    const space_freeing frees(transaction_->pages(), shrinks);
     std::byte* memory = nullptr;
     HF_STORE_TRY(transaction_->pages().create_run(where.size, where.page, memory));
     if ((flags & MDB_RESERVE) == 0) {
@@ -189,6 +194,7 @@ status cursor::drop_long() {
 
 status cursor::remove(bool all_values) {
     HF_STORE_TRY(transaction_->check_writable());
+    const space_freeing frees(transaction_->pages());
     HF_STORE_TRY(restore());
     if (!tree_.placed()) {
         return status::invalid_argument;

@@ -1,4 +1,5 @@
-// The file of a store, mapped once: the pages' addresses never change while it is open.
+// The file of a store, mapped. When it outgrows its addresses, it is mapped anew, in a longer range; what was mapped
+// before stays until the file is closed, so that addresses which a transaction handed out never end.
 #pragma once
 
 #include <atomic>
@@ -48,10 +49,11 @@ struct file_options {
     bool random = false;     ///< no read-ahead
     bool overlay = false;    ///< changes are this process's own: replays a log that it may not write
     mode_t mode = 0664;
-    std::size_t reserve = 0;  ///< least bytes of addresses
+    std::size_t reserve = 0;  ///< bytes of addresses that the store is going to need
 };
 
-/// Thread safety: reading by any number of threads; grow, trim and punch under the store's write lock.
+/// Thread safety: reading by any number of threads; grow, trim and punch under the store's write lock; map_more by one
+/// at a time.
 class data_file {
 public:
     [[nodiscard]] status open(const std::string& path, const file_options& options);
@@ -59,16 +61,21 @@ public:
     /// What was this process's own is the file's now.
     [[nodiscard]] status end_overlay() noexcept;
     /// For readers; read-only memory unless options.write_map.
-    [[nodiscard]] const std::byte* read_address() const noexcept { return read_.start(); }
-    /// For writers and the log; another mapping of the same memory unless options.write_map.
-    [[nodiscard]] std::byte* write_address() const noexcept { return write_address_; }
     [[nodiscard]] const page_header* page(std::uint64_t number) const noexcept {
-        return reinterpret_cast<const page_header*>(read_.start() + number * page_size);
+        return reinterpret_cast<const page_header*>(read_address_.load(std::memory_order_relaxed) + number * page_size);
     }
+    /// For writers and the log; another mapping of the same memory unless options.write_map.
     [[nodiscard]] page_header* writable_page(std::uint64_t number) const noexcept {
-        return reinterpret_cast<page_header*>(write_address_ + number * page_size);
+        return reinterpret_cast<page_header*>(write_address_.load(std::memory_order_relaxed) + number * page_size);
     }
-    [[nodiscard]] std::uint64_t reserved_pages() const noexcept { return read_.size() / page_size; }
+    /// Whether it is an address of a page, also one that was handed out before the file was mapped anew.
+    [[nodiscard]] bool has_address(const void* at) const noexcept;
+    /// Pages below have addresses.
+    [[nodiscard]] std::uint64_t reserved_pages() const noexcept {
+        return reserved_pages_.load(std::memory_order_acquire);
+    }
+    /// Gives the pages below `pages` new addresses. The old ones stay.
+    [[nodiscard]] status map_more(std::uint64_t pages) noexcept;
     /// Pages that have blocks, or are free and marked where they have none; the file may be longer.
     [[nodiscard]] std::uint64_t pages() const noexcept { return pages_.load(std::memory_order_relaxed); }
     [[nodiscard]] status refresh_size() noexcept;
@@ -81,9 +88,11 @@ public:
     [[nodiscard]] status inode(std::uint64_t& number) const noexcept;
     void set_pages(std::uint64_t pages) noexcept { pages_.store(pages, std::memory_order_relaxed); }
 
-    /// In steps, to at least `pages` pages with blocks of the file system.
-    [[nodiscard]] status grow(std::uint64_t pages) noexcept;
+    /// In steps, to at least `pages` pages with blocks of the file system, at most `most`. The pages have addresses.
+    [[nodiscard]] status grow(std::uint64_t pages, std::uint64_t most) noexcept;
     [[nodiscard]] status reserve(std::uint64_t start, std::uint64_t count) noexcept;
+    /// Of pages whose content is void.
+    [[nodiscard]] status reserve_free(std::uint64_t start, std::uint64_t count) noexcept;
     /// Gives blocks back; the pages then read as zeros. Failure does no harm.
     void punch(std::uint64_t start, std::uint64_t count) noexcept;
     /// Failure does no harm.
@@ -98,21 +107,32 @@ public:
     [[nodiscard]] status write_again(std::uint64_t offset, std::uint64_t size) const noexcept;
 
     [[nodiscard]] int number() const noexcept { return file_.get(); }
-    [[nodiscard]] bool read_only() const noexcept { return read_only_; }
+    [[nodiscard]] bool read_only() const noexcept { return options_.read_only; }
     [[nodiscard]] bool created() const noexcept { return created_; }
     /// Its file system is memory, where a sync changes nothing.
     [[nodiscard]] bool in_memory() const noexcept;
 
 private:
-    [[nodiscard]] status map(const file_options& options);
+    /// The newest has all pages, the older ones the addresses that they had.
+    struct range {
+        mapping read;
+        mapping write;
+        std::unique_ptr<range> older;
+    };
+    [[nodiscard]] status map(std::size_t size) noexcept;
+    [[nodiscard]] status give(std::uint64_t start, std::uint64_t count) noexcept;
+    void map_page_by_page(const range& one) const noexcept;
 
     descriptor file_;
-    mapping read_;
-    mapping write_;
-    std::byte* write_address_ = nullptr;
+    file_options options_;
+    std::unique_ptr<range> newest_;
+    std::atomic<const range*> ranges_{nullptr};  ///< newest_
+    std::atomic<std::byte*> read_address_{nullptr};
+    std::atomic<std::byte*> write_address_{nullptr};
+    std::atomic<std::uint64_t> reserved_pages_{0};
     std::atomic<std::uint64_t> pages_{0};
-    bool read_only_ = false;
     bool created_ = false;
+    bool was_full_ = false;  ///< the file system refused blocks
 };
 
 }  // namespace holdfast::store_engine

@@ -71,9 +71,9 @@ status engine::sync_for_a_dead() {
     return sync_log(written);
 }
 
-status engine::check_addresses() const noexcept {
+status engine::reach_last_commit() noexcept {
     root last{};
-    return shared_.get_root(shared_.header().written.load(), last) && last.next_page > file_.reserved_pages()
+    return shared_.get_root(shared_.header().written.load(), last) && extend_addresses(last.next_page) != status::ok
                ? status::map_resized
                : status::ok;
 }
@@ -88,7 +88,7 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
     if (died) {
         header.died.store(1);  // until it is mended, whoever writes next
     }
-    status outcome = check_addresses();
+    status outcome = reach_last_commit();
     if (outcome == status::ok && reads_metas()) {
         outcome = take_in_metas();
     }
@@ -180,7 +180,7 @@ status engine::after_a_death() {
     // The dead one may have made holes behind the last page.
     header.file_pages.store(shared_.get_root(header.written.load(), last) ? last.next_page : meta.next_page);
     header.died.store(0);
-    return check_addresses();
+    return reach_last_commit();
 }
 
 // With the sync turn. The end of the log may be ahead of the last published commit, and what lies there may be synced.
@@ -207,20 +207,20 @@ status engine::publish_what_is_whole(const meta_on_media& meta) {
 }
 
 status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t base, std::uint64_t& page) {
+    // First: no page is lost if memory for it runs out.
     if (changes.dirty.size() == changes.dirty.capacity()) {
-        changes.dirty.reserve(2 * changes.dirty.size() + 16);  // no page is lost if memory for it runs out
+        changes.dirty.reserve(2 * changes.dirty.size() + 16);
+    }
+    if (changes.taken.size() == changes.taken.capacity()) {
+        changes.taken.reserve(2 * changes.taken.size() + 16);
     }
     if (count == 1 && !changes.loose.empty()) {
         page = changes.loose.back();
         changes.loose.pop_back();
     } else {
-        const std::uint64_t end = changes.version.next_page;
-        changes.taken.emplace_back();  // first: no page is lost if memory for it runs out
-        const status outcome = take_pages(changes.version, count, page);
-        if (outcome == status::ok && page < end) {
-            changes.taken.back() = {.start = page, .count = count};
-        } else {
-            changes.taken.pop_back();
+        status outcome = take_new(changes, count, page);
+        if (is_no_room(outcome) && checkpoint_for_room(changes) == status::ok) {
+            outcome = take_new(changes, count, page);
         }
         HF_STORE_TRY(outcome);
     }
@@ -234,10 +234,22 @@ status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t b
     return status::ok;
 }
 
+status engine::take_new(write_set& changes, std::uint32_t count, std::uint64_t& page) {
+    const std::uint64_t end = changes.version.next_page;
+    const claim_kind claim = changes.frees_space ? claim_kind::frees : claim_kind::grows;
+    HF_STORE_TRY(take_pages(changes.version, count, page, claim, changes.freed_pages));
+    changes.taken_pages += count;
+    if (page < end) {
+        changes.taken.push_back({.start = page, .count = count});
+    }
+    return status::ok;
+}
+
 status engine::commit(write_set& changes, shared_lock& lock) {
+    HF_STORE_TRY(has_room_for(changes));
     finish_pages(changes);
     if (!append(changes)) {
-        const status outcome = checkpoint(changes, {.settle = false, .durable = false});
+        const status outcome = checkpoint(changes, {});
         lock.unlock();
         changes.clear();
         return outcome;
@@ -279,7 +291,7 @@ status engine::sync(bool force) {
         return status::ok;
     }
     if (options_.no_sync && header.log_end.load() >= least_settled_log && !reads_metas()) {
-        const status outcome = checkpoint_now(true, lock_mode::tries);
+        const status outcome = checkpoint_now({.purpose = checkpoint_purpose::rest, .durable = true}, lock_mode::tries);
         if (outcome == status::ok || header.panic.load() != 0) {
             return outcome;
         }
@@ -288,17 +300,18 @@ status engine::sync(bool force) {
     return sync_log(header.written.load());
 }
 
-status engine::checkpoint_now(bool durable, lock_mode mode) {
+status engine::checkpoint_now(checkpoint_kind kind, lock_mode mode) {
     shared_lock lock;
     write_set changes;
     HF_STORE_TRY(begin_write(lock, changes, mode));
     // The version stays as it was committed.
     --changes.version.transaction;
-    if (shared_.header().log_end.load() == 0 && shared_.header().log_pages.load() <= least_log_pages * log_parts()) {
+    const std::uint64_t most = kind.purpose == checkpoint_purpose::end ? least_log_pages : busy_log_pages;
+    if (shared_.header().log_end.load() == 0 && shared_.header().log_pages.load() <= most * log_parts()) {
         give_space_back(changes.version.next_page, true);
         return status::ok;
     }
-    return checkpoint(changes, {.settle = true, .durable = durable});
+    return checkpoint(changes, kind);
 }
 
 }  // namespace holdfast::store_engine

@@ -38,6 +38,7 @@ struct prepared_commit {
     std::uint64_t log_end = 0;
     std::uint64_t log_synced = 0;
     std::uint64_t file_pages = 0;
+    std::uint64_t map_size = 0;
     std::uint32_t unsynced = 0;
 };
 
@@ -92,8 +93,6 @@ public:
     }
     /// What is accepted is in the heap's durable state: a recovery leads there or beyond.
     void keep_accepted() noexcept;
-    /// A commit of the heap failed, and may yet be durable: what either state needs stays, until one is kept.
-    void keep_both() noexcept { keeps_both_ = true; }
     /// The heap is closed: as close(), but readers go on. Nobody writes any more.
     void leave() noexcept;
     /// With accept() the heap's durable state has the commit.
@@ -106,9 +105,7 @@ public:
     [[nodiscard]] status sync(bool force);
     /// Checkpoints the last commit, shortens the log, and gives space back. EBUSY: the mode is `tries`, and somebody
     /// writes.
-    [[nodiscard]] status checkpoint_now(bool durable, lock_mode mode);
-    void set_no_sync(bool no_sync) noexcept { options_.no_sync = no_sync || in_memory_; }
-    void set_limit(std::size_t bytes) noexcept { options_.limit = bytes; }
+    [[nodiscard]] status checkpoint_now(checkpoint_kind kind, lock_mode mode);
 
 private:
     // engine_open.cpp
@@ -124,9 +121,10 @@ private:
     [[nodiscard]] status give_holes_blocks();
 
     // engine.cpp
+    [[nodiscard]] status take_new(write_set& changes, std::uint32_t count, std::uint64_t& page);
     [[nodiscard]] status take_in();
     [[nodiscard]] status secure_what_was_found();
-    [[nodiscard]] status check_addresses() const noexcept;
+    [[nodiscard]] status reach_last_commit() noexcept;
     [[nodiscard]] status after_a_death();
     [[nodiscard]] status publish_what_is_whole(const meta_on_media& meta);
     [[nodiscard]] status sync_for_a_dead();

@@ -101,6 +101,7 @@ status engine::try_hold_writers() noexcept {
 }
 
 status engine::prepare(write_set& changes) {
+    HF_STORE_TRY(has_room_for(changes));
     const shared_header& header = shared_.header();
     prepared_ = {.meta_page = next_sequence() % meta_pages,
                  .written = header.written.load(),
@@ -112,13 +113,14 @@ status engine::prepare(write_set& changes) {
                  .log_end = header.log_end.load(),
                  .log_synced = header.log_synced.load(),
                  .file_pages = header.file_pages.load(),
+                 .map_size = header.map_size.load(),
                  .unsynced = header.unsynced.load()};
     std::memcpy(&prepared_.meta, file_.page(prepared_.meta_page), sizeof(prepared_.meta));
     status outcome = status::ok;
     try {
         finish_pages(changes);
         if (!append(changes)) {
-            outcome = checkpoint(changes, {.settle = false, .durable = false});
+            outcome = checkpoint(changes, {});
         } else if (!options_.no_sync) {
             outcome = sync_log(changes.version.transaction);
         }
@@ -163,6 +165,7 @@ status engine::withdraw() noexcept {
     header.log_end.store(prepared_.log_end);
     header.log_synced.store(prepared_.log_synced);
     header.file_pages.store(prepared_.file_pages);
+    header.map_size.store(prepared_.map_size);
     header.unsynced.store(prepared_.unsynced);
     file_.set_pages(prepared_.file_pages);
     if (header.panic.load() != 0) {
@@ -184,7 +187,7 @@ void engine::leave() noexcept {
         return;
     }
     try {
-        static_cast<void>(checkpoint_now(false, lock_mode::tries));
+        static_cast<void>(checkpoint_now({.purpose = checkpoint_purpose::end}, lock_mode::tries));
     } catch (const std::bad_alloc&) {
         free_transaction_ = no_transaction;
     }

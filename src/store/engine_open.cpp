@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "store/engine.hpp"
+#include "store/file_size_signal.hpp"
 #include "store/page_checksum.hpp"
 
 namespace holdfast::store_engine {
@@ -20,7 +21,9 @@ bool is_plausible(const meta_on_media& meta, std::uint64_t pages) noexcept {
 }  // namespace
 
 status engine::open(const engine_options& options) {
+    const no_file_size_signal guard;
     options_ = options;
+    limit_.store(options.limit);
     bool first = true;
     if (options.in_heap) {
         accepted_.store(options.accepted);
@@ -158,7 +161,7 @@ status engine::create() {
     if (file_.pages() != 0) {
         HF_STORE_TRY(file_.reserve(0, file_.pages()));
     }
-    HF_STORE_TRY(file_.grow(meta_pages + first_log_pages));
+    HF_STORE_TRY(grow_file(meta_pages + first_log_pages, meta_pages + first_log_pages));
     HF_STORE_TRY(file_.write(meta_pages * page_size, zeros.data(), zeros.size()));
     meta.magic = store_magic;
     meta.version = options_.in_heap ? version_in_heap : version_without_long_keys;
@@ -166,6 +169,7 @@ status engine::create() {
     meta.next_page = meta_pages + first_log_pages;
     meta.log_page = meta_pages;
     meta.log_pages = first_log_pages;
+    meta.map_size = options_.limit;
     meta.checksum = meta_checksum(meta);
     if (!options_.no_sync) {
         HF_STORE_TRY(file_.sync_all());
@@ -186,6 +190,7 @@ status engine::take_in_metas() {
         if (!is_plausible(meta, file_.pages())) {
             return status::corrupted;
         }
+        HF_STORE_TRY(extend_addresses(meta.next_page));
         header.file_pages.store(meta.next_page);
         adopt(meta);
     }
@@ -209,7 +214,7 @@ void engine::close() noexcept {
     const bool may_write = !options_.read_only && !shared_.is_of_parent() && shared_.header().panic.load() == 0;
     if (may_write && shared_.become_last()) {
         try {
-            static_cast<void>(checkpoint_now(false, lock_mode::waits));
+            static_cast<void>(checkpoint_now({.purpose = checkpoint_purpose::end}, lock_mode::waits));
         } catch (const std::bad_alloc&) {
             return;
         }

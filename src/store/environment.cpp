@@ -141,19 +141,19 @@ status environment::set_flags(unsigned flags, bool on) noexcept {
     return status::ok;
 }
 
+// As in LMDB, 0 takes the size that the store has, and what the store has already stays usable.
 status environment::set_map_size(std::size_t bytes) noexcept {
-    if (open_ && bytes == 0) {
-        return status::ok;  // asks for the size that another process set; here each has its own limit
-    }
-    constexpr std::size_t most = max_pages * page_size;
-    map_size_ = (std::min(bytes, most) + page_size - 1) & ~(page_size - 1);
+    map_size_ = std::min<std::size_t>(bytes, max_pages * page_size);
     if (open_) {
-        // What the store has already stays usable, as in LMDB.
-        const std::size_t used = store_.last_root().next_page * page_size;
-        map_size_ = std::max(map_size_, used);
         store_.set_limit(map_size_);
     }
     return status::ok;
+}
+
+std::size_t environment::map_size() noexcept {
+    const std::size_t limit = store_.limit();
+    const std::size_t used = store_.last_root().next_page * page_size;
+    return limit != 0 ? std::max(limit, used) : std::max(unlimited_map_size, 4 * used);
 }
 
 status environment::set_max_readers(unsigned readers) noexcept {

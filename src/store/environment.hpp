@@ -17,7 +17,8 @@ namespace holdfast::store_engine {
 
 inline constexpr unsigned default_max_key = 511;
 inline constexpr unsigned default_readers = 126;
-inline constexpr std::size_t default_map_size = 1048576;
+/// What is said at least of a store that no process gave a size.
+inline constexpr std::size_t unlimited_map_size = std::size_t{1} << 34U;
 
 /// Handle 0 is the list of free pages, always empty here, 1 the main database.
 inline constexpr MDB_dbi free_database = 0;
@@ -97,7 +98,8 @@ public:
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
     [[nodiscard]] status set_map_size(std::size_t bytes) noexcept;
-    [[nodiscard]] std::size_t map_size() const noexcept { return map_size_ != 0 ? map_size_ : default_map_size; }
+    /// Of an open one: at least what the store has.
+    [[nodiscard]] std::size_t map_size() noexcept;
     [[nodiscard]] status set_max_readers(unsigned readers) noexcept;
     [[nodiscard]] unsigned max_readers() const noexcept { return max_readers_ != 0 ? max_readers_ : default_readers; }
     [[nodiscard]] status set_max_databases(MDB_dbi count) noexcept;

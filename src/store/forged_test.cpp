@@ -24,7 +24,7 @@ protected:
     void SetUp() override {
         const test_environment env(directory_.path(), MDB_NOSYNC);
         const MDB_dbi dups = env.open("dups", MDB_CREATE | MDB_DUPSORT);
-        for (unsigned round = 0; round < 2; ++round) {
+        for (unsigned round = 0; round < 4; ++round) {
             MDB_txn* const in = env.begin();
             for (unsigned i = 0; i < 20; ++i) {
                 ASSERT_EQ(put(in, unnamed, "key" + std::to_string(i), std::string(i % 5 == 0 ? 9000 : 80, 'v')), 0);

@@ -20,37 +20,48 @@ void free_space::reserve(std::uint64_t pages) {
 void free_space::set_ready(std::uint64_t page) noexcept {
     std::uint64_t& word = ready_[page / 64];
     const std::uint64_t mask = std::uint64_t{1} << (page % 64);
-    ready_count_ += (word & mask) == 0 ? 1 : 0;
+    if ((word & mask) != 0) {
+        return;
+    }
     word |= mask;
+    ++ready_count_;
     first_word_ = std::min(first_word_, page / 64);
     failed_run_ = ~std::uint64_t{0};
+    if (is_backed(page)) {
+        ++backed_count_;
+        first_backed_word_ = std::min(first_backed_word_, page / 64);
+    }
 }
 
 void free_space::clear_ready(std::uint64_t page) noexcept {
     std::uint64_t& word = ready_[page / 64];
     const std::uint64_t mask = std::uint64_t{1} << (page % 64);
-    ready_count_ -= (word & mask) != 0 ? 1 : 0;
-    word &= ~mask;
+    if ((word & mask) != 0) {
+        word &= ~mask;
+        --ready_count_;
+        backed_count_ -= is_backed(page) ? 1U : 0U;
+    }
 }
 
-std::uint64_t free_space::take(std::uint64_t count) {
-    if (count > ready_count_) {
+std::uint64_t free_space::take_backed() noexcept {
+    if (backed_count_ == 0) {
         return 0;
     }
-    if (count > 1) {
-        return take_run(count);
+    while ((ready_[first_backed_word_] & ~holes_[first_backed_word_]) == 0) {  // ends, as backed_count_ > 0
+        ++first_backed_word_;
     }
-    while (ready_[first_word_] == 0) {  // ends, as ready_count_ > 0
-        ++first_word_;
-    }
-    const std::uint64_t page = first_word_ * 64 + static_cast<unsigned>(std::countr_zero(ready_[first_word_]));
+    const std::uint64_t bits = ready_[first_backed_word_] & ~holes_[first_backed_word_];
+    const std::uint64_t page = first_backed_word_ * 64 + static_cast<unsigned>(std::countr_zero(bits));
     clear_ready(page);
     return page;
 }
 
-std::uint64_t free_space::take_run(std::uint64_t count) {
-    if (count >= failed_run_) {
+std::uint64_t free_space::take_run(std::uint64_t count) noexcept {
+    if (count > ready_count_ || count >= failed_run_) {
         return 0;
+    }
+    while (ready_[first_word_] == 0) {  // ends, as ready_count_ > 0
+        ++first_word_;
     }
     std::uint64_t length = 0;
     for (std::uint64_t page = first_word_ * 64; page < died_.size(); ++page) {
@@ -126,6 +137,34 @@ void free_space::release(std::span<const std::uint64_t> snapshots) {
     }
 }
 
+std::uint64_t free_space::all_pages() const noexcept {
+    std::uint64_t pages = ready_count_;
+    for (const freed_extent_on_media& freed : incoming_) {
+        pages += freed.count;
+    }
+    for (const auto& bucket : blocked_) {
+        for (const freed_extent_on_media& freed : bucket.second) {
+            pages += freed.count;
+        }
+    }
+    return pages;
+}
+
+bool free_space::would_release(std::span<const std::uint64_t> snapshots) const noexcept {
+    const auto is_seen = [&](const freed_extent_on_media& freed) {
+        const auto blocker = std::lower_bound(snapshots.begin(), snapshots.end(), freed.born);
+        return blocker != snapshots.end() && *blocker < freed.died;
+    };
+    for (const auto& bucket : blocked_) {
+        for (const freed_extent_on_media& freed : bucket.second) {
+            if (!is_seen(freed) && freed.start < died_.size() && died_[freed.start] == freed.died) {
+                return true;
+            }
+        }
+    }
+    return std::any_of(incoming_.begin(), incoming_.end(), [&](const auto& freed) { return !is_seen(freed); });
+}
+
 std::uint64_t free_space::oldest_blocker() const noexcept {
     return blocked_.empty() ? ~std::uint64_t{0} : blocked_.begin()->first;
 }
@@ -143,16 +182,48 @@ void free_space::set_backed(std::uint64_t start, std::uint64_t count, bool backe
     reserve(start + count);
     for (std::uint64_t page = start; page < start + count; ++page) {
         const std::uint64_t mask = std::uint64_t{1} << (page % 64);
-        holes_[page / 64] = backed ? holes_[page / 64] & ~mask : holes_[page / 64] | mask;
+        if (is_backed(page) == backed) {
+            continue;
+        }
+        holes_[page / 64] ^= mask;
+        if (is_ready(page)) {
+            backed_count_ += backed ? 1U : ~std::uint64_t{0};
+            first_backed_word_ = backed ? std::min(first_backed_word_, page / 64) : first_backed_word_;
+        }
     }
 }
 
-std::uint64_t free_space::run_without_blocks(std::uint64_t start, std::uint64_t limit) const noexcept {
-    std::uint64_t count = 0;
-    while (count < limit && bit(ready_, start + count) && bit(holes_, start + count)) {
-        ++count;
+extent_on_media free_space::lowest_without_blocks(std::uint64_t limit) noexcept {
+    if (ready_count_ == backed_count_) {
+        return {.start = 0, .count = 0};
     }
-    return count;
+    while (ready_[first_word_] == 0) {  // ends, as ready_count_ > 0
+        ++first_word_;
+    }
+    const std::uint64_t page = first_word_ * 64 + static_cast<unsigned>(std::countr_zero(ready_[first_word_]));
+    return is_backed(page) ? extent_on_media{.start = 0, .count = 0} : run_without_blocks(page, limit);
+}
+
+extent_on_media free_space::run_without_blocks(std::uint64_t from, std::uint64_t limit) const noexcept {
+    if (ready_count_ == backed_count_) {
+        return {.start = 0, .count = 0};
+    }
+    for (std::uint64_t word = std::max(first_word_, from / 64); word < ready_.size(); ++word) {
+        std::uint64_t bits = ready_[word] & holes_[word];
+        if (word == from / 64) {
+            bits &= ~std::uint64_t{0} << (from % 64);
+        }
+        if (bits == 0) {
+            continue;
+        }
+        const std::uint64_t start = word * 64 + static_cast<unsigned>(std::countr_zero(bits));
+        std::uint64_t count = 1;
+        while (count < limit && bit(ready_, start + count) && bit(holes_, start + count)) {
+            ++count;
+        }
+        return {.start = start, .count = count};
+    }
+    return {.start = 0, .count = 0};
 }
 
 std::vector<extent_on_media> free_space::ready_runs() const {
@@ -174,17 +245,18 @@ std::uint64_t free_space::cut(std::uint64_t next_page) {
     while (next_page > meta_pages && is_ready(next_page - 1)) {
         --next_page;
         clear_ready(next_page);
-        holes_[next_page / 64] &= ~(std::uint64_t{1} << (next_page % 64));
+        holes_[next_page / 64] &= ~(std::uint64_t{1} << (next_page % 64));  // it is free no more, so it counts no more
     }
     return next_page;
 }
 
-void free_space::serialise(std::vector<std::byte>& list) const {
+void free_space::serialise(std::vector<std::byte>& list, std::span<const extent_on_media> lent) const {
     const auto append = [&list](const void* bytes, std::size_t size) {
         const auto* from = static_cast<const std::byte*>(bytes);
         list.insert(list.end(), from, from + size);
     };
-    const std::vector<extent_on_media> ready = ready_runs();
+    std::vector<extent_on_media> ready = ready_runs();
+    ready.insert(ready.end(), lent.begin(), lent.end());
     std::vector<freed_extent_on_media> freed;
     const auto collect = [&](const freed_extent_on_media& entry) {
         for (std::uint64_t page = entry.start; page < entry.start + entry.count; ++page) {

@@ -105,6 +105,44 @@ TEST_F(store_in_heap, keeps_what_the_heap_accepted) {
     EXPECT_EQ(after_crash(file(), word), (content_of_store{{"a", "1"}, {"b", "2"}, {"d", "4"}}));
 }
 
+/// Was: deletions needed pages that the full store did not have, and what they freed was of no use.
+TEST_F(store_in_heap, a_full_store_could_not_be_emptied) {
+    unsigned next = 0;
+    unsigned first = 0;
+    std::uint64_t word = 0;
+    const auto name = [](unsigned number) { return "key" + std::to_string(1'000'000 + number); };
+    for (const bool at_once : {true, false}) {
+        hosted store(file(), word, at_once);
+        ASSERT_EQ(mdb_env_set_mapsize(store.env, std::size_t{4} << 20U), 0);
+        const auto keep = [&] {
+            ASSERT_EQ(hf_lmdb_before_heap_commit(store.env), 0);
+            hf_lmdb_after_heap_commit(store.env);
+        };
+        for (unsigned round = 0; round < 3; ++round) {
+            const unsigned before = next;
+            for (int code = 0; code == 0;) {
+                MDB_txn* in = store.begin();
+                for (unsigned i = 0; i < 50 && code == 0; ++i) {
+                    code = put(in, 1, name(next + i), std::string(100, 'v'));
+                }
+                code == 0 ? static_cast<void>(code = mdb_txn_commit(in)) : mdb_txn_abort(in);
+                next += code == 0 ? 50 : 0;
+                EXPECT_TRUE(code == 0 || code == MDB_MAP_FULL) << code;
+            }
+            EXPECT_GT(next, before) << "what was freed is of no use";
+            keep();
+            MDB_txn* in = store.begin();
+            for (const unsigned end = first + (next - first) / 6; first < end; ++first) {
+                ASSERT_EQ(del(in, 1, name(first)), 0);
+            }
+            ASSERT_EQ(mdb_txn_commit(in), 0);
+            keep();
+        }
+        EXPECT_EQ(store.all().size(), next - first);
+        word = store.word;
+    }
+}
+
 TEST_F(store_in_heap, a_prepared_commit_is_there_if_the_heap_says_so) {
     hosted store(file(), 0, true);
     ASSERT_EQ(store.set("a", "1"), 0);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
@@ -134,7 +135,8 @@ status copy_lmdb_data(const std::string& path, descriptor& memory) {
         const auto source = lmdb_file::open_file(path);
         lmdb_file::file_reader reader(*source);
         environment made;
-        HF_STORE_TRY(made.set_map_size(4 * source->size() + spare_bytes));
+        const std::uint64_t needed = 4 * source->size() + spare_bytes;
+        HF_STORE_TRY(made.set_map_size(std::max<std::uint64_t>(needed, reader.newest().map_size)));
         HF_STORE_TRY(made.set_max_databases(1));
         HF_STORE_TRY(made.set_max_key(max_long_key));
         HF_STORE_TRY(made.open(path_of(memory).c_str(), MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0600));

@@ -38,7 +38,7 @@ constexpr std::array codes = {
     named_code{MDB_VERSION_MISMATCH,
                "MDB_VERSION_MISMATCH: the store has a version that this library does not read, or lies in a heap"},
     named_code{MDB_INVALID, "MDB_INVALID: the file is no store of Holdfast"},
-    named_code{MDB_MAP_FULL, "MDB_MAP_FULL: the limit of mdb_env_set_mapsize, or the file system, is full"},
+    named_code{MDB_MAP_FULL, "MDB_MAP_FULL: the store has the size that mdb_env_set_mapsize allows"},
     named_code{MDB_DBS_FULL, "MDB_DBS_FULL: mdb_env_set_maxdbs allows no further database"},
     named_code{MDB_READERS_FULL, "MDB_READERS_FULL: mdb_env_set_maxreaders allows no further reader"},
     named_code{MDB_TLS_FULL, "MDB_TLS_FULL: too many thread-local keys"},

@@ -7,11 +7,7 @@ namespace holdfast::store_engine {
 
 steady_text::steady_text(const transaction& in, const MDB_val& value)
     : text_(static_cast<const char*>(value.mv_data), value.mv_size) {
-    const data_file& file = in.env().store().file();
-    const auto* at = reinterpret_cast<const std::byte*>(text_.data());
-    const std::size_t size = file.reserved_pages() * page_size;
-    const auto is_inside = [at, size](const std::byte* start) { return at >= start && at < start + size; };
-    if (text_.size() <= max_node && (is_inside(file.read_address()) || is_inside(file.write_address()))) {
+    if (text_.size() <= max_node && in.env().store().file().has_address(text_.data())) {
         copy_ = text_;
         text_ = copy_;
     }

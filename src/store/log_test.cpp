@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "store/committer.hpp"
 #include "store/page_checksum.hpp"
 #include "store/store_test_support.hpp"
 
@@ -19,6 +20,9 @@ namespace holdfast::store_engine {
 namespace {
 
 using bytes = std::vector<char>;
+
+// Behind metas and log.
+constexpr std::size_t first_page = meta_pages + least_log_pages;
 
 bytes read_file(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
@@ -40,7 +44,7 @@ void crash_after(const std::string& path, unsigned count) {
             MDB_dbi database = 0;
             good = mdb_txn_begin(env, nullptr, 0, &in) == 0 && mdb_dbi_open(in, nullptr, 0, &database) == 0 &&
                    put(in, database, "last", std::to_string(i)) == 0 &&
-                   put(in, database, "key" + std::to_string(i * 37 % 100), std::string(50 + i * 13 % 700, 'v')) == 0 &&
+                   put(in, database, "key" + std::to_string(i * 37 % 100), std::string(20 + i * 13 % 100, 'v')) == 0 &&
                    mdb_txn_commit(in) == 0;
         }
         ::_exit(good ? 0 : 1);
@@ -101,7 +105,7 @@ protected:
         records_ = records_of(content_);
         ASSERT_EQ(records_.size(), count);
     }
-    static constexpr unsigned count = 40;
+    static constexpr unsigned count = 24;
     store_directory directory_;
     bytes content_;
     std::vector<std::pair<std::size_t, std::size_t>> records_;
@@ -109,9 +113,9 @@ protected:
 
 TEST_F(recovery_test, the_log_rebuilds_pages_that_were_never_written) {
     // All that lies behind metas and log is what the commits wrote: none of it needs to have reached the disk.
-    std::memset(content_.data() + 258 * page_size, 0xA5, content_.size() - 258 * page_size);
+    std::memset(content_.data() + first_page * page_size, 0xA5, content_.size() - first_page * page_size);
     EXPECT_EQ(last_of(content_), count - 1);
-    content_.resize(258 * page_size);
+    content_.resize(first_page * page_size);
     EXPECT_EQ(last_of(content_), count - 1);
 }
 
@@ -172,10 +176,14 @@ TEST_F(recovery_test, a_damaged_page_is_an_error) {
     {
         const test_environment closed(directory_.path());
         ASSERT_EQ(closed.opened(), 0);
+        MDB_txn* in = closed.begin();
+        ASSERT_EQ(put(in, 1, "long", std::string(9000, 'l')), 0);
+        ASSERT_EQ(put(in, 1, "longer", std::string(20'000, 'l')), 0);
+        ASSERT_EQ(mdb_txn_commit(in), 0);
     }
     const bytes closed = read_file(directory_.data());
     unsigned noticed = 0;
-    for (std::size_t page = 258; page < closed.size() / page_size; ++page) {
+    for (std::size_t page = first_page; page < closed.size() / page_size; ++page) {
         bytes damaged = closed;
         for (std::size_t at = page * page_size + 40; at < (page + 1) * page_size; at += 64) {
             damaged[at] = static_cast<char>(damaged[at] ^ 1);
@@ -214,7 +222,7 @@ TEST_F(recovery_test, a_page_that_claims_to_be_many_is_damage) {
     }
     bytes closed = read_file(directory_.data());
     unsigned changed = 0;
-    for (std::size_t number = 258; number < closed.size() / page_size; ++number) {
+    for (std::size_t number = first_page; number < closed.size() / page_size; ++number) {
         page_header head{};
         char* const at = closed.data() + number * page_size;
         std::memcpy(&head, at, sizeof(head));

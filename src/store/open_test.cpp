@@ -15,6 +15,7 @@
 #include <memory>
 #include <utility>
 
+#include "store/committer.hpp"
 #include "store/store_test_support.hpp"
 
 namespace holdfast::store_engine {
@@ -52,7 +53,7 @@ extern "C" int msync(void* start, std::size_t size, int flags) {
 namespace holdfast::store_engine {
 namespace {
 
-constexpr std::size_t pages_at_first = 258;
+constexpr std::size_t pages_at_first = meta_pages + least_log_pages;
 #if defined(HOLDFAST_UNDER_QEMU)
 constexpr bool under_qemu = true;
 #else

@@ -20,10 +20,12 @@ void transaction_pages::write(engine& store, write_state& state) noexcept {
     transaction_ = state.changes.version.transaction;
     first_generation_ = 0;
     state.generation = 0;
+    edge_depth_ = 0;
 }
 
 void transaction_pages::nest() {
     first_generation_ = ++state_->generation;
+    edge_depth_ = 0;
     superseded_.clear();
     dirty_before_ = state_->changes.dirty.size();
     freed_before_ = state_->changes.freed.size();
@@ -31,6 +33,7 @@ void transaction_pages::nest() {
 }
 
 status transaction_pages::create(page_kind kind, std::uint32_t item_size, std::uint64_t& number) {
+    edge_depth_ = 0;
     HF_STORE_TRY(store_->allocate(state_->changes, 1, 0, number));
     page_header& page = *writable(number);
     page.generation = state_->generation;
@@ -72,6 +75,7 @@ status transaction_pages::own(std::uint64_t& number) {
     write_set& changes = state_->changes;
     const std::uint64_t base = of_outer ? changes.dirty[old->checksum].base : number;
     std::uint64_t copy = 0;
+    edge_depth_ = 0;
     HF_STORE_TRY(store_->allocate(changes, 1, base, copy));
     page_header& page = *writable(copy);
     const page_header head = page;
@@ -98,8 +102,10 @@ void transaction_pages::loosen(std::uint64_t number, const page_header& page) {
 }
 
 void transaction_pages::release(std::uint64_t number, const page_header& page) {
+    edge_depth_ = 0;
     if (page.birth != transaction_) {
         state_->changes.freed.push_back({.start = number, .count = page.run_pages, .born = page.birth, .died = 0});
+        state_->changes.freed_pages += page.run_pages;
     } else if (owns(page)) {
         loosen(number, page);
     } else {
@@ -109,6 +115,7 @@ void transaction_pages::release(std::uint64_t number, const page_header& page) {
 
 // What this transaction wrote is the outer one's now; pages of that which were replaced are of no use.
 void transaction_pages::join(transaction_pages& outer) {
+    outer.edge_depth_ = 0;
     for (const std::uint64_t number : superseded_) {
         const page_header& page = *writable(number);
         if (outer.owns(page)) {
@@ -134,7 +141,9 @@ void transaction_pages::undo() {
     loose.erase(std::unique(loose.begin(), loose.end()), loose.end());
     changes.loose = std::move(loose);
     changes.dirty.resize(dirty_before_);
-    changes.freed.resize(freed_before_);
+    for (; changes.freed.size() > freed_before_; changes.freed.pop_back()) {
+        changes.freed_pages -= changes.freed.back().count;
+    }
     superseded_.clear();
 }
 

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "persist/mutant.hpp"
+#include "store/file_size_signal.hpp"
 
 namespace holdfast::store_engine {
 namespace {
@@ -363,6 +364,7 @@ status shared_state::extend_table(unsigned slots) noexcept {
         return status::ok;
     }
     const std::size_t start = readers_offset + (slots - 1) * sizeof(reader_slot);
+    const no_file_size_signal guard;
     const int error = ::posix_fallocate(file_.get(), static_cast<off_t>(start),
                                         static_cast<off_t>(slots_at_first * sizeof(reader_slot)));
     return error == 0 ? status::ok : from_errno(error);

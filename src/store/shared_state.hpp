@@ -66,6 +66,7 @@ struct shared_header {
     base::atomic<std::uint64_t> log_end;     ///< bytes of records since the checkpoint
     base::atomic<std::uint64_t> file_pages;  ///< pages below have blocks or are known as free
     base::atomic<std::uint64_t> log_synced;  ///< of log_end, durable
+    base::atomic<std::uint64_t> map_size;    ///< of the last checkpoint
     base::atomic<std::uint32_t> unsynced;    ///< the checkpoint, or pages of it, may not be synced
     base::atomic<std::uint32_t> unpromised;  ///< made without syncs in this session: a loss of power may take all
     base::atomic<std::uint32_t> unreplayed;  ///< the first opener could not write what recovery rebuilt

@@ -32,6 +32,11 @@ enum class [[nodiscard]] status : int {
 
 [[nodiscard]] inline status from_errno(int error) noexcept { return static_cast<status>(error == 0 ? EIO : error); }
 [[nodiscard]] inline status last_error() noexcept { return from_errno(errno); }
+/// Of the limit, of the file system, of a quota, or of `ulimit -f`.
+[[nodiscard]] inline bool is_no_room(status what) noexcept {
+    return what == status::map_full || what == from_errno(ENOSPC) || what == from_errno(EDQUOT) ||
+           what == from_errno(EFBIG);
+}
 [[nodiscard]] constexpr int code_of(status what) noexcept { return static_cast<int>(what); }
 
 }  // namespace holdfast::store_engine

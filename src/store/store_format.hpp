@@ -30,9 +30,10 @@ struct meta_on_media {
     std::uint64_t free_list_checksum;
     std::uint64_t log_page;
     std::uint64_t log_pages;  ///< in a heap, each checkpoint uses the half `sequence % 2`
+    std::uint64_t map_size;   ///< the largest that a writer was given, in bytes; 0: none
     std::uint64_t checksum;   ///< XXH3 of what is above
 };
-static_assert(sizeof(meta_on_media) == 152 && offsetof(meta_on_media, checksum) == 144);
+static_assert(sizeof(meta_on_media) == 160 && offsetof(meta_on_media, checksum) == 152);
 
 /// Of a commit. Behind it: extents taken, extents given back, extents freed, then page changes.
 struct log_record_on_media {

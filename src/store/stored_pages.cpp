@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "store/block.hpp"
 #include "store/page_checksum.hpp"
@@ -17,18 +18,65 @@ status stored_pages::open_data(bool read_only, bool overlay) {
                                                  .overlay = overlay,
                                                  .mode = options_.mode,
                                                  .reserve = options_.limit}));
-    return map_verified();
+    checked_.reset();
+    return map_verified(file_.reserved_pages());
 }
 
-status stored_pages::map_verified() {
-    const std::size_t size = file_.reserved_pages() / 8 + 8;
+status stored_pages::map_verified(std::uint64_t pages) noexcept {
+    constexpr std::uint64_t least = std::uint64_t{1} << 18U;
+    std::unique_ptr<checked_pages> longer(new (std::nothrow) checked_pages);
+    if (!longer) {
+        return status::no_memory;
+    }
+    longer->pages = std::max(2 * pages, least);
+    const std::size_t size = longer->pages / 8 + 8;
     void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {
         return last_error();
     }
-    verified_memory_ = mapping(static_cast<std::byte*>(at), size);
-    verified_ = static_cast<std::atomic<std::uint64_t>*>(at);
+    longer->memory = mapping(static_cast<std::byte*>(at), size);
+    longer->older = std::move(checked_);
+    checked_ = std::move(longer);
+    all_checked_.store(checked_.get(), std::memory_order_release);
+    verified_.store(static_cast<word_of_pages*>(at), std::memory_order_release);
     return status::ok;
+}
+
+void stored_pages::set_unverified(std::uint64_t start, std::uint64_t count) const noexcept {
+    for (const checked_pages* one = all_checked_.load(); one != nullptr; one = one->older.get()) {
+        auto* const words = reinterpret_cast<word_of_pages*>(one->memory.start());
+        for (std::uint64_t number = start; number < std::min(start + count, one->pages); ++number) {
+            words[number / 64].fetch_and(~(std::uint64_t{1} << (number % 64)), std::memory_order_relaxed);
+        }
+    }
+}
+
+// Twice as many as before, so that all ranges together are no more than twice the last.
+status stored_pages::extend_addresses(std::uint64_t pages) noexcept {
+    if (pages <= file_.reserved_pages()) {
+        return status::ok;
+    }
+    const std::lock_guard guard(addresses_mutex_);
+    const std::uint64_t before = file_.reserved_pages();
+    if (pages <= before) {
+        return status::ok;
+    }
+    status outcome = status::no_memory;
+    for (const std::uint64_t wanted : {std::max(2 * before, pages + pages / 4), pages}) {
+        if (wanted > checked_->pages) {
+            HF_STORE_TRY(map_verified(wanted));
+        }
+        outcome = file_.map_more(wanted);
+        if (outcome == status::ok) {
+            return outcome;
+        }
+    }
+    return outcome;
+}
+
+status stored_pages::grow_file(std::uint64_t pages, std::uint64_t most) noexcept {
+    HF_STORE_TRY(extend_addresses(pages));
+    return file_.grow(pages, most);
 }
 
 status stored_pages::verify(std::uint64_t number, std::uint64_t next_page) const {
@@ -112,6 +160,7 @@ void stored_pages::adopt(const meta_on_media& meta) noexcept {
     shared_.set_log(meta.log_page, meta.log_pages);
     header.log_synced.store(0);
     header.log_end.store(0);
+    header.map_size.store(meta.map_size);
     header.checkpoint_sequence.store(meta.sequence);
     header.checkpoint_transaction.store(meta.transaction);
     header.written.store(meta.transaction, std::memory_order_release);
@@ -188,7 +237,7 @@ status stored_pages::load_free_list() {
 
 status stored_pages::apply(const log_record& record) {
     const std::uint64_t next_page = record.head.next_page;
-    if (next_page > file_.reserved_pages()) {
+    if (next_page > max_pages || extend_addresses(next_page) != status::ok) {
         return status::corrupted;
     }
     bool valid = true;
@@ -308,7 +357,7 @@ status stored_pages::replay(const meta_on_media& meta) {
 status stored_pages::write_rebuilt(const page_table& pages, std::uint64_t next_page) {
     // Only who may write can recover what lies beyond the file's end, even without records: a tree may lead there.
     if (next_page > file_.pages()) {
-        HF_STORE_TRY(overlay_ ? status::access_denied : file_.grow(next_page));
+        HF_STORE_TRY(overlay_ ? status::access_denied : grow_file(next_page));
     }
     for (const auto& [number, content] : pages) {
         if (!overlay_) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -26,7 +27,7 @@ struct engine_options {
     bool no_sync = false;
     bool random = false;
     mode_t mode = 0664;
-    std::size_t limit = 0;  ///< bytes of pages, 0: none
+    std::size_t limit = 0;  ///< bytes of the file; 0: the store's own
     unsigned reader_limit = most_readers;
     bool in_heap = false;                     ///< this process alone has the file, and the heap says what counts
     std::uint64_t accepted = 0;               ///< in a heap: the last commit that counts
@@ -53,29 +54,41 @@ public:
     /// The last version that readers see.
     [[nodiscard]] root last_root() const noexcept;
     [[nodiscard]] const data_file& file() const noexcept { return file_; }
+    /// Gives the pages below `pages` addresses; those that were handed out stay. no_memory: there are too few.
+    [[nodiscard]] status extend_addresses(std::uint64_t pages) noexcept;
     [[nodiscard]] shared_state& shared() noexcept { return shared_; }
     [[nodiscard]] const engine_options& options() const noexcept { return options_; }
+    void set_no_sync(bool no_sync) noexcept { options_.no_sync = no_sync || in_memory_; }
+    /// Of the file, in bytes, for this process; the largest becomes the store's with a commit. 0: the store's own.
+    void set_limit(std::size_t bytes) noexcept { limit_.store(bytes); }
+    /// What the file may take; 0: there is no limit.
+    [[nodiscard]] std::size_t limit() const noexcept {
+        const std::size_t own = limit_.load();
+        return own != 0 ? own : shared_.header().map_size.load();
+    }
     /// For check, by who has begun to write.
     [[nodiscard]] const free_space& free_pages() const noexcept { return free_; }
     [[nodiscard]] const std::array<std::uint8_t, 16>& uuid() const noexcept { return shared_.header().uuid; }
 
 protected:
+    using word_of_pages = std::atomic<std::uint64_t>;
+
     ~stored_pages() = default;
 
     [[nodiscard]] bool is_verified(std::uint64_t number) const noexcept {
-        return (verified_[number / 64].load(std::memory_order_relaxed) >> (number % 64) & 1U) != 0;
+        const word_of_pages* words = verified_.load(std::memory_order_relaxed);
+        return (words[number / 64].load(std::memory_order_relaxed) >> (number % 64) & 1U) != 0;
     }
     void set_verified(std::uint64_t number) const noexcept {
-        verified_[number / 64].fetch_or(std::uint64_t{1} << (number % 64), std::memory_order_relaxed);
+        word_of_pages* words = verified_.load(std::memory_order_relaxed);
+        words[number / 64].fetch_or(std::uint64_t{1} << (number % 64), std::memory_order_relaxed);
     }
     /// For pages that get other bytes than a page's: a store that leads to them is damaged.
-    void set_unverified(std::uint64_t start, std::uint64_t count) const noexcept {
-        for (std::uint64_t number = start; number < start + count; ++number) {
-            verified_[number / 64].fetch_and(~(std::uint64_t{1} << (number % 64)), std::memory_order_relaxed);
-        }
-    }
+    void set_unverified(std::uint64_t start, std::uint64_t count) const noexcept;
     [[nodiscard]] status verify(std::uint64_t number, std::uint64_t next_page) const;
     [[nodiscard]] status open_data(bool read_only, bool overlay);
+    /// Gives the file blocks for at least `pages` pages, and addresses.
+    [[nodiscard]] status grow_file(std::uint64_t pages, std::uint64_t most = max_pages) noexcept;
 
     /// The valid meta with the greater sequence, of those without a commit beyond the accepted one. An invalid one was
     /// being written when power failed.
@@ -106,6 +119,8 @@ protected:
     [[nodiscard]] status apply(const log_record& record);
 
     engine_options options_;
+    std::atomic<std::size_t> limit_{0};  ///< bytes of the file, of this process; 0: the store's own
+    bool in_memory_ = false;             ///< no sync makes anything more durable
     data_file file_;
     shared_state shared_;
     std::atomic<bool> overlay_{false};  ///< what recovery rebuilt lies in memory of this process alone
@@ -124,12 +139,20 @@ private:
     using page_content = std::array<std::byte, page_size>;
     using page_table = std::unordered_map<std::uint64_t, std::unique_ptr<page_content>>;
 
-    [[nodiscard]] status map_verified();
+    [[nodiscard]] status map_verified(std::uint64_t pages) noexcept;
     [[nodiscard]] status rebuild(const page_change& change, std::uint64_t next_page, page_table& pages) const;
     [[nodiscard]] status write_rebuilt(const page_table& pages, std::uint64_t next_page);
 
-    mapping verified_memory_;
-    std::atomic<std::uint64_t>* verified_ = nullptr;
+    /// A bit a page that was checked. A longer one begins with none; older ones may be in use by other threads.
+    struct checked_pages {
+        mapping memory;
+        std::uint64_t pages = 0;
+        std::unique_ptr<checked_pages> older;
+    };
+    std::unique_ptr<checked_pages> checked_;
+    std::atomic<const checked_pages*> all_checked_{nullptr};  ///< checked_
+    std::atomic<word_of_pages*> verified_{nullptr};           ///< of the longest
+    std::mutex addresses_mutex_;
 };
 
 }  // namespace holdfast::store_engine

@@ -44,7 +44,7 @@ status transaction::begin_read() {
         return status::bad_reader_slot;  // the thread reads already
     }
     version_ = store.enter(*slot_);
-    if (version_.next_page > store.file().reserved_pages()) {
+    if (store.extend_addresses(version_.next_page) != status::ok) {
         slot_->transaction.store(no_transaction, std::memory_order_release);
         return status::map_resized;
     }
@@ -450,6 +450,7 @@ status transaction::drop(MDB_dbi number, bool remove) {
     if (number == free_database) {
         return status::invalid_argument;
     }
+    const space_freeing frees(pages_);
     // The named databases go with the main one, whose entries must lead to their trees as they are now.
     const bool all = number == main_database;
     if (const status outcome = all ? halves_of_commit::save_named(*this) : status::ok; outcome != status::ok) {

@@ -71,11 +71,7 @@ public:
     }
 
 private:
-    struct level {
-        std::uint64_t number;
-        const page_header* page;
-        unsigned index;
-    };
+    using level = tree_level;
 
     [[nodiscard]] status enter(unsigned depth, std::uint64_t number);
     [[nodiscard]] status descend_to_edge(unsigned depth, std::uint64_t number, bool right);

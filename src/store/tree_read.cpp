@@ -1,6 +1,18 @@
+#include <algorithm>
+
 #include "store/tree.hpp"
 
 namespace holdfast::store_engine {
+namespace {
+
+// Whether the way to the tree's last entry is known.
+bool has_edge(const transaction_pages& pages, const tree_record& record) noexcept {
+    const std::span<const tree_level> edge = pages.edge();
+    return !edge.empty() && edge.front().number == record.root && edge.size() == record.depth &&
+           edge.back().page->block.count != 0;
+}
+
+}  // namespace
 
 // Branches are above, one leaf below: no way down a damaged tree is longer than the tree is deep.
 status tree_cursor::enter(unsigned depth, std::uint64_t number) {
@@ -24,6 +36,16 @@ status tree_cursor::seek(std::string_view key, bool& exact) {
     depth_ = 0;
     if (record_->root == 0) {
         return status::not_found;
+    }
+    if (has_edge(*pages_, *record_)) {
+        const std::span<const level> edge = pages_->edge();
+        const block_header& last = edge.back().page->block;
+        if (last.has_long_keys == 0 && compare(*by_, key_at(last, last.count - 1U), key) < 0) {
+            std::copy(edge.begin(), edge.end(), levels_.begin());
+            depth_ = record_->depth;
+            set_index(last.count);
+            return status::ok;
+        }
     }
     const unsigned depth = record_->depth;
     if (depth == 0 || depth > max_depth) {
@@ -80,6 +102,12 @@ status tree_cursor::last() {
     depth_ = 0;
     if (record_->root == 0) {
         return status::not_found;
+    }
+    if (has_edge(*pages_, *record_)) {
+        std::copy(pages_->edge().begin(), pages_->edge().end(), levels_.begin());
+        depth_ = record_->depth;
+        set_index(block().count - 1U);
+        return status::ok;
     }
     return record_->depth == 0 || record_->depth > max_depth ? status::corrupted
                                                              : descend_to_edge(0, record_->root, true);

@@ -72,6 +72,10 @@ void tree_cursor::count_page(page_kind kind, int by) noexcept {
 }
 
 status tree_cursor::own_path() {
+    const std::span<const level> edge = pages_->edge();
+    if (!edge.empty() && edge.size() == depth_ && edge.back().number == levels_[depth_ - 1].number) {
+        return status::ok;
+    }
     for (unsigned depth = 0; depth < depth_; ++depth) {
         level& here = levels_[depth];
         const std::uint64_t before = here.number;
@@ -134,6 +138,9 @@ status tree_cursor::insert_stored(std::string_view key, const tree_entry& item, 
         if (block().kind == page_kind::leaf) {
             at = mutable_value_at(writable_block(), index());
         }
+    }
+    if (pages_->edge().empty() && index() + 1U == block().count && in_last_leaf()) {
+        pages_->set_edge({levels_.data(), depth_});
     }
     if (written != nullptr) {
         *written = at;
@@ -303,9 +310,10 @@ status tree_cursor::add_child(unsigned depth, const stored_key& separator, std::
 }
 
 status tree_cursor::replace(std::string_view value, std::uint16_t flags, std::byte** written) {
+    const std::size_t old_size = this->value().size();
+    const space_freeing frees(*pages_, value.size() <= old_size);
     HF_STORE_TRY(own_path());
     block_header& leaf = writable_block();
-    const std::size_t old_size = this->value().size();
     if (old_size == value.size()) {
         std::byte* at = mutable_value_at(leaf, index());
         set_flags_at(leaf, index(), flags);
@@ -333,6 +341,7 @@ status tree_cursor::replace(std::string_view value, std::uint16_t flags, std::by
 // --- removal --------------------------------------------------------------------------------------------------------
 
 status tree_cursor::remove() {
+    const space_freeing frees(*pages_);
     HF_STORE_TRY(own_path());
     block_header& leaf = writable_block();
     std::array<char, max_key> copy;

@@ -22,6 +22,9 @@ struct write_set {
     std::vector<std::uint64_t> loose;          ///< of dirty entries that are not live, to be taken again
     std::vector<extent_on_media> taken;        ///< from free space
     std::vector<freed_extent_on_media> freed;  ///< pages of earlier commits
+    std::uint64_t taken_pages = 0;             ///< from free space and behind the last page
+    std::uint64_t freed_pages = 0;             ///< in `freed`
+    bool frees_space = false;                  ///< what is being done leaves the store no larger
     bool has_long_keys = false;                ///< the store's version must allow them
 
     void clear() noexcept {
@@ -29,6 +32,9 @@ struct write_set {
         loose.clear();
         taken.clear();
         freed.clear();
+        taken_pages = 0;
+        freed_pages = 0;
+        frees_space = false;
         has_long_keys = false;
     }
 };

@@ -158,6 +158,55 @@ TEST_P(store_environment, mapsize_is_a_limit_that_can_be_raised) {
     mdb.txn_abort(transaction);
 }
 
+/// Was: 1 MiB for each process that set none, and no limit: a program that doubled it limited the store to what it had.
+TEST_P(store_environment, the_size_of_the_map_belongs_to_the_file) {
+    constexpr std::size_t mebi = std::size_t{1} << 20U;
+    const auto open_with = [&](std::size_t bytes) {
+        open(MDB_NOTLS, [&](MDB_env* made) { EXPECT_EQ(mdb.env_set_mapsize(made, bytes), 0); });
+    };
+    const auto size = [&] {
+        MDB_envinfo information{};
+        EXPECT_EQ(mdb.env_info(environment(), &information), 0);
+        return information.me_mapsize;
+    };
+    const auto change = [&](std::size_t bytes) {
+        MDB_txn* const transaction = begin();
+        const MDB_dbi main = database(transaction);
+        EXPECT_EQ(put(transaction, main, "key" + std::to_string(bytes), std::string(bytes, 'd')), 0);
+        commit(transaction);
+    };
+    open_with(16 * mebi);
+    change(4 * mebi);
+    EXPECT_EQ(size(), 16 * mebi);
+    open_with(0);
+    EXPECT_EQ(size(), 16 * mebi);
+    open_with(8 * mebi);  // a smaller one is of this process
+    EXPECT_EQ(size(), 8 * mebi);
+    change(100);
+    open_with(0);
+    EXPECT_EQ(size(), 16 * mebi);
+    open_with(32 * mebi);  // a larger one stays when it has committed
+    open_with(0);
+    EXPECT_EQ(size(), 16 * mebi);
+    open_with(32 * mebi);
+    change(100);
+    open_with(0);
+    EXPECT_EQ(size(), 32 * mebi);
+    EXPECT_EQ(mdb.env_set_mapsize(environment(), 64 * mebi), 0);
+    EXPECT_EQ(size(), 64 * mebi);
+    EXPECT_EQ(mdb.env_set_mapsize(environment(), 0), 0);
+    EXPECT_EQ(size(), 32 * mebi);
+    EXPECT_EQ(mdb.env_set_mapsize(environment(), 64 * mebi), 0);
+    change(100);
+    EXPECT_EQ(mdb.env_set_mapsize(environment(), mebi), 0);
+    EXPECT_GE(size(), 4 * mebi) << "what the store has stays usable";
+    MDB_txn* const reader = begin(MDB_RDONLY);
+    EXPECT_EQ(get(reader, database(reader), "key100"), std::string(100, 'd'));
+    mdb.txn_abort(reader);
+    open(MDB_NOTLS | MDB_RDONLY);
+    EXPECT_EQ(size(), 64 * mebi);
+}
+
 TEST_P(store_environment, copies_are_environments) {
     open(MDB_NOTLS | MDB_NOSYNC);
     MDB_txn* transaction = begin();

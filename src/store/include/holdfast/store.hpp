@@ -46,7 +46,7 @@ private:
 struct store_options {
     bool durable = true;  ///< false: a commit survives the process, not a loss of power
     bool read_only = false;
-    std::size_t limit = 0;       ///< bytes; 0: as the file system has
+    std::size_t limit = 0;       ///< bytes of the file; 0: the last one that it was given, else as the disk has
     unsigned databases = 16;     ///< named ones of this process
     unsigned longest_key = 511;  ///< bytes, up to 65,536 (docs/store.md)
     mode_t mode = 0664;

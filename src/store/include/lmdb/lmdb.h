@@ -3,7 +3,7 @@
 // Programs of LMDB compile against this header or run, unchanged, on this library: names, values, structures and error
 // codes are LMDB's. The documentation of LMDB 0.9 (http://www.lmdb.tech/doc/) is the contract, except here and in
 // docs/store.md:
-//  - Without mdb_env_set_mapsize a store grows as its file system allows.
+//  - A store that no process gave a size by mdb_env_set_mapsize grows as its file system allows.
 //  - The table of readers grows; without mdb_env_set_maxreaders, to 16,384.
 //  - Data files have a format of our own (docs/store-format.md). A file of LMDB is MDB_INVALID; with MDB_RDONLY it is
 //    read into memory.

@@ -1,0 +1,332 @@
+// The space of a store's file: what a transaction may take, where it comes from, and what goes back.
+//
+// A change copies pages before it frees any, and a checkpoint writes a list of free pages before it lets go of the one
+// before. So some pages with blocks are held back: a part for changes that leave the store no larger, and behind the
+// last page a part for the list alone. A change that makes the store larger fails before it touches them.
+//
+// Pages that commits freed are of use when a checkpoint follows. A transaction that finds no room writes one, of the
+// last commit, in its midst.
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "store/committer.hpp"
+
+namespace holdfast::store_engine {
+namespace {
+
+// Free pages in a row that are worth a hole, which changes the file system's tables; and where much of a store that
+// settles is free.
+constexpr std::uint64_t least_hole = 16;
+constexpr std::uint64_t least_settled_hole = 8;
+// Free pages of a store in use that keep their blocks for the next commits, at least.
+constexpr std::uint64_t least_kept = 1024;
+// Pages that get blocks by one call, and calls that may fail in search of some.
+constexpr std::uint64_t most_at_once = 256;
+constexpr unsigned most_failures = 1024;
+
+// The list has 32 bytes for a page at most.
+constexpr std::uint64_t list_pages(std::uint64_t next_page) noexcept { return 2 + next_page / 128; }
+// For copies, by what is in use.
+constexpr std::uint64_t held_pages(std::uint64_t next_page, std::uint64_t free_pages) noexcept {
+    constexpr std::uint64_t most_copies = 2048;
+    return list_pages(next_page) + 4 + std::min((next_page - std::min(next_page, free_pages)) / 16, most_copies);
+}
+
+}  // namespace
+
+struct committer::allowance {
+    std::uint64_t leaves;  ///< pages with blocks that stay
+    std::uint64_t most;    ///< pages of the file that it may use
+    std::uint64_t list;    ///< of these, behind the last page, only for the list of free pages
+};
+
+std::uint64_t committer::limit_pages() const noexcept {
+    const std::size_t own = limit_.load(std::memory_order_relaxed);
+    const std::size_t bytes = own != 0 ? own : shared_.header().map_size.load(std::memory_order_relaxed);
+    return bytes == 0 ? max_pages : bytes / page_size;
+}
+
+// With blocks. There may be none that were counted: where the limit was lowered.
+std::uint64_t committer::pages_behind(std::uint64_t next_page, std::uint64_t most) const noexcept {
+    const std::uint64_t end = std::min(file_.pages(), most);
+    return end > next_page ? end - next_page : 0;
+}
+
+// What a transaction frees counts as if it were there already, and it may copy some pages before it frees any, down to
+// the half of what is held back: a full store takes changes that need no more than they free. has_room_for() then says
+// whether it did.
+committer::allowance committer::allowance_of(const root& version, claim_kind claim,
+                                             std::uint64_t freed) const noexcept {
+    const std::uint64_t limit = limit_pages();
+    const std::uint64_t list = list_pages(version.next_page);
+    const std::uint64_t held = held_pages(version.next_page, free_.ready_pages());
+    if (claim == claim_kind::grows) {
+        // Without a lock file, what a commit freed is ready behind the next one.
+        freed += reads_metas() ? free_.all_pages() - free_.ready_pages() : 0;
+        const std::uint64_t least = std::max(held / 2, list);
+        return {.leaves = std::max(held - std::min(held, freed + max_depth), least), .most = limit, .list = list};
+    }
+    root last{};
+    const std::uint64_t used =
+        shared_.get_root(shared_.header().written.load(), last) ? last.next_page : version.next_page;
+    if (claim == claim_kind::ends) {
+        return {.leaves = 0, .most = std::max(limit, used + held), .list = 0};
+    }
+    // A store beyond its limit, which was lowered, has no pages behind the last one.
+    const std::uint64_t free_pages = free_.all_pages();
+    const bool is_beyond = used + held > limit && used >= limit && free_pages < held;
+    return {.leaves = list, .most = is_beyond ? used + held - free_pages : limit, .list = list};
+}
+
+status committer::take_pages(root& version, std::uint64_t count, std::uint64_t& start, claim_kind claim,
+                             std::uint64_t freed) {
+    taken_pages_ += count;
+    allowance may{.leaves = 0, .most = limit_pages(), .list = list_pages(version.next_page)};
+    const std::uint64_t there = free_.backed_pages() + pages_behind(version.next_page, may.most);
+    if (there < count + held_pages(version.next_page, free_.ready_pages())) {
+        may = allowance_of(version, claim, freed);
+    }
+    if (count > 1) {
+        return take_run(version, count, start, may);
+    }
+    back_lowest();
+    HF_STORE_TRY(back_pages(version, 1 + may.leaves, may));
+    start = free_.take_backed();
+    if (start == 0) {
+        HF_STORE_TRY(grow(version.next_page + 1, may));
+        start = version.next_page++;
+    }
+    return status::ok;
+}
+
+// The lowest free pages are taken first, also where these have no blocks: so a store becomes shorter.
+void committer::back_lowest() {
+    const extent_on_media run = holes_refused_ ? extent_on_media{} : free_.lowest_without_blocks(most_at_once);
+    if (run.count != 0) {
+        holes_refused_ = file_.reserve_free(run.start, run.count) != status::ok;
+        free_.set_backed(run.start, run.count, !holes_refused_);
+    }
+}
+
+status committer::take_run(root& version, std::uint64_t count, std::uint64_t& start, const allowance& may) {
+    const std::uint64_t end = version.next_page;
+    start = free_.take_run(count);
+    if (start != 0 && back_run(start, count) != status::ok) {
+        free_.add_ready(start, count);
+        start = 0;
+    }
+    if (start == 0) {
+        HF_STORE_TRY(grow(end + count, may));
+        start = end;
+        version.next_page += count;
+    }
+    const status outcome = back_pages(version, may.leaves, may);
+    if (outcome != status::ok && start < end) {
+        free_.add_ready(start, count);
+    } else if (outcome != status::ok) {
+        version.next_page = end;
+    }
+    return outcome;
+}
+
+// Before the commit of a transaction that may have made the store larger.
+status committer::has_room_for(write_set& changes) {
+    if (changes.taken_pages <= changes.freed_pages + changes.loose.size()) {
+        return status::ok;
+    }
+    const std::uint64_t freed = changes.freed_pages + changes.loose.size();
+    const auto look = [&] {
+        const std::uint64_t held = held_pages(changes.version.next_page, free_.ready_pages());
+        return back_pages(changes.version, held - std::min(held, freed),
+                          allowance_of(changes.version, claim_kind::grows, freed));
+    };
+    const status outcome = look();
+    return is_no_room(outcome) && checkpoint_for_room(changes) == status::ok ? look() : outcome;
+}
+
+// So many pages with blocks.
+status committer::back_pages(const root& version, std::uint64_t wanted, const allowance& may) {
+    const auto missing = [&] {
+        const std::uint64_t there = free_.backed_pages() + pages_behind(version.next_page, may.most);
+        return wanted > there ? wanted - there : 0;
+    };
+    if (missing() == 0) {
+        return status::ok;
+    }
+    const status outcome = back_free_pages(free_.backed_pages() + missing());
+    if (missing() == 0) {
+        return status::ok;
+    }
+    const std::uint64_t end = std::max(version.next_page, file_.pages()) + missing();
+    if (end > may.most) {
+        return outcome == status::ok ? status::map_full : outcome;
+    }
+    HF_STORE_TRY(grow_file(end, may.most));
+    shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
+    return status::ok;
+}
+
+// Until so many free pages have blocks. On a full disk a page that has one already gets one without room: a process
+// that reads the list of free pages does not know which these are.
+status committer::back_free_pages(std::uint64_t wanted) {
+    status last = status::ok;
+    unsigned failures = 0;
+    std::uint64_t most = most_at_once;
+    for (std::uint64_t from = 0; free_.backed_pages() < wanted && failures < most_failures;) {
+        const extent_on_media run = free_.run_without_blocks(from, most);
+        if (run.count == 0) {
+            break;
+        }
+        const status outcome = file_.reserve_free(run.start, run.count);
+        if (outcome == status::ok) {
+            free_.set_backed(run.start, run.count, true);
+        } else if (!is_no_room(outcome)) {
+            return outcome;
+        } else {
+            last = outcome;
+            ++failures;
+        }
+        if (outcome != status::ok && most > 1) {
+            most = 1;  // one by one from here on
+        } else {
+            from = run.start + run.count;
+        }
+    }
+    return last;
+}
+
+// Pages that were taken from the free ones. Where it fails, tmpfs took back the blocks that some of them had.
+status committer::back_run(std::uint64_t start, std::uint64_t count) {
+    for (std::uint64_t page = start; page < start + count; ++page) {
+        if (free_.is_backed(page)) {
+            continue;
+        }
+        const std::uint64_t needed = start + count - page;
+        const status outcome = file_.reserve_free(page, needed);
+        free_.set_backed(page, needed, outcome == status::ok);
+        return outcome;
+    }
+    return status::ok;
+}
+
+status committer::grow(std::uint64_t next_page, const allowance& may) noexcept {
+    if (next_page + may.list > may.most) {
+        return status::map_full;
+    }
+    if (next_page + may.list > file_.pages()) {
+        HF_STORE_TRY(grow_file(next_page + may.list, may.most));
+        shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
+    }
+    return status::ok;
+}
+
+// In the midst of a transaction: what commits freed since the last checkpoint is ready then. To who begins with this
+// checkpoint, the pages of the transaction are free; its record, or its end, says what became of them. ok: there are
+// more free pages now.
+status committer::checkpoint_for_room(write_set& changes) {
+    const shared_header& header = shared_.header();
+    write_set last;
+    if (!shared_.get_root(header.written.load(), last.version)) {
+        return status::map_full;
+    }
+    const std::uint64_t transaction = last.version.transaction;
+    collect_snapshots(transaction, kept_.load() >= transaction ? transaction : base_.transaction);
+    if (transaction == header.checkpoint_transaction.load() || !free_.would_release(snapshots_)) {
+        return status::map_full;
+    }
+    const std::uint64_t end = last.version.next_page;
+    std::vector<extent_on_media> lent = changes.taken;
+    if (changes.version.next_page > end) {
+        lent.push_back({.start = end, .count = changes.version.next_page - end});
+    }
+    last.version.next_page = changes.version.next_page;
+    HF_STORE_TRY(checkpoint(last, {.purpose = checkpoint_purpose::room, .lent = lent}));
+    changes.taken.swap(lent);
+    root now{};
+    if (shared_.get_root(transaction, now)) {
+        changes.version.next_page = now.next_page;
+    }
+    return status::ok;
+}
+
+std::uint64_t committer::cut_end(std::uint64_t next_page) noexcept {
+    const std::uint64_t cut = free_.cut(next_page);
+    if (cut < next_page) {  // what lies behind may have no blocks any more
+        file_.set_pages(std::min(file_.pages(), cut));
+        shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
+    }
+    return cut;
+}
+
+// After a checkpoint: gives back free pages that no version sees, but for those that the next commits take, and what is
+// held back. Not where the checkpoint before may be needed again: its list of free pages does not say which lose their
+// blocks now.
+void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
+    if (options_.in_heap && base_.sequence != shared_.header().checkpoint_sequence.load()) {
+        return;
+    }
+    std::vector<extent_on_media> runs;
+    try {
+        release_pages();
+        runs = free_.ready_runs();
+    } catch (const std::bad_alloc&) {
+        return;  // the next checkpoint tries again
+    }
+    const std::uint64_t held = held_pages(next_page, free_.ready_pages());
+    const std::uint64_t keep = settle ? held : std::max({held, least_kept, next_page / 32, 2 * taken_pages_});
+    const bool much_free = free_.ready_pages() > next_page / 4;
+    const std::uint64_t smallest = settle && much_free ? least_settled_hole : least_hole;
+    std::uint64_t kept = 0;
+    taken_pages_ = 0;
+    for (const extent_on_media& run : runs) {
+        std::uint64_t page = run.start;
+        const std::uint64_t end = run.start + run.count;
+        for (; page < end && (kept < keep || run.count < smallest); ++page) {
+            kept += free_.is_backed(page) ? 1U : 0U;
+        }
+        if (end - page >= smallest && (free_.is_backed(page) || free_.is_backed(end - 1))) {
+            file_.punch(page, end - page);
+            free_.set_backed(page, end - page, false);
+        }
+    }
+    const std::uint64_t behind = std::max(list_pages(next_page), held - std::min(held, kept));
+    const std::uint64_t wanted = std::max(next_page, std::min(next_page + behind, limit_pages()));
+    if (settle || file_.pages() > next_page + keep) {
+        file_.trim(wanted);
+        static_cast<void>(grow_file(wanted, wanted));  // of use on a full disk, but nothing needs it now
+        shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
+    }
+}
+
+// Versions that may still be read: those of readers, all from the durable one on, which readers may yet enter, and
+// those that a recovery begins with: the checkpoint, and in a heap the base.
+void committer::collect_snapshots(std::uint64_t checkpoint, std::uint64_t base) {
+    const shared_header& header = shared_.header();
+    snapshots_.clear();
+    snapshots_.push_back(checkpoint);
+    if (options_.in_heap) {
+        snapshots_.push_back(base);
+    }
+    const std::uint64_t written = header.written.load(std::memory_order_relaxed);
+    std::uint64_t durable = header.durable.load(std::memory_order_acquire);
+    if (reads_metas() && durable == written && durable > 0) {
+        --durable;  // readers without slots: the version before stays, as in LMDB
+    }
+    for (std::uint64_t version = durable; version < written; ++version) {
+        snapshots_.push_back(version);
+    }
+    shared_.collect_snapshots(snapshots_);
+    std::sort(snapshots_.begin(), snapshots_.end());
+    snapshots_.erase(std::unique(snapshots_.begin(), snapshots_.end()), snapshots_.end());
+}
+
+void committer::release_pages() {
+    const std::uint64_t version_of_free = std::exchange(free_transaction_, no_transaction);  // in case memory runs out
+    collect_snapshots(shared_.header().checkpoint_transaction.load(std::memory_order_relaxed), base_.transaction);
+    free_.release(snapshots_);
+    holes_refused_ = false;
+    free_transaction_ = version_of_free;
+}
+
+}  // namespace holdfast::store_engine
