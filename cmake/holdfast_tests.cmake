@@ -26,6 +26,8 @@ set(HOLDFAST_TEST_LAUNCHER "")
 set(HOLDFAST_SKIPPED_TESTS "") # as --gtest_filter knows them
 if(HOLDFAST_SANITIZE)
     list(APPEND HOLDFAST_SKIPPED_TESTS map_page.*) # they run a browser, which the sanitizer does not see
+    # Sanitizers take addresses by the tebibyte.
+    list(APPEND HOLDFAST_SKIPPED_TESTS *few_addresses_test.* *process_effects_test.* *core_dump_test.*)
 endif()
 if(HOLDFAST_SANITIZE OR HOLDFAST_COVERAGE) # whose functions need more stack
     list(APPEND HOLDFAST_SKIPPED_TESTS *drop_in_test.threads_with_a_small_stack*)
@@ -36,7 +38,7 @@ endif()
 if(HOLDFAST_UNDER_QEMU)
     # User mode of QEMU keeps limits of addresses from its guest, whose heaps are smaller than these tests' blocks.
     list(APPEND HOLDFAST_SKIPPED_TESTS internal_arena_test.serves_a_process_that_may_have_few_addresses
-         drop_in_memory_test.*
+         drop_in_memory_test.* *few_addresses_test.* *process_effects_test.* *core_dump_test.*
     )
 endif()
 # Under qemu-user, programs of many tests run in parts, each with its share of them: side by side, and the emulator,

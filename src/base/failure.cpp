@@ -76,7 +76,8 @@ failure_code code_of_errno(int os_error) noexcept {
         case EEXIST: return failure_code::already_exists;
         case ENOMEM: return failure_code::out_of_memory;
         case EMFILE:
-        case ENFILE: return failure_code::limit;
+        case ENFILE:
+        case EFBIG: return failure_code::limit;
         case EOPNOTSUPP:
         case ENOSYS: return failure_code::unsupported;
         default: return failure_code::io;
@@ -97,6 +98,15 @@ std::string_view expected_by(failure_code code) noexcept {
     }
 }
 
+std::string_view hint_of_errno(int os_error) noexcept {
+    switch (os_error) {
+        case EMFILE: return "close files, or raise the limit of descriptors (ulimit -n)";
+        case EFBIG:
+            return "raise the limit of a file's size (ulimit -f), or use smaller files (segment_size of a new heap)";
+        default: return {};
+    }
+}
+
 }  // namespace
 
 failure os_failure(int os_error, std::string_view operation, std::string_view path) {
@@ -106,6 +116,7 @@ failure os_failure(int os_error, std::string_view operation, std::string_view pa
     what.field = operation;
     what.found = std::generic_category().message(os_error);
     what.expected = expected_by(what.code);
+    what.hint = hint_of_errno(os_error);
     what.os_error = os_error;
     return what;
 }

@@ -1,5 +1,5 @@
-// An element in DRAM for each unit of an address range. Takes memory only where it is touched. Zero must be a valid
-// state of the elements.
+// An element in DRAM for each unit of an address range. Takes memory only where it is touched, and is no part of a core
+// dump. Zero must be a valid state of the elements.
 #pragma once
 
 #include <cstddef>

@@ -126,7 +126,7 @@ TEST(drop_in_memory_test, forks_in_the_middle_of_calls_where_the_arena_serves_al
     const outcome done = in_process([] {
         std::uint64_t pages_in_use = 0;
         std::ifstream("/proc/self/statm") >> pages_in_use;
-        const std::uint64_t most = pages_in_use * base::page_size + 4 * base::gibibyte;
+        const std::uint64_t most = pages_in_use * base::page_size + 96 * base::mebibyte;
         const rlimit limit{most, most};
         ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
         ASSERT_FALSE(open({"", 0, false}));

@@ -66,6 +66,7 @@ bool internal_arena::reserve() noexcept {
     for (std::uint64_t size = range_size; size >= smallest_range; size /= 16) {
         void* const range = ::mmap(nullptr, size + most_alignment, PROT_NONE, flags, -1, 0);
         if (range != MAP_FAILED) {
+            static_cast<void>(::madvise(range, size + most_alignment, MADV_DONTDUMP));  // until refill()
             size_.store(size, std::memory_order_relaxed);
             begin_.store(base::align_up(reinterpret_cast<std::uintptr_t>(range), most_alignment),
                          std::memory_order_release);
@@ -92,6 +93,7 @@ bool internal_arena::refill(unsigned size_class) noexcept {
         if (::mprotect(from, to - accessible_, PROT_READ | PROT_WRITE) != 0) {
             return false;
         }
+        static_cast<void>(::madvise(from, to - accessible_, MADV_DODUMP));
         accessible_ = to;
     }
     used_ = start + run;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -67,6 +68,23 @@ result<std::uint64_t> end_of(std::uint64_t offset, std::uint64_t length, const c
     return *end;
 }
 
+/// For a write: the kernel refuses it beyond the limit also where the file is longer.
+result<std::uint64_t> end_of_write(std::uint64_t offset, std::uint64_t length, const char* operation,
+                                   const std::string& path) {
+    HF_TRY_ASSIGN(const std::uint64_t end, end_of(offset, length, operation, path));
+    HF_TRY(check_file_length(end, path));
+    return end;
+}
+
+/// The limit is for what makes a file longer.
+result<void> check_new_length(int fd, std::uint64_t bytes, const std::string& path) {
+    if (bytes <= longest_file()) {
+        return {};
+    }
+    HF_TRY_ASSIGN(const std::uint64_t size, size_of(fd, path));
+    return bytes <= size ? result<void>() : check_file_length(bytes, path);
+}
+
 /// An empty range at `limit` where there is no data.
 result<byte_range> next_data(int fd, std::uint64_t from, std::uint64_t limit, const std::string& path) {
     const off_t begin = ::lseek(fd, to_off(from), SEEK_DATA);
@@ -128,6 +146,23 @@ result<std::uint64_t> copy_in_kernel(int source, int target, const std::string& 
 
 }  // namespace
 
+std::uint64_t longest_file() noexcept {
+    rlimit limit{};
+    const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return std::min<std::uint64_t>(limited ? limit.rlim_cur : LLONG_MAX, LLONG_MAX);
+}
+
+result<void> check_file_length(std::uint64_t bytes, const std::string& path) {
+    const std::uint64_t most = longest_file();
+    if (bytes <= most) {
+        return {};
+    }
+    base::failure what = os_failure(EFBIG, "file size", path);
+    what.found = std::to_string(bytes) + " bytes needed";
+    what.expected = "at most " + std::to_string(most) + " (ulimit -f)";
+    return what;
+}
+
 result<std::uint64_t> size_of(int fd, const std::string& path) {
     struct stat status {};
     if (::fstat(fd, &status) != 0) {
@@ -154,7 +189,7 @@ result<void> read_fully(int fd, std::uint64_t offset, std::span<std::byte> buffe
 }
 
 result<void> write_fully(int fd, std::uint64_t offset, std::span<const std::byte> data, const std::string& path) {
-    HF_TRY(end_of(offset, data.size(), "pwrite", path));
+    HF_TRY(end_of_write(offset, data.size(), "pwrite", path));
     while (!data.empty()) {
         const auto put = uninterrupted([&] { return ::pwrite(fd, data.data(), data.size(), to_off(offset)); });
         if (put <= 0) {
@@ -179,7 +214,7 @@ result<void> write_parts_fully(int fd, std::uint64_t offset, std::span<const std
             total += rest.size();
             ++count;
         }
-        HF_TRY(end_of(offset, total, "pwritev", path));
+        HF_TRY(end_of_write(offset, total, "pwritev", path));
         const auto put = total == 0 ? 0 : uninterrupted([&] {
             return ::pwritev(fd, vectors.data(), static_cast<int>(count), to_off(offset));
         });
@@ -197,7 +232,7 @@ result<void> write_parts_fully(int fd, std::uint64_t offset, std::span<const std
 }
 
 result<void> write_durably(int fd, std::uint64_t offset, std::span<const std::byte> data, const std::string& path) {
-    HF_TRY(end_of(offset, data.size(), "pwritev2", path));
+    HF_TRY(end_of_write(offset, data.size(), "pwritev2", path));
     while (!data.empty()) {
         iovec vector{const_cast<std::byte*>(data.data()), data.size()};
         const auto put = uninterrupted([&] { return ::pwritev2(fd, &vector, 1, to_off(offset), RWF_DSYNC); });
@@ -225,6 +260,7 @@ result<void> write_durably(int fd, std::uint64_t offset, std::span<const std::by
 
 result<void> set_size(int fd, std::uint64_t bytes, const std::string& path) {
     HF_TRY(end_of(bytes, 0, "ftruncate", path));
+    HF_TRY(check_new_length(fd, bytes, path));
     if (uninterrupted([&] { return ::ftruncate(fd, to_off(bytes)); }) != 0) {
         return os_failure(errno, "ftruncate", path);
     }
@@ -233,6 +269,7 @@ result<void> set_size(int fd, std::uint64_t bytes, const std::string& path) {
 
 result<void> reserve_space(int fd, std::uint64_t offset, std::uint64_t length, const std::string& path) {
     HF_TRY_ASSIGN(const std::uint64_t end, end_of(offset, length, "fallocate", path));
+    HF_TRY(check_new_length(fd, end, path));
     // A signal makes tmpfs take back what a call has reserved: a program with a timer would repeat a long call for
     // ever.
     std::uint64_t piece = length;
@@ -292,6 +329,8 @@ result<void> zero_data(int fd, std::uint64_t offset, std::uint64_t length, const
 }
 
 result<bool> clone_blocks(int source, int target, const std::string& target_path) {
+    HF_TRY_ASSIGN(const std::uint64_t size, size_of(source, target_path));
+    HF_TRY(check_file_length(size, target_path));
     if (uninterrupted([&] { return ::ioctl(target, FICLONE, source); }) == 0) {
         return true;
     }

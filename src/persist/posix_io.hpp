@@ -1,5 +1,5 @@
-// Calls are repeated after EINTR and short counts. Only write_durably() syncs. Thread-safe: positions are explicit, but
-// calls that look for holes may move the file position.
+// Calls are repeated after EINTR and short counts, and fail with `limit` before the kernel sends SIGXFSZ. Only
+// write_durably() syncs. Thread-safe: positions are explicit, but calls that look for holes may move the file position.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,11 @@
 #include "base/result.hpp"
 
 namespace holdfast::persist {
+
+/// What the process may make a file as long as (`ulimit -f`), in bytes; 2^63 - 1 without a limit.
+[[nodiscard]] std::uint64_t longest_file() noexcept;
+/// `limit` beyond longest_file(), where the kernel would end the process by SIGXFSZ.
+[[nodiscard]] base::result<void> check_file_length(std::uint64_t bytes, const std::string& path);
 
 [[nodiscard]] base::result<std::uint64_t> size_of(int fd, const std::string& path);
 

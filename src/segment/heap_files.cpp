@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "persist/posix_io.hpp"
 #include "segment/files/node_directories.hpp"
 #include "segment/format/superblock.hpp"
 
@@ -52,7 +53,7 @@ heap_files::heap_files(persist::storage& storage, std::string directory, access_
 base::result<std::unique_ptr<heap_files>> heap_files::create(persist::storage& storage, const std::string& directory,
                                                              const creation_options& options) {
     HF_TRY(check_page_size());
-    if (!geometry{options.segment_size}.valid()) {
+    if (!geometry{segment_size_of(options)}.valid()) {
         return failure{failure_code::invalid_argument,
                        directory,
                        "segment size",
@@ -123,7 +124,7 @@ base::result<void> heap_files::reserve_addresses(const mapping_options& options)
     location_.set_topology(*options.topology);
     HF_TRY(mapping_.reserve(options, superblock_.now()));
     segments_.set_shape(superblock_.shape());
-    objects_.set_begin(mapping_.objects_area());
+    objects_.set_area(mapping_.objects_area());
     superblock_on_media said = superblock_.now();  // becomes durable with the next write of the superblock
     if (options.capacity != 0 && location_.is_writer()) {
         limit_changed_ = said.capacity != options.capacity;
@@ -159,7 +160,12 @@ base::result<void> heap_files::map(const mapping_options& options) {
             segments_.set_names_changed(true);  // the session that died may not have made them durable
         }
     }
-    return keeps_sums ? commits_.start() : base::result<void>();
+    if (!keeps_sums) {
+        return {};
+    }
+    // A commit writes the tables, at the end of a segment's file.
+    HF_TRY(persist::check_file_length(segments_.file_length(), paths().directory()));
+    return commits_.start();
 }
 
 base::result<file_statistics> heap_files::statistics() const {

@@ -41,6 +41,13 @@ std::uint64_t metadata_span(const geometry& shape, std::uint64_t reservation) no
     return base::align_up(shape.segments_in(reservation) * shape.metadata_size(), region_size);
 }
 
+/// The tables in memory take somewhat more than half of the user space's addresses (manager_limits_test.cpp); the rest
+/// is for redo rings and for the program.
+base::result<void> check_room_beside(std::uint64_t user) {
+    constexpr std::uint64_t least = 64 * base::mebibyte;
+    return try_to_reserve(least + user / 4 * 3);
+}
+
 }  // namespace
 
 base::result<void> heap_mapping::reserve(const mapping_options& options, const superblock_on_media& superblock) {
@@ -73,24 +80,39 @@ base::result<void> heap_mapping::reserve(const mapping_options& options, const s
                        0};
     }
     for (;; user /= 2) {
-        const std::uint64_t before = metadata_span(shape, user) + objects_area_size + guard_size;
+        auto reserved = reserve_range(user, fixed ? wanted : nullptr, shape, superblock.objects_size);
+        if (reserved || options.reservation != 0 || reserved.error().code != failure_code::limit || user / 2 < needed) {
+            return reserved;
+        }
+    }
+}
+
+/// With fewer objects where there is no room for all of them. `base` null: anywhere.
+base::result<void> heap_mapping::reserve_range(std::uint64_t user, std::byte* base, const geometry& shape,
+                                               std::uint64_t objects_now) {
+    constexpr std::uint64_t least = 16 * base::mebibyte;
+    const std::uint64_t few = std::max({least, base::align_up(2 * objects_now, region_size), user / 8});
+    base::result<void> reserved;
+    for (const std::uint64_t objects : {objects_area_size, std::min(few, objects_area_size)}) {
+        const std::uint64_t before = metadata_span(shape, user) + objects + guard_size;
         // Integers wrap below a low address, and the range is then refused as taken.
-        auto* const begin = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(wanted) - before);
-        auto range = fixed && wanted != nullptr ? address_range::exactly(begin, before + user)
-                                                : address_range::anywhere(before + user, before, region_size);
-        if (range) {
+        auto* const begin = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(base) - before);
+        auto range = base != nullptr ? address_range::exactly(begin, before + user)
+                                     : address_range::anywhere(before + user, before, region_size);
+        reserved = range ? check_room_beside(user) : std::move(range).error();
+        if (reserved) {
             range_ = std::move(range).value();
             view_ = space_view(range_.begin() + before, range_.begin(), shape, user);
             objects_area_ = range_.begin() + metadata_span(shape, user);
-            break;
+            objects_room_ = objects;
+            return reserved;
         }
-        if (asked != 0 || range.error().code != failure_code::limit || user / 2 < 2 * needed) {
-            failure what = std::move(range).error();
-            what.path = location_.paths().directory();
-            return what;
+        reserved.error().path = location_.paths().directory();
+        if (reserved.error().code != failure_code::limit) {
+            return reserved;
         }
     }
-    return {};
+    return reserved;
 }
 
 base::result<void> heap_mapping::split_folios(std::uint64_t frontier_bytes) const {

@@ -33,12 +33,13 @@ class heap_mapping final : public page_access {
 public:
     heap_mapping(const heap_location& location, hole_cover& cover) noexcept : location_(location), cover_(cover) {}
 
+    /// Fewer addresses than wanted where the process may have no more, but for a reservation that `options` ask for.
     base::result<void> reserve(const mapping_options& options, const superblock_on_media& superblock);
     /// Shared pages, before anything is mapped.
     base::result<void> split_folios(std::uint64_t frontier_bytes) const;
 
     [[nodiscard]] const space_view& view() const noexcept { return view_; }
-    [[nodiscard]] std::byte* objects_area() const noexcept { return objects_area_; }
+    [[nodiscard]] std::span<std::byte> objects_area() const noexcept { return {objects_area_, objects_room_}; }
     [[nodiscard]] base::pages frontier() const noexcept {
         return base::pages{__atomic_load_n(&frontier_.value, __ATOMIC_ACQUIRE)};
     }
@@ -84,6 +85,8 @@ public:
     base::result<void> copy_for_child(const free_runs& used, std::span<const base::granule> slabs);
 
 private:
+    base::result<void> reserve_range(std::uint64_t user, std::byte* base, const geometry& shape,
+                                     std::uint64_t objects_now);
     base::result<void> map_segment(std::uint64_t index, std::uint64_t from_page, bool fresh = false);
     void place(std::uint64_t index, std::byte* address, std::uint64_t bytes, bool fresh) const noexcept;
 
@@ -93,6 +96,7 @@ private:
     address_range range_;
     space_view view_;
     std::byte* objects_area_ = nullptr;
+    std::uint64_t objects_room_ = 0;
     base::pages frontier_{};
     base::pages committed_{};
     base::pages adopted_{};

@@ -29,7 +29,7 @@ struct mapping_options {
 
 struct creation_options {
     mapping_options mapping;
-    std::uint64_t segment_size = default_segment_size;
+    std::uint64_t segment_size = 0;  ///< 0: default_segment_size, or less where the process may not have so much
     bool same_address = false;
     bool separate_cache_lines = false;  ///< flag_separate_lines
     /// The segments lie in them by turns, one for each node; "": inside the heap's directory. Empty: all lie in the

@@ -68,7 +68,9 @@ base::result<pages> user_space::grow_by(pages skipped, pages wanted, pages gener
         reserved = reserve_growth(to, from, backed_to);
     }
     if (!reserved) {
-        reserved.error().hint = "the heap is as it was; free space and try again";
+        if (reserved.error().code == failure_code::no_space) {
+            reserved.error().hint = "the heap is as it was; free space and try again";
+        }
         return std::move(reserved).error();
     }
     const pages before = mapping_.frontier();

@@ -53,6 +53,10 @@ descriptor::~descriptor() {
 }
 int descriptor::release() noexcept { return std::exchange(number_, -1); }
 
+mapping::mapping(std::byte* start, std::size_t size) noexcept : start_(start), size_(size) {
+    ::madvise(start, size, MADV_DONTDUMP);
+}
+
 mapping::mapping(mapping&& other) noexcept
     : start_(std::exchange(other.start_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 mapping& mapping::operator=(mapping&& other) noexcept {

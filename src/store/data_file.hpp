@@ -29,7 +29,8 @@ private:
 class mapping {
 public:
     mapping() = default;
-    mapping(std::byte* start, std::size_t size) noexcept : start_(start), size_(size) {}
+    /// No core dump has a part for it: the file has what is in use of so many addresses.
+    mapping(std::byte* start, std::size_t size) noexcept;
     mapping(mapping&& other) noexcept;
     mapping& operator=(mapping&& other) noexcept;
     ~mapping();

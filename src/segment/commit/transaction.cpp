@@ -1,10 +1,12 @@
 #include "segment/commit/transaction.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <memory>
 
 #include "persist/mutant.hpp"
+#include "persist/posix_io.hpp"
 #include "segment/commit/writeback.hpp"
 
 namespace holdfast::segment {
@@ -88,6 +90,10 @@ std::uint64_t page_count(std::span<const page_run> runs) noexcept {
     return pages;
 }
 
+bool is_out_of_descriptors(const base::result<std::unique_ptr<persist::file>>& opened) noexcept {
+    return !opened && (opened.error().os_error == EMFILE || opened.error().os_error == ENFILE);
+}
+
 /// Syncs begin with the last file, while the device writes the first.
 base::result<void> write_some_files(persist::storage& storage, const heap_paths& paths, std::span<const page_run>& runs,
                                     page_writer& writer, persist::site sync_site, transaction_report& report) {
@@ -98,7 +104,11 @@ base::result<void> write_some_files(persist::storage& storage, const heap_paths&
         const std::uint64_t id = runs.front().file;
         const auto end = std::find_if(runs.begin(), runs.end(), [id](const page_run& run) { return run.file != id; });
         const auto of_file = runs.first(static_cast<std::size_t>(end - runs.begin()));
-        HF_TRY_ASSIGN(auto file, storage.open(paths.file(id), persist::access_mode::read_write));
+        auto opened = storage.open(paths.file(id), persist::access_mode::read_write);
+        if (is_out_of_descriptors(opened) && !files.empty()) {
+            break;  // the files that are open give theirs back
+        }
+        HF_TRY_ASSIGN(auto file, std::move(opened));
         HF_TRY(writer.write(*file, of_file));
         files.push_back(std::move(file));
         if (starts_writeback) {
@@ -139,6 +149,19 @@ base::result<void> reserve(persist::storage& storage, const heap_paths& paths, s
     return {};
 }
 
+/// A write that the process may not make must not end the way home.
+base::result<void> check_way_home(const heap_paths& paths, std::span<const page_run> changed) {
+    std::string path = paths.superblock();
+    std::uint64_t end = superblock_copies * superblock_size;
+    for (const page_run& run : changed) {
+        if (const std::uint64_t home = (run.page + run.count) * base::page_size; home > end) {
+            end = home;
+            path = paths.file(run.file);
+        }
+    }
+    return persist::check_file_length(end, path);
+}
+
 base::result<void> write_commit_point(persist::file& journal, const commit_plan& plan, transaction_report& report) {
     {
         const stopwatch watch(report.write_ns);
@@ -170,6 +193,7 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
     HF_TRY(check_own(there, plan.superblock, superblock->path()));
     HF_TRY_ASSIGN(auto journal, storage.open(paths.journal(), persist::access_mode::read_write));
     HF_TRY(check_own_journal(*journal, plan.superblock));
+    HF_TRY(check_way_home(paths, plan.changed));
     HF_TRY(write_fresh(storage, paths, plan, report));
     HF_TRY(reserve(storage, paths, plan.reserved));
     const auto home = [&]() -> base::result<void> {

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
+#include "base/sparse_table.hpp"
 #include "persist/descriptor.hpp"
 #include "persist/domain.hpp"
 
@@ -35,6 +36,15 @@ using base::failure;
 using base::failure_code;
 
 constexpr int reserve_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+/// MAP_FAILED, or addresses that no core dump has a part for.
+void* reserve(void* at, std::uint64_t bytes, int more_flags) noexcept {
+    void* const reserved = ::mmap(at, bytes, PROT_NONE, reserve_flags | more_flags, -1, 0);
+    if (reserved != MAP_FAILED) {
+        static_cast<void>(::madvise(reserved, bytes, MADV_DONTDUMP));
+    }
+    return reserved;
+}
 
 /// As /proc/self/maps names it.
 std::string occupant(std::uintptr_t begin, std::uintptr_t end) {
@@ -57,13 +67,25 @@ std::string occupant(std::uintptr_t begin, std::uintptr_t end) {
     return "a mapping of this process, or outside the user's address space";
 }
 
-failure mapping_failure(std::string_view operation, std::string_view path) {
-    const int os_error = errno;
+failure mapping_failure(int os_error, std::string_view operation, std::string_view path) {
     failure what = base::os_failure(os_error, operation, path);
     if (os_error == ENOMEM) {
         what.code = failure_code::limit;
         what.hint = "the process may be out of mappings (vm.max_map_count) or of address space (ulimit -v)";
+    } else if (os_error == EAGAIN) {
+        what.code = failure_code::limit;
+        what.hint = "the process locks its memory (mlockall), and may lock no more (ulimit -l)";
     }
+    return what;
+}
+
+failure mapping_failure(std::string_view operation, std::string_view path) {
+    return mapping_failure(errno, operation, path);
+}
+
+failure no_addresses(int os_error, std::uint64_t bytes) {
+    failure what = mapping_failure(os_error, "reserve addresses", {});
+    what.found = fmt::format("{} bytes asked for", bytes);
     return what;
 }
 
@@ -101,11 +123,9 @@ address_range::~address_range() {
 
 base::result<address_range> address_range::anywhere(std::uint64_t bytes, std::uint64_t aligned_at,
                                                     std::uint64_t alignment) {
-    void* const raw = ::mmap(nullptr, bytes + alignment, PROT_NONE, reserve_flags, -1, 0);
+    void* const raw = reserve(nullptr, bytes + alignment, 0);
     if (raw == MAP_FAILED) {
-        failure what = mapping_failure("reserve addresses", {});
-        what.found = fmt::format("{} bytes asked for", bytes);
-        return what;
+        return no_addresses(errno, bytes);
     }
     auto* const start = static_cast<std::byte*>(raw);
     const auto key = reinterpret_cast<std::uintptr_t>(start) + aligned_at;
@@ -121,12 +141,14 @@ base::result<address_range> address_range::anywhere(std::uint64_t bytes, std::ui
 
 base::result<address_range> address_range::exactly(std::byte* begin, std::uint64_t bytes) {
     // begin_ == nullptr means that there is no range.
-    void* const raw =
-        begin == nullptr ? nullptr : ::mmap(begin, bytes, PROT_NONE, reserve_flags | MAP_FIXED_NOREPLACE, -1, 0);
+    void* const raw = begin == nullptr ? nullptr : reserve(begin, bytes, MAP_FIXED_NOREPLACE);
     if (raw != nullptr && raw == begin) {
         return address_range(begin, bytes);
     }
     const int os_error = raw == MAP_FAILED ? errno : EEXIST;
+    if (os_error == ENOMEM) {
+        HF_TRY(try_to_reserve(bytes));  // else they lie outside the user's address space
+    }
     if (raw != MAP_FAILED && raw != nullptr) {
         ::munmap(raw, bytes);  // an old kernel takes the address for a hint
     }
@@ -138,6 +160,12 @@ base::result<address_range> address_range::exactly(std::byte* begin, std::uint64
                    fmt::format("{:#x}-{:#x} free", from, from + bytes),
                    "open it at another address or free the range",
                    os_error == EEXIST ? 0 : os_error};
+}
+
+base::result<void> try_to_reserve(std::uint64_t bytes) {
+    // Writable, which a system that does not overcommit counts.
+    const auto tried = base::sparse_memory::map(bytes, "addresses");
+    return tried ? base::result<void>() : no_addresses(tried.error().os_error, bytes);
 }
 
 base::result<void> map_file(std::byte* address, std::uint64_t bytes, int fd, std::uint64_t offset,
@@ -180,7 +208,7 @@ void keep_pages_small(std::byte* address, std::uint64_t bytes) noexcept {
 void read_ahead(std::byte* address, std::uint64_t bytes) noexcept { ::madvise(address, bytes, MADV_WILLNEED); }
 
 base::result<void> unmap(std::byte* address, std::uint64_t bytes) {
-    void* const mapped = ::mmap(address, bytes, PROT_NONE, reserve_flags | MAP_FIXED, -1, 0);
+    void* const mapped = reserve(address, bytes, MAP_FIXED);
     return mapped == MAP_FAILED ? base::result<void>(mapping_failure("mmap", {})) : base::result<void>();
 }
 

@@ -9,7 +9,7 @@
 
 namespace holdfast::segment {
 
-/// Owns [begin, begin + size), reserved PROT_NONE.
+/// Owns [begin, begin + size), reserved PROT_NONE, and no part of a core dump.
 class address_range {
 public:
     address_range() = default;
@@ -32,6 +32,9 @@ private:
     std::byte* begin_ = nullptr;
     std::uint64_t size_ = 0;
 };
+
+/// Fails with `limit` where the process may not have so many addresses more.
+base::result<void> try_to_reserve(std::uint64_t bytes);
 
 /// ThreadSanitizer ends a process that has mappings far below the kernel's choice.
 #if defined(__SANITIZE_THREAD__)
@@ -66,7 +69,7 @@ void populate(std::byte* address, std::uint64_t bytes) noexcept;
 void keep_pages_small(std::byte* address, std::uint64_t bytes) noexcept;
 /// Advice.
 void read_ahead(std::byte* address, std::uint64_t bytes) noexcept;
-/// The addresses stay reserved.
+/// The addresses stay reserved, as an address_range reserves them.
 base::result<void> unmap(std::byte* address, std::uint64_t bytes);
 /// `limit` where the process is out of mappings; then nothing is changed.
 enum class page_rights { none, read, read_write };

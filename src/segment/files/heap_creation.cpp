@@ -1,6 +1,7 @@
 #include "segment/files/heap_creation.hpp"
 
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "persist/posix_io.hpp"
 #include "segment/commit/journal.hpp"
 #include "segment/files/heap_hold.hpp"
 #include "segment/files/lock.hpp"
@@ -36,7 +38,27 @@ base::result<void> fill_random(std::span<std::byte> bytes) {
     return {};
 }
 
+std::uint64_t most_addresses() {
+    rlimit limit{};
+    const bool limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return limited ? limit.rlim_cur : maximum_reservation;
+}
+
 }  // namespace
+
+std::uint64_t segment_size_of(const creation_options& options) {
+    if (options.segment_size != 0) {
+        return options.segment_size;
+    }
+    const std::uint64_t wanted = options.mapping.reservation;
+    const std::uint64_t most = std::min(wanted != 0 ? wanted : maximum_reservation, most_addresses() / 4);
+    geometry shape{default_segment_size};
+    while (shape.segment_size > minimum_segment_size &&
+           (shape.segment_size > most || shape.file_size() > persist::longest_file())) {
+        shape.segment_size /= 2;
+    }
+    return shape.segment_size;
+}
 
 base::result<superblock_on_media> new_superblock(const creation_options& options) {
     superblock_on_media superblock = blank_superblock();
@@ -46,7 +68,7 @@ base::result<superblock_on_media> new_superblock(const creation_options& options
     while (superblock.heap_key == 0) {
         HF_TRY(fill_random(std::as_writable_bytes(std::span{&superblock.heap_key, 1})));
     }
-    superblock.segment_size = options.segment_size;
+    superblock.segment_size = segment_size_of(options);
     superblock.reservation = options.mapping.reservation;
     superblock.capacity = options.mapping.capacity;
     superblock.state = heap_state::running;

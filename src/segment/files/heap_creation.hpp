@@ -18,6 +18,9 @@
 
 namespace holdfast::segment {
 
+/// That of the options, or the usual one: less where the process may have few addresses, or no file so long.
+[[nodiscard]] std::uint64_t segment_size_of(const creation_options& options);
+
 /// The superblock gets a uuid and a key of its own.
 base::result<superblock_on_media> new_superblock(const creation_options& options);
 

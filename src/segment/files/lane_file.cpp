@@ -1,11 +1,13 @@
 #include "segment/files/lane_file.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/units.hpp"
+#include "persist/posix_io.hpp"
 
 namespace holdfast::segment {
 
@@ -39,6 +41,15 @@ failure wrong_size(failure_code code, const std::string& path, std::string_view 
     return failure{code, path, std::string(field), fmt::format("{}", found), fmt::format("at most {}", most), {}, 0};
 }
 
+base::result<void> with_hint(base::result<void> allocated, std::uint64_t bytes) {
+    if (!allocated && allocated.error().code == failure_code::no_space) {
+        allocated.error().expected = fmt::format("{} bytes for redo rings", bytes);
+        allocated.error().hint =
+            "make room; or open the heap in the durability in which it was last open, and free blocks there";
+    }
+    return allocated;
+}
+
 }  // namespace
 
 base::result<void> lane_file::open(const lane_shape& shape) {
@@ -56,9 +67,30 @@ base::result<void> lane_file::open(const lane_shape& shape) {
         // An older version put all lanes there. No record in it counts.
         HF_TRY(location_.storage().remove(location_.paths().lanes(), "lanes.remove_old"));
     }
-    HF_TRY_ASSIGN(range_,
-                  address_range::anywhere(base::align_up(shape.size_of(shape.most), page_size), 0, region_size));
-    return map_found(files);
+    std::vector<std::uint64_t> sizes;
+    for (const auto& opened : files) {
+        HF_TRY_ASSIGN(const std::uint64_t size, opened->size());
+        sizes.push_back(size);
+    }
+    HF_TRY(reserve(shape, places_->range_in(sizes)));
+    return map_found(files, sizes);
+}
+
+/// For fewer lanes where addresses are few: threads share the last ones.
+base::result<void> lane_file::reserve(const lane_shape& shape, std::uint64_t in_use) {
+    constexpr std::uint64_t few = 64;
+    for (std::uint64_t most = shape.most;; most /= 2) {
+        auto range =
+            address_range::anywhere(base::align_up(std::max(shape.size_of(most), in_use), page_size), 0, region_size);
+        if (range) {
+            range_ = std::move(range).value();
+            return {};
+        }
+        if (most <= few || range.error().code != failure_code::limit) {
+            range.error().path = path();
+            return std::move(range).error();
+        }
+    }
 }
 
 base::result<std::unique_ptr<persist::file>> lane_file::open_file(std::uint32_t file) const {
@@ -98,17 +130,13 @@ base::result<void> lane_file::finish_creation(persist::file& opened, std::uint32
     return location_.storage().sync_directory(places_->directory(file), "lanes.create.sync");
 }
 
-base::result<void> lane_file::map_found(std::span<const std::unique_ptr<persist::file>> files) {
-    std::vector<std::uint64_t> sizes;
+base::result<void> lane_file::map_found(std::span<const std::unique_ptr<persist::file>> files,
+                                        std::span<const std::uint64_t> sizes) {
     // In another order the page cache may have records that are on media nowhere.
     const bool is_on_media = !superblock_.has_pending_lanes() || superblock_.now().record_order == logged_records;
-    for (const auto& file : files) {
-        HF_TRY_ASSIGN(const std::uint64_t size, file->size());
-        sizes.push_back(size);
-        if (has_log() && is_on_media) {
-            file->write_back(0, size);
-            file->forget_cached();
-        }
+    for (std::uint32_t number = 0; has_log() && is_on_media && number < places_->files(); ++number) {
+        files[number]->write_back(0, sizes[number]);
+        files[number]->forget_cached();
     }
     size_ = places_->range_in(sizes);
     for (std::uint32_t number = 0; number < places_->files(); ++number) {
@@ -164,7 +192,8 @@ base::result<void> lane_file::grow_lanes(std::uint64_t bytes) {
             HF_TRY(check_file_of_node(*file, superblock_.now(), number));
         }
         const std::uint64_t begin = windows.front().in_file;
-        HF_TRY(file->allocate(begin, windows.back().in_file + windows.back().size - begin, "lanes.allocate"));
+        HF_TRY(with_hint(file->allocate(begin, windows.back().in_file + windows.back().size - begin, "lanes.allocate"),
+                         bytes));
         HF_TRY(file->sync("lanes.sync"));
         HF_TRY(map(*file, number, windows));
     }
@@ -182,6 +211,7 @@ base::result<std::unique_ptr<log_writer>> lane_file::open_log() {
                        "open the heap in the domain page-cache first, and close it",
                        0};
     }
+    HF_TRY(persist::check_file_length(lanes_size(), path()));
     HF_TRY_ASSIGN(auto file, location_.storage().open(path(), access_mode::read_write));
     return std::unique_ptr<log_writer>(std::make_unique<log_file>(std::move(file)));
 }

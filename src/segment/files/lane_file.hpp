@@ -58,7 +58,9 @@ private:
     [[nodiscard]] bool may_make() const noexcept { return location_.shared() && !superblock_.has_pending_lanes(); }
     base::result<std::unique_ptr<persist::file>> open_file(std::uint32_t file) const;
     base::result<void> finish_creation(persist::file& opened, std::uint32_t file) const;
-    base::result<void> map_found(std::span<const std::unique_ptr<persist::file>> files);
+    base::result<void> reserve(const lane_shape& shape, std::uint64_t in_use);
+    base::result<void> map_found(std::span<const std::unique_ptr<persist::file>> files,
+                                 std::span<const std::uint64_t> sizes);
     base::result<void> map(persist::file& file, std::uint32_t number, std::span<const lane_window> windows) const;
 
     const heap_location& location_;

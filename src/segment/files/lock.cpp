@@ -9,9 +9,13 @@
 #include <cerrno>
 #include <charconv>
 #include <fstream>
+#include <span>
 #include <sstream>
+#include <string_view>
 
 #include <fmt/format.h>
+
+#include "persist/posix_io.hpp"
 
 namespace holdfast::segment {
 
@@ -117,8 +121,9 @@ void heap_lock::sign() const noexcept {
     std::array<char, 32> text{};
     const auto end = std::to_chars(text.begin(), text.end(), ::getpid()).ptr;
     if (::ftruncate(file_->native_handle(), 0) == 0) {
-        [[maybe_unused]] const auto written =
-            ::pwrite(file_->native_handle(), text.data(), static_cast<std::size_t>(end - text.begin()), 0);
+        const std::string_view name(text.data(), static_cast<std::size_t>(end - text.begin()));
+        static_cast<void>(
+            persist::write_fully(file_->native_handle(), 0, std::as_bytes(std::span(name)), file_->path()).ok());
     }
 }
 

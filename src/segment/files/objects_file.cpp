@@ -33,13 +33,13 @@ base::result<void> objects_file::grow(std::uint64_t bytes) {
     HF_TRY(location_.check_process());
     HF_TRY(location_.check_writer(location_.paths().objects(), "growth"));
     const std::uint64_t step = base::align_up(std::max(bytes, std::max(size_step, size_ / 8)), page_size);
-    if (step > objects_area_size - size_) {
+    if (step > room_ - size_) {
         return failure{failure_code::limit,
                        location_.paths().objects(),
                        "size",
                        fmt::format("{}", size_),
-                       fmt::format("at most {} in all", objects_area_size),
-                       {},
+                       fmt::format("at most {} in all", room_),
+                       room_ < objects_area_size ? "the process may have more addresses (ulimit -v)" : "",
                        0};
     }
     if (location_.is_scratch()) {

@@ -24,7 +24,10 @@ public:
     objects_file& operator=(const objects_file&) = delete;
     ~objects_file() = default;
 
-    void set_begin(std::byte* begin) noexcept { begin_ = begin; }
+    void set_area(std::span<std::byte> area) noexcept {
+        begin_ = area.data();
+        room_ = area.size();
+    }
     [[nodiscard]] std::byte* begin() const noexcept { return begin_; }
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
     [[nodiscard]] std::uint64_t committed_size() const noexcept { return committed_size_; }
@@ -52,6 +55,7 @@ private:
     heap_superblock& superblock_;
     hole_cover& cover_;
     std::byte* begin_ = nullptr;
+    std::uint64_t room_ = 0;
     std::uint64_t size_ = 0;
     std::uint64_t committed_size_ = 0;
     std::uint64_t adopted_size_ = 0;

@@ -27,6 +27,8 @@ public:
 
     /// Comes first.
     void set_shape(const geometry& shape) noexcept { shape_ = shape; }
+    /// Bytes.
+    [[nodiscard]] std::uint64_t file_length() const noexcept { return shape_.file_size(); }
     /// Open for writing.
     base::result<std::shared_ptr<persist::file>> open(std::uint64_t index) {
         return last_used_.get(location_.storage(), location_.paths(), index);

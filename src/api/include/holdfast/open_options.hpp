@@ -49,7 +49,7 @@ struct open_options {
     /// Bytes of addresses, which the open heap cannot outgrow: a power of two, at most 2^46. Default: that of its
     /// creation; else the larger of 1 TiB and four times the heap's size, or what the process may reserve.
     std::uint64_t reservation = 0;
-    /// Create: user bytes of a segment file, a power of two from 2 MiB to 64 GiB. Default 256 MiB.
+    /// Create: user bytes of a segment file, a power of two, 2 MiB to 64 GiB. Default 256 MiB, or what limits allow.
     std::uint64_t segment_size = 0;
     /// Limit of the user space in bytes; an allocation beyond it fails with no_space. Kept from the next commit or
     /// close on, until an open for writing gives another. Default: the heap's; a new heap has none.
