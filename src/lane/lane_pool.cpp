@@ -19,11 +19,17 @@ lane_pool::lane_pool(segment::space_view space, segment::lane_area& area, const 
 
 base::result<void> lane_pool::open() {
     const bool logs = options_.order == record_order::logged;
-    const std::uint64_t least = logs ? options_.log_lanes : 1;
-    HF_TRY(area_.grow_lanes(lanes_file_size(least, options_.slots)));
+    std::uint64_t least = logs ? options_.log_lanes : 1;
+    auto grown = area_.grow_lanes(lanes_file_size(least, options_.slots));
+    constexpr std::uint64_t few = 2;
+    if (!grown && grown.error().code == base::failure_code::no_space && least > few) {
+        least = few;  // a shorter log has more checkpoints, and leaves room for blocks
+        grown = area_.grow_lanes(lanes_file_size(least, options_.slots));
+    }
+    HF_TRY(std::move(grown));
     const base::scoped_lock lock(lanes_mutex_);
     if (logs) {
-        HF_TRY(open_log());
+        HF_TRY(open_log(least));
     }
     sealed_lanes_ = std::max(options_.lane_count, least);
     if (options_.lane_count == 0) {
@@ -41,11 +47,11 @@ base::result<void> lane_pool::open() {
     return {};
 }
 
-base::result<void> lane_pool::open_log() {
+base::result<void> lane_pool::open_log(std::uint64_t lanes) {
     HF_TRY_ASSIGN(auto media, area_.open_log());
     log_shape shape;
     shape.slots = options_.slots;
-    shape.lanes = options_.log_lanes;
+    shape.lanes = lanes;
     shape.block_records = options_.log_block_records;
     HF_TRY_ASSIGN(auto staging, base::sparse_memory::map(record_log::staging_bytes(shape), "writes to the log"));
     log_ = std::make_unique<record_log>(std::move(media), shape, lanes_view{lanes_, lane_count_}, std::move(staging));

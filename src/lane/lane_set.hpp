@@ -124,7 +124,7 @@ protected:
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
         return *reinterpret_cast<lanes_head_on_media*>(area_.lanes());
     }
-    base::result<void> open_log() HF_REQUIRES(lanes_mutex_);
+    base::result<void> open_log(std::uint64_t lanes) HF_REQUIRES(lanes_mutex_);
     [[nodiscard]] std::uint64_t first_sequence_of(const lane& made) const noexcept;
     void wait_for_calls(unsigned tried) const noexcept;
     bool extend(std::uint64_t wanted) noexcept HF_REQUIRES(lanes_mutex_);
