@@ -7,7 +7,9 @@
 // says what differs.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -124,20 +126,26 @@ public:
     /// For what Boost.Interprocess has not.
     holdfast::manager& native() const noexcept { return heap(); }
 
-    /// Adds `extra` bytes to the size of a segment that no process has open. False on failure.
+    /// Adds `extra` bytes, at least, to the size of a segment that no process has open: what has room in so many bytes
+    /// can be allocated then, however full or fragmented the segment was. False on failure.
     static bool grow(const std::string& path, size_type extra) noexcept {
-        return resized(path, [extra](holdfast::manager&, std::uint64_t size) { return size + extra; });
+        return resized(path, [extra](holdfast::manager& heap, std::uint64_t limit) {
+            const std::uint64_t more = detail::align_size(extra);
+            const std::uint64_t used = heap.get_size() - heap.get_free_memory();  // may be beyond the size
+            const std::uint64_t size = std::max(detail::size_of_limit(limit), detail::align_size(used)) + more;
+            return std::max(detail::limit_of_size(size), detail::limit_behind(heap.statistics().user_bytes, more));
+        });
     }
     /// Gives unused space back to the file system, and lowers the size to what is allocated. False on failure.
     static bool shrink_to_fit(const std::string& path) noexcept {
-        return resized(path, [](holdfast::manager& heap, std::uint64_t) {
+        return resized(path, [](holdfast::manager& heap, std::uint64_t /*limit*/) {
             heap.shrink();
             const heap_statistics numbers = heap.statistics();
             std::uint64_t size = detail::align_size(numbers.allocated_bytes);
             while (detail::limit_of_size(size) < numbers.user_bytes) {
                 size += detail::size_unit;
             }
-            return size;
+            return detail::limit_of_size(size);
         });
     }
 
@@ -200,8 +208,8 @@ private:
             throw interprocess_exception(error_info(security_error), failed.message().c_str());
         }
     }
-    template <class NewSize>
-    static bool resized(const std::string& path, NewSize&& new_size) noexcept {
+    template <class NewLimit>
+    static bool resized(const std::string& path, NewLimit&& new_limit) noexcept {
         try {
             open_options limited;
             {
@@ -211,7 +219,7 @@ private:
                     heap.shrink();
                     return true;  // without a limit, a heap grows by itself
                 }
-                limited.maximum_size = detail::limit_of_size(new_size(heap, detail::size_of_limit(limit)));
+                limited.maximum_size = new_limit(heap, limit);
                 heap.close();
             }
             holdfast::manager heap(open_only, path, limited);

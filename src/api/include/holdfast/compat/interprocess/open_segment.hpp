@@ -37,6 +37,14 @@ constexpr std::uint64_t limit_of_size(std::uint64_t size) noexcept {
 constexpr std::uint64_t size_of_limit(std::uint64_t limit) noexcept {
     return limit <= room_for_metadata ? 0 : (limit - room_for_metadata) / 9 * 8 / size_unit * size_unit;
 }
+/// The least limit by which a heap that ends at `user_bytes` can have another `extra` bytes in blocks, each up to a
+/// fifth larger than asked for, without the space that is free: a heap grows by 2 MiB.
+constexpr std::uint64_t limit_behind(std::uint64_t user_bytes, std::uint64_t extra) noexcept {
+    constexpr std::uint64_t growth = std::uint64_t{2} << 20U;
+    constexpr std::uint64_t slabs = std::uint64_t{256} << 10U;
+    const std::uint64_t wanted = std::min(user_bytes + extra + extra / 4 + slabs, too_large);
+    return (wanted + growth - 1) / growth * growth;
+}
 static_assert(size_of_limit(limit_of_size(65536)) == 65536 && size_of_limit(limit_of_size(4096)) == 4096);
 static_assert(size_of_limit(limit_of_size(4096 * 12345)) == 4096 * 12345);
 static_assert(limit_of_size(~std::uint64_t{0}) == too_large);
