@@ -245,6 +245,25 @@ document to_key(nb::handle from) {
     return key;
 }
 
+nb::object shown(const std::string& text) {
+    return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+}
+
+namespace {
+
+/// Of what this module has stored, no text has such bytes.
+[[noreturn]] void refuse_text() {
+    if (PyErr_ExceptionMatches(PyExc_UnicodeDecodeError) == 0) {
+        throw nb::python_error();
+    }
+    PyErr_Clear();
+    const char* const found = "bytes that are no UTF-8";
+    throw error(errc::corrupt, std::string("a text: found ") + found + ", expected UTF-8",
+                {{}, "text", found, "UTF-8", "restore the heap from a snapshot", 0});
+}
+
+}  // namespace
+
 nb::object to_python(const document& from) {
     switch (from.what) {
         case kind::none: return nb::none();
@@ -255,7 +274,7 @@ nb::object to_python(const document& from) {
             nb::object made =
                 nb::steal(PyUnicode_FromStringAndSize(from.bytes.data(), static_cast<Py_ssize_t>(from.bytes.size())));
             if (!made.is_valid()) {
-                throw nb::python_error();
+                refuse_text();
             }
             return made;
         }

@@ -47,6 +47,9 @@ struct pickled_bytes {
 /// `session`: whose arrays may be written, where it is open for writing.
 [[nodiscard]] nanobind::object to_python(const document& from);
 
+/// A str in which bytes that are no UTF-8, as names and paths may have, are escaped.
+[[nodiscard]] nanobind::object shown(const std::string& text);
+
 /// Runs `body` under the session's lock. `body` touches no object of Python. Where another thread has the lock, and
 /// with `is_long`, the interpreter's lock is let go meanwhile.
 template <class Body>

@@ -152,7 +152,8 @@ nb::dict statistics(const std::shared_ptr<session>& of) {
 /// The exception for an error: make_error() of the package.
 void raise(const char* code, const std::string& message, const detail::error_fields& fields) {
     const nb::object made = nb::handle(python_package().make_error)(
-        code, message, fields.path, fields.field, fields.found, fields.expected, fields.hint, fields.os_error);
+        code, shown(message), shown(fields.path), shown(fields.field), shown(fields.found), shown(fields.expected),
+        shown(fields.hint), fields.os_error);
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
 }
 
@@ -218,7 +219,11 @@ void bind_sessions(nb::module_& into) {
         .def("check", [](const owner& of, bool pages) {
             std::vector<std::string> lines;
             guarded(*of, true, [&] { lines = of->to_read().check(pages); });
-            return lines;
+            nb::list found;
+            for (const std::string& line : lines) {
+                found.append(shown(line));
+            }
+            return found;
         });
     into.def("open", &open_session);
     into.def("before_fork", &lock_all);

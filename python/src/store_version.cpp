@@ -59,8 +59,9 @@ void raise_store_error(const char* code, const store_failure& what, int os_error
     if (!what.hint.empty()) {
         text += " (" + what.hint + ")";
     }
-    const nb::object made = nb::handle(python_package().make_error)(code, text, what.path, what.field, what.found,
-                                                                    what.expected, what.hint, os_error);
+    const nb::object made =
+        nb::handle(python_package().make_error)(code, shown(text), shown(what.path), shown(what.field),
+                                                shown(what.found), shown(what.expected), shown(what.hint), os_error);
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
     throw nb::python_error();
 }

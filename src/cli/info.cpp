@@ -126,7 +126,7 @@ int describe_open_heap(const arguments& given, const holdfast::error& locked) {
         print_line("uuid", uuid);
         print_line("format version", version);
         print_line("durability", last_durability(lanes));
-        print_line("state", fmt::format("open: {}", locked.found()));
+        print_line("state", fmt::format("open: {}", printable(locked.found())));
         print_lanes(lanes);
     }
     return exit_sound;

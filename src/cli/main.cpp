@@ -232,10 +232,10 @@ int main(int argc, char** argv) {
             holdfast_cli::print_failure(given.heap, what);
         }
         std::fflush(stdout);
-        fmt::print(stderr, "holdfast: {}\n", what.what());
+        fmt::print(stderr, "holdfast: {}\n", holdfast_cli::printable(what.what()));
     } catch (const std::exception& what) {
         std::fflush(stdout);
-        fmt::print(stderr, "holdfast: {}\n", what.what());
+        fmt::print(stderr, "holdfast: {}\n", holdfast_cli::printable(what.what()));
     }
     return holdfast_cli::exit_failed;
 }

@@ -23,7 +23,7 @@ int migrate(const arguments& given, const migration_arguments& how, bool imports
         return exit_sound;
     }
     for (const std::string& warning : made.warnings) {
-        fmt::print(stderr, "holdfast: {}: {}\n", printable(how.from), warning);
+        fmt::print(stderr, "holdfast: {}: {}\n", printable(how.from), printable(warning));
     }
     print_line(imports ? "store" : "LMDB", printable(how.to));
     print_line("databases", fmt::format("{}", made.databases));

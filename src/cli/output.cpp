@@ -11,6 +11,48 @@
 
 namespace holdfast_cli {
 
+namespace {
+
+struct character {
+    std::size_t bytes;
+    bool is_shown;
+};
+
+/// Of control characters and of those that change what others around them look like.
+bool is_control(std::uint32_t code) noexcept {
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x061c || (code >= 0x200b && code <= 0x200f) ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff;
+}
+
+/// A byte that begins no UTF-8 sequence (RFC 3629) is a character by itself, and not shown.
+character first_character(std::string_view text) noexcept {
+    const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    const std::uint32_t lead = byte(0);
+    const std::size_t bytes = lead < 0x80                   ? 1
+                              : lead >= 0xc2 && lead < 0xe0 ? 2
+                              : lead >= 0xe0 && lead < 0xf0 ? 3
+                              : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                            : 0;
+    constexpr character none{1, false};
+    if (bytes == 0 || bytes > text.size()) {
+        return none;
+    }
+    std::uint32_t code = bytes == 1 ? lead : lead & (0x7fU >> bytes);
+    for (std::size_t i = 1; i < bytes; ++i) {
+        if ((byte(i) & 0xc0U) != 0x80) {
+            return none;
+        }
+        code = code << 6U | (byte(i) & 0x3fU);
+    }
+    const bool is_long = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
+    if (is_long || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) {
+        return none;
+    }
+    return {bytes, !is_control(code)};
+}
+
+}  // namespace
+
 std::string size_text(std::uint64_t bytes) {
     static constexpr std::array<std::string_view, 7> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (bytes < 1024) {
@@ -93,15 +135,19 @@ void print_failure(const std::string& heap, const holdfast::error& what) {
     print({{"path", heap}, {"error", describe(what)}});
 }
 
-std::string printable(const std::string& text) {
+std::string printable(std::string_view text) {
     std::string shown;
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (byte < 0x20 || byte == 0x7f) {
-            shown += fmt::format("\\x{:02x}", byte);
+    while (!text.empty()) {
+        const character next = first_character(text);
+        const std::string_view bytes = text.substr(0, next.bytes);
+        if (next.is_shown) {
+            shown += bytes;
         } else {
-            shown += c;
+            for (const char byte : bytes) {
+                shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+            }
         }
+        text.remove_prefix(next.bytes);
     }
     return shown;
 }

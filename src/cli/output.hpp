@@ -23,11 +23,12 @@ void print_line(std::string_view label, std::string_view value);
 void print_table(const std::vector<std::vector<std::string>>& rows);
 /// Empty fields are left out.
 [[nodiscard]] json describe(const holdfast::error& what);
-/// On one line. Bytes that are no UTF-8, as names may have, are replaced.
+/// On one line. Bytes that are no UTF-8, as names may have, become U+FFFD.
 void print(const json& object);
 /// The JSON result of a command that the error has stopped.
 void print_failure(const std::string& heap, const holdfast::error& what);
-/// Escapes control characters, so that names in a heap cannot control the terminal.
-[[nodiscard]] std::string printable(const std::string& text);
+/// UTF-8 in which names cannot control a terminal: control characters and marks of writing direction are escaped byte
+/// by byte ("\x1b"), and so are bytes that are no UTF-8.
+[[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace holdfast_cli

@@ -196,7 +196,7 @@ int store_check(const arguments& given) {
     } else if (problem.empty()) {
         fmt::print("{}: sound: {} pages compared with their checksums\n", printable(given.heap), pages);
     } else {
-        fmt::print("{}: {}\n", printable(given.heap), problem);
+        fmt::print("{}: {}\n", printable(given.heap), printable(problem));
     }
     return problem.empty() ? exit_sound : exit_problems;
 }

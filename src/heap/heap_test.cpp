@@ -76,6 +76,8 @@ protected:
         EXPECT_THAT(refused.error().path, HasSubstr(file));
         EXPECT_THAT(refused.error().field, HasSubstr(field));
         EXPECT_THAT(refused.error().expected, HasSubstr(expected));
+        EXPECT_THAT(refused.error().hint, HasSubstr("another thread"));  // nobody can tell which it was
+        EXPECT_THAT(refused.error().hint, HasSubstr("wrong address"));
         std::filesystem::copy(directory_.path("heap"), directory_.path("crashed"));
         expect_kept("crashed");
         mend();

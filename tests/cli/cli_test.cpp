@@ -227,6 +227,45 @@ TEST_F(cli, names_cannot_control_the_terminal) {
     EXPECT_THAT(run({"ls", "--json"}).json()["objects"][0]["name"].get<std::string>(), HasSubstr("\x1b[31mred"));
 }
 
+TEST_F(cli, names_are_printed_as_utf_8) {
+    const std::vector<std::pair<std::string, std::string>> shown{
+        {"gr\xc3\xb6\xc3\x9f"
+         "e \xe2\x82\xac \xf0\x9f\x98\x80",
+         "gr\xc3\xb6\xc3\x9f"
+         "e \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"latin \xe9t\xe9", "latin \\xe9t\\xe9"},
+        {"cut \xe2\x82", "cut \\xe2\\x82"},
+        {"overlong \xc0\xaf \xe0\x80\xaf", "overlong \\xc0\\xaf \\xe0\\x80\\xaf"},
+        {"surrogate \xed\xa0\x80", "surrogate \\xed\\xa0\\x80"},
+        {"beyond \xf4\x90\x80\x80", "beyond \\xf4\\x90\\x80\\x80"},
+        {"c1 \xc2\x9b"
+         "31m",
+         "c1 \\xc2\\x9b31m"},
+        {"turned \xe2\x80\xae"
+         "back",
+         "turned \\xe2\\x80\\xaeback"},
+    };
+    {
+        manager made(create_only, heap(), small_segments());
+        for (const auto& [name, text] : shown) {
+            made.set_instance_description(made.construct<int>(name.c_str())(1), name.c_str());
+        }
+        made.set_description(shown[1].first.c_str());
+        made.close(true);
+    }
+    const std::string listed = run({"ls"}).out;
+    for (const auto& [name, text] : shown) {
+        EXPECT_THAT(listed, HasSubstr(text));
+    }
+    EXPECT_THAT(run({"info"}).out, HasSubstr(shown[1].second));
+    EXPECT_THAT(run({"ls", "--json"}).json()["objects"].size(), shown.size());
+    // Paths, too, may be anything.
+    const std::string odd = scratch_ / "no heap \xff\x1b[31m";
+    const answer missing = run_holdfast({"info", odd});
+    EXPECT_THAT(missing.err, AllOf(HasSubstr("no heap \\xff\\x1b[31m"), Not(HasSubstr("\x1b"))));
+    EXPECT_EQ(run_holdfast({"info", "--json", odd}).json()["error"]["code"], "not_found");
+}
+
 TEST_F(cli, check_of_a_sound_heap_exits_with_0) {
     make_heap(heap(), 3);
     for (const char* how : {"--pages", "--quick"}) {

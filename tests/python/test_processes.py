@@ -367,6 +367,24 @@ def test_a_damaged_heap_is_an_error_and_no_crash(path, tmp_path, seed):
     assert done.returncode == 0, (done.returncode, done.stderr)
 
 
+def test_damaged_text_is_an_error_of_the_heap(path, tmp_path):
+    with holdfast.open(path, segment_size=2 << 20) as heap:
+        heap["d"] = {"marked key": 1, "x": ["marked text", ("marked part",)]}
+    file = tmp_path / "heap.hf" / "segment.000000"
+    file.write_bytes(file.read_bytes().replace(b"marked", b"mark\xff\xfe"))
+    with holdfast.open(path, mode="r") as heap:
+        for call in (
+            lambda: heap["d"]["x"][0],
+            lambda: heap["d"]["x"][1],
+            lambda: list(heap["d"]),
+            lambda: repr(heap["d"]),
+            lambda: heap.to_python(),
+        ):
+            with pytest.raises(holdfast.CorruptError) as told:
+                call()
+            assert told.value.code == "corrupt" and "UTF-8" in str(told.value)
+
+
 def test_a_dict_whose_entries_lead_in_a_circle_is_an_error(path, tmp_path):
     with holdfast.open(path, segment_size=2 << 20) as heap:
         heap["d"] = {str(i): i for i in range(30)}

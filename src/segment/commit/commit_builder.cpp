@@ -82,8 +82,8 @@ base::result<void> commit_builder::check_metadata(metadata_check check) const {
                 base::failure what = std::move(checked).error();
                 what.path = from_.paths.file(run.file);
                 what.hint =
-                    "the commit was refused, the last one stands: a store to a wrong address has hit the heap's own "
-                    "tables";
+                    "the commit was refused, the last one stands: another thread called the heap or stored to it "
+                    "during the commit, or a store to a wrong address has hit the heap's own tables";
                 return what;
             }
         }
