@@ -62,9 +62,15 @@ protected:
 /// Addresses.
 class few_addresses_test : public process_limits_test {
 protected:
+    static std::uint64_t addresses_in_use() {
+        std::uint64_t pages = 0;
+        std::ifstream("/proc/self/statm") >> pages;
+        return pages * base::page_size;
+    }
+    /// Of so many addresses more than the program has.
     static bool works_within(std::uint64_t addresses, const std::string& path, const open_options& wanted) {
         const base::process_end end = base::run_in_child([&] {
-            limit(RLIMIT_AS, addresses);
+            limit(RLIMIT_AS, addresses_in_use() + addresses);
             manager heap(open_or_create, path, wanted);
             fill(heap, 20, mebibyte);
             for (int i = 0; i < 2000; ++i) {
@@ -78,7 +84,7 @@ protected:
 };
 
 TEST_P(few_addresses_test, a_heap_takes_what_the_process_may_have) {
-    for (const std::uint64_t most : {1U, 2U, 3U, 6U, 8U, 16U, 32U, 100U, 200U, 600U, 800U, 1200U, 3000U}) {
+    for (const std::uint64_t most : {1U, 3U, 16U, 100U, 200U, 600U, 1200U}) {
         EXPECT_TRUE(works_within(most * gibibyte, path(std::to_string(most)), usual_options())) << most << " GiB";
         EXPECT_TRUE(works_within(most * gibibyte, path(std::to_string(most)), usual_options()))
             << most << " GiB, again";
@@ -93,7 +99,7 @@ TEST_P(few_addresses_test, a_reservation_that_is_asked_for_leaves_room_for_the_r
     }
     wanted.reservation = 16 * gibibyte;
     const base::process_end end = base::run_in_child([&] {
-        limit(RLIMIT_AS, gibibyte);
+        limit(RLIMIT_AS, addresses_in_use() + gibibyte);
         EXPECT_EQ(reason_of([&] { const manager heap(create_only, path("large"), wanted); }), errc::limit);
     });
     EXPECT_TRUE(end.succeeded());
@@ -110,17 +116,12 @@ TEST_P(few_addresses_test, a_heap_of_a_large_reservation_opens_with_less) {
 
 /// segment/heap_mapping.cpp counts on that.
 TEST_P(few_addresses_test, tables_take_somewhat_more_than_half_of_the_addresses_of_blocks) {
-    const auto addresses = [] {
-        std::uint64_t pages = 0;
-        std::ifstream("/proc/self/statm") >> pages;
-        return pages * base::page_size;
-    };
     open_options wanted = usual_options();
     wanted.reservation = 64 * gibibyte;
-    const std::uint64_t before = addresses();
+    const std::uint64_t before = addresses_in_use();
     const manager heap(create_only, path(), wanted);
     const std::uint64_t rings_and_objects = 5 * gibibyte;
-    EXPECT_LT(addresses() - before, wanted.reservation + wanted.reservation / 5 * 3 + rings_and_objects);
+    EXPECT_LT(addresses_in_use() - before, wanted.reservation + wanted.reservation / 5 * 3 + rings_and_objects);
 }
 
 INSTANTIATE_TEST_SUITE_P(everywhere, few_addresses_test, all_test_configurations(), name_of_configuration);
