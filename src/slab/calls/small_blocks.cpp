@@ -18,6 +18,7 @@ namespace {
 /// Refills between two looks at what other nodes have freed, and at the node that the thread runs on.
 constexpr unsigned refills_a_look = 16;
 constexpr unsigned refills_a_place = 64;
+constexpr unsigned refills_a_look_at_the_clock = 4;
 
 /// Where `attempt` fails, makes room and runs it again; where it fails again, takes what `last_resort` finds. `empty`:
 /// there is none, and the failure is left.
@@ -145,7 +146,11 @@ std::uint64_t small_blocks::take_one(unsigned class_index, std::uint32_t type) n
     if (core_.caches.pool == nullptr) {
         return 0;
     }
-    core_.pool.upkeep().age();
+    if (thread_cache* const cache = core_.find_cache()) {
+        static_cast<void>(age(*cache));
+    } else {
+        core_.pool.upkeep().age();
+    }
     return try_hard(
         std::uint64_t{0}, [&] { return core_.pool.supply().take_one(0, class_index, type); }, [&] { reclaim(); },
         [&] { return core_.pool.supply().take_one_anywhere(class_index, type).value_or(0); });
@@ -226,12 +231,18 @@ bool small_blocks::refill_in_order(thread_cache& cache, unsigned class_index) no
     return check_out(cache, class_index, most);
 }
 
-/// Returns how many blocks to list.
+/// Returns how many blocks to list. A thread that calls often looks at the clock now and then.
 std::uint32_t small_blocks::age(thread_cache& cache) noexcept {
+    if (cache.refills_before_look != 0) {
+        --cache.refills_before_look;
+        return cached_blocks::capacity;
+    }
     const std::uint64_t now = core_.extents.now();
     core_.pool.upkeep().age(now);
-    const std::uint64_t before = std::exchange(cache.last_refill, now);
-    return before == 0 ? cached_blocks::capacity : blocks_to_list(now - std::min(before, now));
+    const std::uint64_t before = std::exchange(cache.last_look, now);
+    const std::uint32_t most = before == 0 ? cached_blocks::capacity : blocks_to_list(now - std::min(before, now));
+    cache.refills_before_look = most == cached_blocks::capacity ? refills_a_look_at_the_clock - 1 : 0;
+    return most;
 }
 
 /// Approximate: words at the ends of the parts are counted whole.
