@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <mutex>
 #include <utility>
 
 #include <holdfast/error.hpp>
@@ -7,6 +6,7 @@
 
 #include "api/manager_core.hpp"
 #include "base/failure.hpp"
+#include "base/fork_mutex.hpp"
 
 namespace holdfast {
 
@@ -43,15 +43,12 @@ public:
     }
 };
 
-struct handler_slot {
-    std::mutex mutex;
-    error_handler handler;
-};
+constinit base::fork_mutex handler_mutex{base::fork_rank::error_handler};
 
-handler_slot& slot() {
-    // Never destroyed: destructors of static objects may still report.
-    static handler_slot* const instance = new handler_slot;  // lint-allow(hand-memory): never destroyed
-    return *instance;
+/// Never destroyed: destructors of static objects may still report.
+error_handler& current_handler() HF_REQUIRES(handler_mutex) {
+    static auto* const handler = new error_handler;  // lint-allow(hand-memory): never destroyed
+    return *handler;
 }
 
 error make_error(const base::failure& what) {
@@ -77,9 +74,8 @@ error::error(errc code, const std::string& message, detail::error_fields fields)
 errc error::reason() const noexcept { return static_cast<errc>(code().value()); }
 
 error_handler set_error_handler(error_handler handler) {
-    handler_slot& current = slot();
-    const std::lock_guard guard(current.mutex);
-    return std::exchange(current.handler, std::move(handler));
+    const base::scoped_lock guard(handler_mutex);
+    return std::exchange(current_handler(), std::move(handler));
 }
 
 void throw_failure(const base::failure& what) { throw make_error(what); }
@@ -103,9 +99,8 @@ void report_failure(const base::failure& what, const std::string& path) noexcept
         }
         error_handler handler;
         {
-            handler_slot& current = slot();
-            const std::lock_guard guard(current.mutex);
-            handler = current.handler;
+            const base::scoped_lock guard(handler_mutex);
+            handler = current_handler();
         }
         if (handler) {
             handler(make_error(whole));

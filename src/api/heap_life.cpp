@@ -6,7 +6,7 @@
 namespace holdfast::detail {
 
 heap_life::cell* heap_life::take_cell() {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     if (free_ == nullptr) {
         return std::make_unique<cell>().release();
     }
@@ -18,7 +18,7 @@ void heap_life::end() noexcept {
         return;
     }
     cell_->number.fetch_add(1, std::memory_order_release);
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     cell_->next = free_;
     free_ = std::exchange(cell_, nullptr);
 }

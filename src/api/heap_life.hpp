@@ -4,9 +4,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
 #include <holdfast/detail/heap_watch.hpp>
+
+#include "base/fork_mutex.hpp"
 
 namespace holdfast::detail {
 
@@ -33,7 +34,8 @@ public:
 private:
     [[nodiscard]] static cell* take_cell();
     /// Of heaps that are gone.
-    static inline std::mutex mutex_;      // NOLINT(readability-identifier-naming)
+    static inline constinit base::fork_mutex mutex_{
+        base::fork_rank::heap_lives};     // NOLINT(readability-identifier-naming)
     static inline cell* free_ = nullptr;  // NOLINT(readability-identifier-naming)
 
     cell* cell_ = take_cell();

@@ -2,8 +2,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstring>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -178,6 +181,40 @@ TEST(heap_fork_test, a_child_that_allocates_leaves_the_commits_of_its_parent_alo
     EXPECT_FALSE(again->files().recovered());
     EXPECT_EQ(must(again->statistics()).allocated_blocks, 3U);
     EXPECT_THAT(again->check(true), IsEmpty());
+}
+
+/// Other threads are in the middle of opens, closes, first calls and ends of threads when the process forks.
+TEST(heap_fork_test, a_child_opens_heaps_of_its_own_whatever_its_parent_was_doing) {
+    const segment::test_directory directory;
+    const auto use = [](const std::unique_ptr<engine>& heap) {
+        const bool got = heap->allocate(100, 16) != nullptr;
+        return got && heap->close(true).ok();
+    };
+    const auto use_scratch = [&use] { return use(must(engine::create_scratch(collecting_heap()))); };
+    const auto shared = must(engine::create_scratch(collecting_heap()));
+    std::atomic<bool> stop{false};
+    std::vector<std::jthread> busy;
+    for (int i = 0; i < 2; ++i) {
+        busy.emplace_back([&] {
+            while (!stop) {
+                ASSERT_TRUE(use_scratch());
+            }
+        });
+    }
+    busy.emplace_back([&] {
+        while (!stop) {
+            std::jthread([&] { ASSERT_NE(shared->allocate(100, 16), nullptr); }).join();
+        }
+    });
+    constexpr int forks = 250;
+    for (int i = 0; i < forks; ++i) {
+        ASSERT_TRUE(base::succeeds_in_child([&] {
+            ::alarm(30);
+            return use_scratch() &&
+                   use(must(engine::create(directory.path("child" + std::to_string(i)), collecting_heap())));
+        })) << i;
+    }
+    stop = true;
 }
 
 }  // namespace

@@ -4,23 +4,24 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <unordered_map>
 
+#include "base/fork_mutex.hpp"
 #include "heap/heap.hpp"
 
 namespace holdfast::heap {
 
 namespace {
 
+constinit base::fork_mutex registry_mutex{base::fork_rank::open_heaps};
+
 struct registry {
-    std::mutex mutex;
     std::unordered_map<std::uint64_t, engine*> open;
     std::unordered_multimap<std::uint64_t, const engine*> readers;
 };
 
-registry& the_registry();
+registry& the_registry() HF_REQUIRES(registry_mutex);
 
 /// A bit for each open heap: most words are told from keys without a lock.
 constinit std::atomic<std::uint64_t> keys_filter{0};
@@ -42,28 +43,31 @@ void publish_change(const registry& all) noexcept {
     detail::generation.fetch_add(1, std::memory_order_release);
 }
 
+/// Never destroyed: threads may free memory while the process exits. Made under the lock, or a child of fork could find
+/// it half made.
+registry& the_registry() {
+    static registry* const instance = new registry;  // lint-allow(hand-memory): never destroyed
+    return *instance;
+}
+
 void abandon_in_child() noexcept {
-    registry& all = the_registry();
-    new (&all.mutex) std::mutex;  // a thread that the child lacks may hold it
-    for (const auto& [key, opened] : all.open) {
+    const base::scoped_lock guard(registry_mutex);
+    for (const auto& [key, opened] : the_registry().open) {
         opened->forks().abandon_in_child();
     }
 }
 
-/// Never destroyed: threads may free memory while the process exits.
-registry& the_registry() {
-    static registry* const instance = [] {
-        ::pthread_atfork(nullptr, nullptr, abandon_in_child);
-        return new registry;  // lint-allow(hand-memory): never destroyed
-    }();
-    return *instance;
+/// Behind the handlers of fork_mutex, and before those of an allocator with a gate.
+constexpr int before_others = 102;
+[[gnu::constructor(before_others)]] void register_handler() noexcept {
+    ::pthread_atfork(nullptr, nullptr, abandon_in_child);
 }
 
 }  // namespace
 
 base::result<void> register_engine(engine& opened) {
+    const base::scoped_lock guard(registry_mutex);
     registry& all = the_registry();
-    const std::lock_guard guard(all.mutex);
     const auto [place, added] = all.open.emplace(opened.key(), &opened);
     if (!added) {
         return base::failure{
@@ -80,8 +84,8 @@ base::result<void> register_engine(engine& opened) {
 }
 
 base::result<void> register_reader(engine& opened) {
+    const base::scoped_lock guard(registry_mutex);
     registry& all = the_registry();
-    const std::lock_guard guard(all.mutex);
     try {
         all.readers.emplace(opened.key(), &opened);
     } catch (const std::bad_alloc&) {
@@ -95,8 +99,8 @@ base::result<void> register_reader(engine& opened) {
 }
 
 void unregister_engine(const engine& closed) noexcept {
+    const base::scoped_lock guard(registry_mutex);
     registry& all = the_registry();
-    const std::lock_guard guard(all.mutex);
     const auto found = all.open.find(closed.key());
     if (found != all.open.end() && found->second == &closed) {
         all.open.erase(found);
@@ -119,8 +123,8 @@ bool names_another_heap(std::uint64_t own, std::span<const std::byte> words) noe
         if (word == own || (filter & filter_bit(word)) == 0) {
             continue;
         }
-        registry& all = the_registry();
-        const std::lock_guard guard(all.mutex);
+        const base::scoped_lock guard(registry_mutex);
+        const registry& all = the_registry();
         if (all.open.contains(word) || all.readers.contains(word)) {
             return true;
         }
@@ -131,8 +135,8 @@ bool names_another_heap(std::uint64_t own, std::span<const std::byte> words) noe
 namespace detail {
 
 engine* find_engine_slow(std::uint64_t key) noexcept {
+    const base::scoped_lock guard(registry_mutex);
     registry& all = the_registry();
-    const std::lock_guard guard(all.mutex);
     const auto found = all.open.find(key);
     if (found == all.open.end()) {
         return nullptr;
@@ -142,8 +146,8 @@ engine* find_engine_slow(std::uint64_t key) noexcept {
 }
 
 bool is_in_reader(std::uint64_t key, const void* address) noexcept {
+    const base::scoped_lock guard(registry_mutex);
     registry& all = the_registry();
-    const std::lock_guard guard(all.mutex);
     const auto [first, last] = all.readers.equal_range(key);
     return std::any_of(first, last, [address](const auto& one) {
         const segment::heap_files& files = one.second->files();

@@ -21,7 +21,7 @@ bool is_on_overlay(int fd) noexcept {
 
 result<void> known_files::expect_same(const std::string& path, int fd, const struct stat& status) {
     const identity found{status.st_dev, status.st_ino};
-    const std::lock_guard guard(mutex_);
+    const base::scoped_lock guard(mutex_);
     const auto [known, is_new] = files_.emplace(path, found);
     if (is_new || known->second == found) {
         return {};
@@ -40,17 +40,17 @@ result<void> known_files::expect_same(const std::string& path, int fd, const str
 }
 
 void known_files::remember(const std::string& path, const struct stat& status) {
-    const std::lock_guard guard(mutex_);
+    const base::scoped_lock guard(mutex_);
     files_.insert_or_assign(path, identity{status.st_dev, status.st_ino});
 }
 
 void known_files::forget(const std::string& path) noexcept {
-    const std::lock_guard guard(mutex_);
+    const base::scoped_lock guard(mutex_);
     files_.erase(path);
 }
 
 void known_files::move(const std::string& from, const std::string& to) {
-    const std::lock_guard guard(mutex_);
+    const base::scoped_lock guard(mutex_);
     const auto moved = files_.find(from);
     if (moved == files_.end()) {
         files_.erase(to);

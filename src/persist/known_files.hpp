@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "base/fork_mutex.hpp"
 #include "base/result.hpp"
 
 namespace holdfast::persist {
@@ -22,7 +22,9 @@ public:
 
 private:
     using identity = std::pair<dev_t, ino_t>;
-    std::mutex mutex_;
+    /// Of all objects: one lives as long as the process.
+    static inline constinit base::fork_mutex mutex_{
+        base::fork_rank::known_files};  // NOLINT(readability-identifier-naming)
     std::map<std::string, identity> files_;
 };
 

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <mutex>
 #include <new>
 #include <set>
 #include <type_traits>
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/fork_mutex.hpp"
 
 namespace holdfast::persist {
 
@@ -51,7 +51,7 @@ struct registry {
         }
     }
 
-    std::mutex mutex;
+    base::fork_mutex mutex{base::fork_rank::sites};
     std::set<seen_site> seen;
     std::string selected = from_environment("HOLDFAST_MUTANT");
     // They save most of millions of calls the lock.
@@ -95,7 +95,7 @@ bool mutant_active(site where, site_kind kind) {
     }
     if (!noted.note(where)) {
         try {
-            const std::lock_guard lock{all.mutex};
+            const base::scoped_lock lock(all.mutex);
             all.seen.insert({where, kind});
         } catch (const std::bad_alloc&) {  // callers throw nothing
         }
@@ -103,7 +103,7 @@ bool mutant_active(site where, site_kind kind) {
     if (!all.any_selected.load(std::memory_order_acquire)) {
         return false;
     }
-    const std::lock_guard lock{all.mutex};
+    const base::scoped_lock lock(all.mutex);
     return all.selected == where;
 }
 
@@ -118,20 +118,20 @@ void tell_media(media_step step, const void* begin, std::size_t bytes) noexcept 
 
 std::vector<seen_site> seen_sites() {
     auto& all = sites();
-    const std::lock_guard lock{all.mutex};
+    const base::scoped_lock lock(all.mutex);
     return {all.seen.begin(), all.seen.end()};
 }
 
 void forget_sites() {
     auto& all = sites();
-    const std::lock_guard lock{all.mutex};
+    const base::scoped_lock lock(all.mutex);
     all.seen.clear();
     all.generation.fetch_add(1, std::memory_order_acq_rel);
 }
 
 mutant_selection::mutant_selection(const std::string& name) {
     auto& all = sites();
-    const std::lock_guard lock{all.mutex};
+    const base::scoped_lock lock(all.mutex);
     HF_ASSERT(!all.any_selected.load(std::memory_order_relaxed));
     all.selected = name;
     all.any_selected.store(true, std::memory_order_release);
@@ -139,7 +139,7 @@ mutant_selection::mutant_selection(const std::string& name) {
 
 mutant_selection::~mutant_selection() {
     auto& all = sites();
-    const std::lock_guard lock{all.mutex};
+    const base::scoped_lock lock(all.mutex);
     all.selected.clear();
     all.any_selected.store(false, std::memory_order_release);
 }

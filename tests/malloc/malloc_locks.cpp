@@ -116,7 +116,7 @@ std::function<void()> under_lock;
 
 /// While `hold` runs under_lock(), all of these come to their end.
 void work_beside(const std::function<void()>& hold, bool forks) {
-    constexpr int rounds = 10;
+    constexpr int rounds = 3;
     for (int round = 0; round < rounds; ++round) {
         waiting_thread small([] { std::free(std::malloc(100)); });
         waiting_thread all([] { allocate_all_kinds(); });
@@ -196,7 +196,7 @@ bool sleeps(pid_t thread) {
 void fork_while_streams_are_held() {
     ::pthread_atfork([] { preparing = static_cast<pid_t>(::syscall(SYS_gettid)); }, nullptr, nullptr);
     held_streams streams;
-    constexpr int rounds = 10;
+    constexpr int rounds = 3;
     for (int round = 0; round < rounds; ++round) {
         waiting_thread forking(fork_once);
         waiting_thread first([] { allocate_all_kinds(); });
@@ -302,7 +302,7 @@ void mix() {
             }
         });
     }
-    constexpr int opened = 200;
+    constexpr int opened = 1000;
     for (int i = 0; i < opened; ++i) {
         hold_loader();
         std::fflush(nullptr);

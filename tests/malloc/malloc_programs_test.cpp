@@ -111,6 +111,15 @@ TEST_F(malloc_programs_test, no_call_waits_for_a_lock_of_the_c_library_or_the_lo
     }
 }
 
+TEST_F(malloc_programs_test, no_call_calls_what_takes_a_lock_of_the_c_library) {
+    const std::string small_and_hardened = preloaded() + " HOLDFAST_MALLOC_HARDENED=1 HOLDFAST_MALLOC_SIZE=64M";
+    for (const std::string& settings : {preloaded(), small_and_hardened, on_heap()}) {
+        const answer got = run("exec " HOLDFAST_MALLOC_WATCH, settings);
+        EXPECT_EQ(got.status, 0) << settings << got.error;
+        EXPECT_EQ(got.out, "sound\n") << settings << got.error;
+    }
+}
+
 TEST_F(malloc_programs_test, invalid_frees_are_named_once_and_ignored) {
     const answer got = run("exec " HOLDFAST_MALLOC_EXERCISE " wild", preloaded());
     EXPECT_EQ(got.status, 0) << got.error;

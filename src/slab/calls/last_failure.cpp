@@ -1,5 +1,8 @@
 #include "slab/calls/last_failure.hpp"
 
+#include <array>
+#include <cstddef>
+#include <memory>
 #include <utility>
 
 namespace holdfast::slab {
@@ -35,9 +38,11 @@ void leave(failure&& what) noexcept {
 }
 
 const failure& last_failure() noexcept {
-    static const failure none;
+    // Never destroyed: to register a destructor takes a lock of the C library.
+    alignas(failure) static std::array<std::byte, sizeof(failure)> place;
+    static const failure* const none = std::construct_at(reinterpret_cast<failure*>(place.data()));
     const failure* const last = this_thread_failure();
-    return last == nullptr ? none : *last;
+    return last == nullptr ? *none : *last;
 }
 
 }  // namespace holdfast::slab

@@ -18,6 +18,7 @@ namespace {
 /// Refills between two looks at what other nodes have freed, and at the node that the thread runs on.
 constexpr unsigned refills_a_look = 16;
 constexpr unsigned refills_a_place = 64;
+constexpr unsigned refills_a_look_at_the_clock = 4;
 
 /// Where `attempt` fails, makes room and runs it again; where it fails again, takes what `last_resort` finds. `empty`:
 /// there is none, and the failure is left.
@@ -54,16 +55,17 @@ unsigned arena_of_core([[maybe_unused]] unsigned arenas, unsigned arena) noexcep
 #endif
 }
 
-/// A thread that calls seldom lists few, so that it soon comes again. Builds with mutants list all, so that the crash
-/// tests take the same blocks in each run.
-std::uint32_t blocks_to_list([[maybe_unused]] std::uint64_t passed_ns) noexcept {
+/// A thread that calls seldom lists few, so that it soon comes again, as does one that has not yet used the class.
+/// Builds with mutants list all, so that the crash tests take the same blocks in each run.
+std::uint32_t blocks_to_list([[maybe_unused]] std::uint64_t passed_ns, [[maybe_unused]] bool is_first) noexcept {
 #if defined(HOLDFAST_MUTANTS) && HOLDFAST_MUTANTS
     return cached_blocks::capacity;
 #else
     constexpr std::uint64_t seldom_ns = 20'000'000;
     constexpr std::uint64_t hardly_ns = 500'000'000;
     constexpr std::uint32_t few = 16;
-    return passed_ns < seldom_ns ? cached_blocks::capacity : passed_ns < hardly_ns ? few : 1;
+    const bool often = passed_ns < seldom_ns && !is_first;
+    return often ? cached_blocks::capacity : passed_ns < hardly_ns ? few : 1;
 #endif
 }
 
@@ -145,7 +147,11 @@ std::uint64_t small_blocks::take_one(unsigned class_index, std::uint32_t type) n
     if (core_.caches.pool == nullptr) {
         return 0;
     }
-    core_.pool.upkeep().age();
+    if (thread_cache* const cache = core_.find_cache()) {
+        static_cast<void>(age(*cache, false));
+    } else {
+        core_.pool.upkeep().age();
+    }
     return try_hard(
         std::uint64_t{0}, [&] { return core_.pool.supply().take_one(0, class_index, type); }, [&] { reclaim(); },
         [&] { return core_.pool.supply().take_one_anywhere(class_index, type).value_or(0); });
@@ -209,8 +215,8 @@ bool small_blocks::refill_in_order(thread_cache& cache, unsigned class_index) no
     if (core_.pool.remote().active()) {
         before_refill(cache);
     }
-    const std::uint32_t most = age(cache);
     cached_blocks& blocks = cache.classes[class_index];
+    const std::uint32_t most = age(cache, blocks.block_size == 0);
     if (blocks.slab != 0) {
         if (find_free(blocks, class_index, most)) {
             return true;
@@ -226,12 +232,18 @@ bool small_blocks::refill_in_order(thread_cache& cache, unsigned class_index) no
     return check_out(cache, class_index, most);
 }
 
-/// Returns how many blocks to list.
-std::uint32_t small_blocks::age(thread_cache& cache) noexcept {
+/// Returns how many blocks to list. A thread that calls often looks at the clock now and then.
+std::uint32_t small_blocks::age(thread_cache& cache, bool is_first) noexcept {
+    if (cache.refills_before_look != 0 && !is_first) {
+        --cache.refills_before_look;
+        return cached_blocks::capacity;
+    }
     const std::uint64_t now = core_.extents.now();
     core_.pool.upkeep().age(now);
-    const std::uint64_t before = std::exchange(cache.last_refill, now);
-    return before == 0 ? cached_blocks::capacity : blocks_to_list(now - std::min(before, now));
+    const std::uint64_t before = std::exchange(cache.last_look, now);
+    const std::uint32_t most = blocks_to_list(before == 0 ? 0 : now - std::min(before, now), is_first && now != 0);
+    cache.refills_before_look = most == cached_blocks::capacity ? refills_a_look_at_the_clock - 1 : 0;
+    return most;
 }
 
 /// Approximate: words at the ends of the parts are counted whole.

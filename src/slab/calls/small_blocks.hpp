@@ -44,7 +44,8 @@ private:
     [[nodiscard]] bool check_out(thread_cache& cache, unsigned class_index, std::uint32_t most) noexcept;
     [[nodiscard]] bool is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept;
     [[nodiscard]] bool find_free(cached_blocks& blocks, unsigned class_index, std::uint32_t most) const noexcept;
-    [[nodiscard]] std::uint32_t age(thread_cache& cache) noexcept;
+    /// `is_first`: the thread has not used the class yet.
+    [[nodiscard]] std::uint32_t age(thread_cache& cache, bool is_first) noexcept;
     [[nodiscard]] bool refill_in_order(thread_cache& cache, unsigned class_index) noexcept;
     void before_refill(thread_cache& cache) noexcept;
 

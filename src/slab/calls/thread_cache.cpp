@@ -10,6 +10,7 @@
 
 #include <time.h>
 
+#include "base/fork_mutex.hpp"
 #include "slab/calls/commit_gate.hpp"
 
 #if defined(__x86_64__) && !defined(HF_STATES_ONE_BY_ONE)
@@ -27,7 +28,7 @@ constinit thread_local cache_slots this_thread_slots{};
 namespace {
 
 /// Guards every group's list of caches and every cache's `heap`.
-constinit base::mutex registry_mutex;
+constinit base::fork_mutex registry_mutex{base::fork_rank::thread_caches};
 constinit std::uint64_t last_instance HF_GUARDED_BY(registry_mutex) = 0;
 constinit std::uint32_t places_taken HF_GUARDED_BY(registry_mutex) = 0;  ///< a bit each
 
@@ -460,8 +461,7 @@ void thread_cache_registry::detach_all(cache_group& heap) noexcept {
 }
 
 void thread_cache_registry::abandon_all(cache_group& heap) noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
-    // A child of fork has one thread. One of the parent may have held the lock.
-    new (&registry_mutex) base::mutex;
+    // A child of fork has one thread.
     for (thread_cache* cache = heap.first; cache != nullptr; cache = std::exchange(cache->next_of_heap, nullptr)) {
         cache->heap = nullptr;
         cache->own_lane = nullptr;

@@ -138,9 +138,10 @@ struct thread_cache {
     unsigned arena = 0;
     unsigned machine_node = 0;
     unsigned refills = 0;
-    std::uint64_t last_refill = 0;   ///< nanoseconds
-    lane::lane* own_lane = nullptr;  ///< null: the shared lane
-    cache_group* heap = nullptr;     ///< null: detached
+    unsigned refills_before_look = 0;  ///< at the clock
+    std::uint64_t last_look = 0;       ///< nanoseconds
+    lane::lane* own_lane = nullptr;    ///< null: the shared lane
+    cache_group* heap = nullptr;       ///< null: detached
     thread_cache* next_of_heap = nullptr;
     const cached_lists** own_place = nullptr;   ///< in this_thread_slots.own, or null
     std::unique_ptr<hardened_thread> hardened;  ///< null until the thread uses a hardened heap

@@ -4,6 +4,8 @@
 // registry leads from an allocator's key, or an address in a heap, to the segment manager.
 #pragma once
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -71,6 +73,19 @@ struct open_segment {
 
 class segment_registry {
 public:
+    /// A child of fork finds the registry whole, whatever other threads were doing.
+    segment_registry() {
+        ::pthread_atfork([] { only().mutex_.lock(); }, [] { only().mutex_.unlock(); }, [] { only().mutex_.unlock(); });
+    }
+    segment_registry(const segment_registry&) = delete;
+    segment_registry& operator=(const segment_registry&) = delete;
+    ~segment_registry() = delete;
+    static segment_registry& only() {
+        // Never destroyed: destructors of static objects may still use segments.
+        static auto* const registry = new segment_registry;  // lint-allow(hand-memory): never destroyed
+        return *registry;
+    }
+
     void add(open_segment& segment) {
         const std::lock_guard guard(mutex_);
         segments_.push_back(&segment);
@@ -103,11 +118,7 @@ private:
     std::vector<open_segment*> segments_;
 };
 
-inline segment_registry& open_segments() {
-    // Never destroyed: destructors of static objects may still use segments.
-    static auto* const registry = new segment_registry;  // lint-allow(hand-memory): never destroyed
-    return *registry;
-}
+inline segment_registry& open_segments() { return segment_registry::only(); }
 
 }  // namespace detail
 }  // namespace holdfast::compat::interprocess

@@ -1,0 +1,64 @@
+#include "base/fork_mutex.hpp"
+
+#include <pthread.h>
+#include <sys/single_threaded.h>
+
+#include <new>
+
+namespace holdfast::base {
+
+constinit std::array<std::atomic<fork_mutex*>, fork_mutex::ranks> fork_mutex::all{};
+
+/// The thread that forks holds the locks from hold() on.
+class fork_handlers {
+public:
+    static void hold() noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
+        // With one thread nobody holds a lock but itself, where a handler of a signal forks.
+        if (__libc_single_threaded != 0) {
+            return;
+        }
+        std::array<fork_mutex*, fork_mutex::ranks> locked{};
+        for (std::size_t rank = 0; rank < locked.size(); ++rank) {
+            locked[rank] = fork_mutex::all[rank].load(std::memory_order_acquire);
+            if (locked[rank] != nullptr) {
+                locked[rank]->mutex_.lock();
+            }
+        }
+        held = locked;
+    }
+    static void let_go_in_parent() noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
+        std::array<fork_mutex*, fork_mutex::ranks> locked = held;
+        for (std::size_t rank = locked.size(); rank-- > 0;) {
+            if (locked[rank] != nullptr) {
+                held[rank] = nullptr;
+                locked[rank]->mutex_.unlock();
+            }
+        }
+    }
+    static void let_go_in_child() noexcept {
+        for (fork_mutex*& one : held) {
+            if (one != nullptr) {
+                new (&one->mutex_) base::mutex;  // threads of the parent may wait for it
+                one = nullptr;
+            }
+        }
+    }
+
+private:
+    /// Of this thread: the C library lets several fork at once.
+    static constinit thread_local std::array<fork_mutex*, fork_mutex::ranks> held;
+};
+
+constinit thread_local std::array<fork_mutex*, fork_mutex::ranks> fork_handlers::held{};
+
+namespace {
+
+/// Before any heap is opened, and before any handler that closes a gate: that one comes first at a fork.
+constexpr int before_others = 101;
+[[gnu::constructor(before_others)]] void register_handlers() noexcept {
+    ::pthread_atfork(fork_handlers::hold, fork_handlers::let_go_in_parent, fork_handlers::let_go_in_child);
+}
+
+}  // namespace
+
+}  // namespace holdfast::base
