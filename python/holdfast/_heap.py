@@ -18,6 +18,12 @@ from ._values import type_text
 PathLike = Union[str, "os.PathLike[str]"]
 
 
+def _memory_of(array: numpy.ndarray[Any, Any]) -> tuple[int, int]:
+    if not array.flags.c_contiguous:
+        raise ValueError("only an array whose elements lie one behind the other can be pinned")
+    return array.__array_interface__["data"][0], array.nbytes
+
+
 class Heap(Dict):
     """A heap that is open: a dict with names as keys, by convention. Use open() to make one.
 
@@ -26,12 +32,13 @@ class Heap(Dict):
     one while another thread is in commit(), close() or snapshot().
     """
 
-    __slots__ = ("_session", "_entries", "_reopen")
+    __slots__ = ("_session", "_entries", "_reopen", "_pinned")
     _session: _core.Session
 
     def __init__(self, session: _core.Session) -> None:
         self._session = session
         self._entries: Union[_core.Held, None] = None
+        self._pinned: list[numpy.ndarray[Any, Any]] = []  # an array that is deleted keeps its memory while it is here
         self._reopen: str = os.path.abspath(session.path)  # the process may go to another directory
 
     @property
@@ -111,6 +118,24 @@ class Heap(Dict):
             raise
         self._session.end(True, durable)
 
+    def pin(self, array: numpy.ndarray[Any, Any]) -> None:
+        """Keeps the memory of an array of the heap in place, for a device that stores to it by its physical pages.
+
+        Call it before the array is registered with io_uring, RDMA or CUDA: in durability "commit" the next commit takes
+        the pages away from the device otherwise, and what it stores is lost. Until unpin(), commits find what the
+        device has stored. Error where the array does not lie in the heap.
+        """
+        begin, size = _memory_of(array)
+        self._session.pin(begin, size)
+        self._pinned.append(array)
+
+    def unpin(self, array: numpy.ndarray[Any, Any]) -> None:
+        """Ends pin(), after the device has let the memory go."""
+        place = _memory_of(array)
+        self._session.unpin(*place)
+        held = next(i for i, each in enumerate(self._pinned) if _memory_of(each) == place)
+        del self._pinned[held]
+
     def commit(self) -> None:
         """Makes the present state durable, elements of arrays included.
 
@@ -138,6 +163,7 @@ class Heap(Dict):
         to them after the close is lost.
         """
         self._session.close(commit)
+        self._pinned.clear()
 
     def __enter__(self) -> Heap:
         return self

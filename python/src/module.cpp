@@ -213,6 +213,14 @@ void bind_sessions(nb::module_& into) {
                  }
                  guarded(*of, true, [&] { of->end(commit, durable); });
              })
+        .def("pin",
+             [](const owner& of, std::uintptr_t at, std::size_t bytes) {
+                 guarded(*of, false, [&] { of->pin(reinterpret_cast<const void*>(at), bytes); });
+             })
+        .def("unpin",
+             [](const owner& of, std::uintptr_t at, std::size_t bytes) {
+                 guarded(*of, false, [&] { of->unpin(reinterpret_cast<const void*>(at), bytes); });
+             })
         .def("commit", [](const owner& of) { guarded(*of, true, [&] { of->commit(); }); })
         .def("close", [](const owner& of, bool commit) { guarded(*of, true, [&] { of->close(commit); }); })
         .def("snapshot", [](const owner& of, const std::string& to) { guarded(*of, true, [&] { of->snapshot(to); }); })

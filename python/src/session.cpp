@@ -216,6 +216,16 @@ void session::end(bool commit, bool durable) {
     }
 }
 
+void session::pin(const void* begin, std::size_t bytes) {
+    expect_writer();
+    manager_->pin(begin, bytes);
+}
+
+void session::unpin(const void* begin, std::size_t bytes) {
+    expect_writer();
+    manager_->unpin(begin, bytes);
+}
+
 void session::commit() {
     expect_writer();
     if (transaction_) {

@@ -101,6 +101,8 @@ public:
     /// Counts aborted transactions: what was made meanwhile may be gone.
     [[nodiscard]] std::uint64_t aborts() const noexcept { return aborts_; }
 
+    void pin(const void* begin, std::size_t bytes);
+    void unpin(const void* begin, std::size_t bytes);
     void commit();
     void snapshot(const std::string& destination);
     /// Commits (unless told otherwise), and unmaps the heap once no array of it is held any more.

@@ -15,7 +15,7 @@ library=$(dirname "$(find "$prefix" -name 'libholdfast.so')")
 flags=(-std=c++20 -O0 "-I$prefix/include" "-I$prefix/include/holdfast/lmdb")
 store=("-L$library/lmdb" -llmdb "-Wl,-rpath,$library/lmdb" -pthread)
 
-# links NAME: the object with both libraries. Each function of the program is kept, also where nobody calls it.
+# links NAME: the object with both libraries.
 links() {
     "$compiler" "$work/$1.o" "$library/libholdfast.a" "${store[@]}" -o "$work/$1-static" >"$work/log" 2>&1 ||
         fail "$1 does not link with libholdfast.a"
@@ -48,10 +48,10 @@ done < <(grep -E '^ {12}holdfast::.*;$' "$here/../../src/api/exports.map" | tr -
 
 if [[ $which == each ]]; then
     for header in "${headers[@]}"; do
+        [[ $header != */detail/* ]] || continue # programs include them through others
         name=${header//[\/.]/_}
         printf '#include <%s>\nint main() {}\n' "$header" >"$work/$name.cpp"
-        "$compiler" "${flags[@]}" -fkeep-inline-functions -c "$work/$name.cpp" -o "$work/$name.o" >"$work/log" 2>&1 ||
-            "$compiler" "${flags[@]}" -c "$work/$name.cpp" -o "$work/$name.o" >"$work/log" 2>&1 || fail "$header"
+        "$compiler" "${flags[@]}" -c "$work/$name.cpp" -o "$work/$name.o" >"$work/log" 2>&1 || fail "$header"
         links "$name"
         rm "$work/$name.o" "$work/$name-static" "$work/$name-shared"
     done

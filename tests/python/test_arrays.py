@@ -145,3 +145,35 @@ def test_what_was_held_at_the_end_of_the_process_is_freed_at_the_next_open(path)
     )
     with holdfast.open(path) as heap:
         assert heap.statistics()["allocated"] < 100_000
+
+
+def test_a_pinned_array_stays_where_it_is(path):
+    with holdfast.open(path) as heap:
+        heap["x"] = numpy.zeros(100_000)
+        heap["y"] = numpy.zeros((10, 10))
+        x = heap["x"]
+        heap.pin(x)
+        for number in (1, 2):
+            x[:] = number
+            heap.commit()
+        del heap["x"]
+        with pytest.raises(holdfast.Error):
+            heap.unpin(heap["y"])
+        with pytest.raises(holdfast.Error):
+            heap.pin(numpy.zeros(10))
+        with pytest.raises(ValueError):
+            heap.pin(heap["y"].T)
+        where = x.__array_interface__["data"][0]
+        del x
+        gc.collect()
+        heap.commit()
+        assert heap._pinned[0].__array_interface__["data"][0] == where
+        assert heap._pinned[0][7] == 2, "deleted, and its memory is still the device's"
+        heap.unpin(heap._pinned[0])
+        gc.collect()
+        heap.commit()
+    with holdfast.open(path, mode="r") as heap:
+        assert heap.check(pages=True) == []
+        assert sorted(heap) == ["y"]
+        with pytest.raises(holdfast.ReadOnlyError):
+            heap.pin(heap["y"])
