@@ -27,23 +27,27 @@ root engine::enter(reader_slot& slot) {
     return shared_.enter(slot);
 }
 
-// Asks the system at most once in a tick of the clock, and once for each commit that is not durable yet.
+// Asks the system at most once in a tick of the clock, and once for each commit that is not durable yet; never where
+// this process alone writes.
 void engine::notice_deaths() noexcept {
     shared_header& header = shared_.header();
     const std::uint64_t written = header.written.load(std::memory_order_acquire);
-    const bool is_waiting = header.durable.load(std::memory_order_acquire) < written;
-    const bool is_writing = header.writer.owner.load(std::memory_order_relaxed) != 0;
+    const bool is_waiting = header.durable.load(std::memory_order_acquire) < written &&
+                            header.committer.load(std::memory_order_relaxed) != shared_.number();
+    const bool is_writing = shared_.writer().is_of_others();
     if ((!is_waiting && !is_writing && header.died.load(std::memory_order_relaxed) == 0) || shared_.is_private()) {
         return;
     }
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     const std::int64_t tick = now.tv_sec * 1'000'000'000 + now.tv_nsec;
-    const bool is_new = asked_at_.exchange(tick, std::memory_order_relaxed) != tick;
-    const bool is_other = is_waiting && asked_of_.exchange(written, std::memory_order_relaxed) != written;
+    const bool is_new = asked_at_.load(std::memory_order_relaxed) != tick;
+    const bool is_other = is_waiting && asked_of_.load(std::memory_order_relaxed) != written;
     if (header.panic.load() != 0 || !(is_new || is_other)) {
         return;
     }
+    asked_at_.store(tick, std::memory_order_relaxed);
+    asked_of_.store(written, std::memory_order_relaxed);
     if (is_waiting) {
         static_cast<void>(sync_for_a_dead());  // where it fails, nobody writes any more
     }

@@ -146,8 +146,7 @@ void shared_mutex::abandon(bool any) noexcept {
 }
 
 bool shared_mutex::is_left_by_a_dead() const noexcept {
-    const std::uint32_t owner = word_->owner.load(std::memory_order_relaxed) & number_mask;
-    return owner != 0 && owner != party_->number() && !party_->is_alive(owner);
+    return is_of_others() && !party_->is_alive(word_->owner.load(std::memory_order_relaxed) & number_mask);
 }
 
 shared_lock::shared_lock(shared_lock&& other) noexcept

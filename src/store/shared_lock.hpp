@@ -68,6 +68,11 @@ public:
     [[nodiscard]] bool lies_at(const lock_word& word) const noexcept { return word_ == &word; }
     /// Its holder has ended and nobody has taken it since. Asks the system unless it is free or this process's.
     [[nodiscard]] bool is_left_by_a_dead() const noexcept;
+    /// Held, and not by this process.
+    [[nodiscard]] bool is_of_others() const noexcept {
+        const std::uint32_t owner = word_->owner.load(std::memory_order_relaxed) & lock_party::most;
+        return owner != 0 && owner != party_->number();
+    }
 
 private:
     [[nodiscard]] status lock_slowly(std::uint32_t found, bool& died, lock_mode mode) noexcept;
