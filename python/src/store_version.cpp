@@ -29,6 +29,7 @@ const char* name_of_code(int code) noexcept {
         case MDB_MAP_FULL:
         case ENOSPC:
         case EDQUOT: return "no_space";
+        case EFBIG: return "limit";
         case ENOMEM: return "out_of_memory";
         case ENOENT: return "not_found";
         case EEXIST: return "already_exists";
@@ -83,6 +84,7 @@ void expect(int outcome, const std::string& path, const char* field) {
             break;
         case MDB_VERSION_MISMATCH: what.expected = "a format that this version reads"; break;
         case MDB_MAP_FULL: what.expected = "room below the limit of the store"; break;
+        case EFBIG: what.hint = "raise `ulimit -f`"; break;
         case EDEADLK:
             what.expected = "no transaction of this thread on this file";
             what.hint = "change the store through the transaction";

@@ -162,7 +162,7 @@ status committer::back_pages(const root& version, std::uint64_t wanted, const al
     if (end > may.most) {
         return outcome == status::ok ? status::map_full : outcome;
     }
-    HF_STORE_TRY(grow_file(end, may.most));
+    HF_STORE_TRY(grow_file(end, std::max(end, limit_pages())));
     shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
     return status::ok;
 }
@@ -215,7 +215,7 @@ status committer::grow(std::uint64_t next_page, const allowance& may) noexcept {
         return status::map_full;
     }
     if (next_page + may.list > file_.pages()) {
-        HF_STORE_TRY(grow_file(next_page + may.list, may.most));
+        HF_STORE_TRY(grow_file(next_page + may.list, std::max(next_page + may.list, limit_pages())));
         shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
     }
     return status::ok;
