@@ -49,6 +49,9 @@ public:
 
     [[nodiscard]] status take_slot(reader_slot*& slot) noexcept { return shared_.take_slot(slot); }
     [[nodiscard]] root enter(reader_slot& slot);
+    /// Before it, where the lock file lies on a read-only mount and so cannot say that this process reads. in_use:
+    /// others have the store open, and may write over what is read here.
+    [[nodiscard]] status check_nobody_writes() const noexcept;
 
     // --- the writer ---
 
@@ -113,6 +116,7 @@ private:
     [[nodiscard]] status after_a_death();
 
     bool open_ = false;
+    bool only_looks_ = false;  ///< on a read-only mount
     prepared_commit prepared_;
     bool keeps_at_once_ = false;
     std::mutex overlay_mutex_;

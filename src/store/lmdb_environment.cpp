@@ -72,6 +72,8 @@ char* mdb_strerror(int err) {
     const char* text = "Successful return: 0";
     if (err >= MDB_KEYEXIST && err <= MDB_LAST_ERRCODE) {
         text = texts[static_cast<std::size_t>(err - MDB_KEYEXIST)];
+    } else if (err == code_of(status::replaced)) {
+        text = "Stale file handle: the data file was replaced while processes have the store open";
     } else if (err != MDB_SUCCESS) {
         return std::strerror(err);
     }

@@ -65,6 +65,7 @@ status transaction::begin_read() {
     if (store.shared().is_of_parent()) {
         return status::panic;
     }
+    HF_STORE_TRY(store.check_nobody_writes());
     const bool own_slot = env_->has(MDB_NOTLS | MDB_NOLOCK);
     if (!own_slot) {
         HF_STORE_TRY(env_->thread_slot(slot_));  // of this thread: the one before may have ended, with its slot
