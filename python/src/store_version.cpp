@@ -23,7 +23,9 @@ const char* name_of_code(int code) noexcept {
     switch (code) {
         case MDB_CORRUPTED:
         case MDB_PAGE_NOTFOUND:
-        case MDB_PANIC: return "corrupt";
+        case MDB_PANIC:
+        case ESTALE: return "corrupt";
+        case EBUSY: return "locked";
         case MDB_INVALID: return "not_a_heap";
         case MDB_VERSION_MISMATCH: return "version_unsupported";
         case MDB_MAP_FULL:
@@ -85,6 +87,14 @@ void expect(int outcome, const std::string& path, const char* field) {
         case MDB_VERSION_MISMATCH: what.expected = "a format that this version reads"; break;
         case MDB_MAP_FULL: what.expected = "room below the limit of the store"; break;
         case EFBIG: what.hint = "raise `ulimit -f`"; break;
+        case ESTALE:
+            what.expected = "the file that was there when these processes opened the store";
+            what.hint = "close the store in all of them, or move that file back";
+            break;
+        case EBUSY:
+            what.expected = "a lock file that this process may write, as others have the store open";
+            what.hint = "open the store through a mount that may be written, or open a copy";
+            break;
         case EDEADLK:
             what.expected = "no transaction of this thread on this file";
             what.hint = "change the store through the transaction";

@@ -17,7 +17,12 @@ public:
     [[nodiscard]] status find(std::string_view key, const std::string_view* value);
 
 private:
+    std::size_t in_free_list_ = free_list_view::no_place;  ///< of handle 0
+
     // cursor_read.cpp
+    [[nodiscard]] status perform(MDB_val* key, MDB_val* data, MDB_cursor_op operation);
+    /// On the last entry, or behind it.
+    [[nodiscard]] bool is_behind_all() const noexcept;
     [[nodiscard]] bool step_to_plain(bool right, MDB_val* key, MDB_val* data) noexcept;
     [[nodiscard]] status first(MDB_val* key, MDB_val* data);
     [[nodiscard]] status last(MDB_val* key, MDB_val* data);
@@ -27,7 +32,7 @@ private:
     [[nodiscard]] status set(MDB_val* key, MDB_val* data, MDB_cursor_op operation);
     [[nodiscard]] status set_value(MDB_val& data, bool range);
     [[nodiscard]] status current(MDB_val* key, MDB_val* data);
-    [[nodiscard]] status multiple(MDB_val* data, MDB_cursor_op operation);
+    [[nodiscard]] status multiple(MDB_val* key, MDB_val* data, MDB_cursor_op operation);
     [[nodiscard]] status give_multiple(MDB_val* data);
 
     // cursor_write.cpp

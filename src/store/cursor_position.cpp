@@ -4,9 +4,19 @@ namespace holdfast::store_engine {
 
 status cursor_position::bind() {
     HF_STORE_TRY(transaction_->database(number_, state_));
+    attach();
+    return status::ok;
+}
+
+status cursor_position::bind_again() {
+    HF_STORE_TRY(transaction_->database(number_, state_, true));
+    attach();
+    return status::ok;
+}
+
+void cursor_position::attach() noexcept {
     tree_.attach(transaction_->pages(), state_->record, state_->keys);
     values_.attach(transaction_->pages(), values_record_, state_->values);
-    return status::ok;
 }
 
 status cursor_position::renew(transaction& in) {
@@ -18,9 +28,19 @@ status cursor_position::renew(transaction& in) {
 void cursor_position::unplace() noexcept {
     tree_.leave();
     gone_ = false;
+    at_end_ = false;
     kept_ = false;
     kind_ = values_kind::one;
+    value_placed_ = false;
     value_gone_ = false;
+}
+
+status cursor_position::settle() {
+    if (tree_.on_entry()) {
+        return status::ok;
+    }
+    HF_STORE_TRY(tree_.settle());
+    return enter_values(false);
 }
 
 // --- positions over changes by others -------------------------------------------------------------------------------
@@ -31,7 +51,9 @@ void cursor_position::keep_position() {
     }
     kept_ = true;
     kept_value_.clear();
-    gone_ = gone_ || !tree_.on_entry();
+    kept_value_behind_ = false;
+    kept_before_ = !tree_.on_entry();
+    gone_ = gone_ || kept_before_;
     kept_outcome_ = tree_.settle();
     kept_behind_ = kept_outcome_ != status::ok;
     if (!kept_behind_) {
@@ -39,13 +61,13 @@ void cursor_position::keep_position() {
         kept_outcome_ = tree_.key(key);
         kept_key_ = key;
     }
-    if (!kept_behind_ && !gone_) {
+    if (!kept_behind_ && !kept_before_ && is_dupsort() && !lacks_value()) {
         std::string_view value;
-        if (kind_ == values_kind::tree && values_.placed()) {
+        if (kind_ == values_kind::tree) {
             static_cast<void>(values_.settle());
         }
-        kept_value_behind_ = is_dupsort() && value_here(value) != status::ok;
-        if (is_dupsort() && !kept_value_behind_) {
+        kept_value_behind_ = value_here(value) != status::ok;
+        if (!kept_value_behind_) {
             kept_value_ = value;
         }
     }
@@ -60,6 +82,7 @@ status cursor_position::restore() {
         return kept_outcome_;
     }
     kept_ = false;
+    const bool lacked_value = lacks_value();
     kind_ = values_kind::one;
     bool exact = false;
     if (kept_behind_) {
@@ -76,19 +99,31 @@ status cursor_position::restore() {
     }
     if (!exact) {
         gone_ = true;
+        at_end_ = false;
         value_gone_ = false;
         const status behind = tree_.settle();
-        return behind == status::ok ? enter_values(false) : behind == status::not_found ? status::ok : behind;
+        return behind == status::ok ? enter_before_values() : behind == status::not_found ? status::ok : behind;
     }
-    return is_dupsort() ? restore_value() : status::ok;
+    if (!is_dupsort()) {
+        return status::ok;
+    }
+    if (lacked_value) {
+        attach_values();
+        return status::ok;
+    }
+    return restore_value();
 }
 
 // Goes to the kept value, or before the next.
 status cursor_position::restore_value() {
-    if (gone_) {
-        return enter_values(false);
+    if (kept_before_) {
+        return enter_before_values();
     }
+    const bool was_gone = value_gone_;
+    const bool was_placed = value_placed_;
     attach_values();
+    value_gone_ = was_gone;
+    value_placed_ = was_placed;
     bool exact = false;
     if (kept_value_behind_) {
         HF_STORE_TRY(enter_values(true));
@@ -101,7 +136,7 @@ status cursor_position::restore_value() {
     }
     if (kind_ == values_kind::one) {
         const int difference = compare(state_->values, tree_.value(), kept_value_);
-        gone_ = difference > 0;
+        gone_ = gone_ || difference > 0;
         return status::ok;
     }
     if (kind_ == values_kind::few) {
@@ -118,6 +153,8 @@ status cursor_position::restore_value() {
 // --- values ---------------------------------------------------------------------------------------------------------
 
 void cursor_position::attach_values() noexcept {
+    value_placed_ = false;
+    value_gone_ = false;
     const std::uint16_t flags = tree_.flags();
     if ((flags & node_has_many) == 0) {
         kind_ = values_kind::one;
@@ -137,12 +174,25 @@ status cursor_position::enter_values(bool at_last) {
         return status::ok;
     }
     attach_values();
+    value_placed_ = true;
     if (kind_ == values_kind::few) {
         few_index_ = at_last ? few().count - 1U : 0U;
     } else if (kind_ == values_kind::tree) {
         const status outcome = at_last ? values_.last() : values_.first();
         return outcome == status::not_found ? status::corrupted : outcome;
     }
+    return status::ok;
+}
+
+status cursor_position::enter_before_values() {
+    HF_STORE_TRY(enter_values(false));
+    value_gone_ = has_many();
+    return status::ok;
+}
+
+status cursor_position::enter_without_value() {
+    HF_STORE_TRY(enter_values(false));
+    value_placed_ = kind_ != values_kind::tree;
     return status::ok;
 }
 
@@ -195,30 +245,39 @@ status cursor_position::give(MDB_val* key, MDB_val* data) const {
 }
 
 status cursor_position::next_value() {
-    if (kind_ == values_kind::few) {
-        const unsigned next = few_index_ + (value_gone_ ? 0U : 1U);
-        if (next >= few().count) {
-            return status::not_found;
-        }
-        few_index_ = next;
-    } else {
-        HF_STORE_TRY(!values_.placed() ? status::not_found : value_gone_ ? values_.settle() : values_.next());
+    if (!value_placed_) {
+        return enter_values(false);
     }
-    value_gone_ = false;
-    return status::ok;
+    const bool stays = value_gone_;
+    status outcome = status::not_found;
+    if (kind_ == values_kind::few) {
+        const unsigned next = few_index_ + (stays ? 0U : 1U);
+        if (next < few().count) {
+            few_index_ = next;
+            outcome = status::ok;
+        }
+    } else if (values_.placed()) {
+        outcome = stays ? values_.settle() : values_.next();
+    }
+    value_gone_ = value_gone_ && outcome != status::ok;
+    return outcome;
 }
 
 status cursor_position::previous_value() {
+    if (!value_placed_) {
+        return enter_values(true);
+    }
+    status outcome = status::not_found;
     if (kind_ == values_kind::few) {
-        if (few_index_ == 0) {
-            return status::not_found;
+        if (few_index_ != 0) {
+            --few_index_;
+            outcome = status::ok;
         }
-        --few_index_;
-    } else {
-        HF_STORE_TRY(values_.placed() ? values_.previous() : status::not_found);
+    } else if (values_.placed()) {
+        outcome = values_.previous();
     }
     value_gone_ = false;
-    return status::ok;
+    return outcome;
 }
 
 }  // namespace holdfast::store_engine

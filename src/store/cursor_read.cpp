@@ -19,7 +19,9 @@ bool cursor::step_to_plain(bool right, MDB_val* key, MDB_val* data) noexcept {
     }
     fetch_node(block, right ? to + entries_ahead : to - entries_ahead);
     tree_.set_index(to);
+    at_end_ = false;
     value_gone_ = false;
+    value_placed_ = true;
     if (key != nullptr) {
         *key = to_value(found_key);
     }
@@ -30,71 +32,85 @@ bool cursor::step_to_plain(bool right, MDB_val* key, MDB_val* data) noexcept {
 }
 
 status cursor::first(MDB_val* key, MDB_val* data) {
-    gone_ = false;
     HF_STORE_TRY(tree_.first());
+    at_end_ = false;
     HF_STORE_TRY(enter_values(false));
     return give(key, data);
 }
 
 status cursor::last(MDB_val* key, MDB_val* data) {
-    gone_ = false;
     HF_STORE_TRY(tree_.last());
+    at_end_ = false;
     HF_STORE_TRY(enter_values(true));
     return give(key, data);
 }
 
+bool cursor::is_behind_all() const noexcept {
+    return tree_.index() + 1U >= tree_.block().count && tree_.in_last_leaf();
+}
+
 status cursor::next(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
+    if (gone_ && operation == MDB_NEXT_DUP) {
+        return status::not_found;
+    }
     if (!tree_.placed()) {
         return first(key, data);
     }
-    if (operation != MDB_NEXT_DUP && step_to_plain(true, key, data)) [[likely]] {
+    const bool among_values = operation == MDB_NEXT_DUP && is_dupsort();
+    if (!among_values && step_to_plain(true, key, data)) [[likely]] {
         return status::ok;
     }
-    const bool by_value = !gone_ && kind_ != values_kind::one && tree_.on_entry() && operation != MDB_NEXT_NODUP;
-    if (by_value) {
-        const status outcome = next_value();
-        if (outcome == status::ok) {
-            return give(key, data);
+    if (at_end_) {
+        if (is_behind_all()) {
+            return status::not_found;
         }
-        if (outcome != status::not_found) {
-            return outcome;
-        }
+        at_end_ = false;
     }
-    if (operation == MDB_NEXT_DUP) {
+    if (has_many() && operation != MDB_NEXT_NODUP) {
+        const status outcome = next_value();
+        if (operation != MDB_NEXT || outcome != status::not_found) {
+            return outcome == status::ok ? give(key, data) : outcome;
+        }
+    } else if (among_values) {
         return status::not_found;
     }
-    HF_STORE_TRY(gone_ || !tree_.on_entry() ? tree_.settle() : tree_.next());
-    gone_ = false;
-    HF_STORE_TRY(enter_values(false));
+    const status outcome = gone_ || !tree_.on_entry() ? tree_.settle() : tree_.next();
+    at_end_ = outcome == status::not_found;
+    HF_STORE_TRY(outcome);
+    HF_STORE_TRY(data != nullptr ? enter_values(false) : enter_without_value());
     return give(key, data);
 }
 
 status cursor::previous(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
+    const bool among_values = operation == MDB_PREV_DUP && is_dupsort();
     if (!tree_.placed()) {
-        return last(key, data);
-    }
-    if (operation != MDB_PREV_DUP && step_to_plain(false, key, data)) [[likely]] {
-        return status::ok;
-    }
-    const bool by_value = !gone_ && kind_ != values_kind::one && tree_.on_entry() && operation != MDB_PREV_NODUP;
-    if (by_value) {
-        const status outcome = previous_value();
-        if (outcome == status::ok) {
-            return give(key, data);
+        HF_STORE_TRY(last(key, data));
+        if (!among_values) {
+            return status::ok;
         }
-        if (outcome != status::not_found) {
-            return outcome;
-        }
-    }
-    if (operation == MDB_PREV_DUP) {
+        tree_.set_index(tree_.block().count);
+        kind_ = values_kind::one;
         return status::not_found;
     }
+    if (!among_values && step_to_plain(false, key, data)) [[likely]] {
+        return status::ok;
+    }
+    if (has_many() && operation != MDB_PREV_NODUP) {
+        const status outcome = previous_value();
+        if (operation != MDB_PREV || outcome != status::not_found) {
+            at_end_ = at_end_ && outcome != status::ok;
+            return outcome == status::ok ? give(key, data) : outcome;
+        }
+    } else if (among_values) {
+        return status::not_found;
+    }
+    at_end_ = false;
     HF_STORE_TRY(tree_.previous());
-    gone_ = false;
-    HF_STORE_TRY(enter_values(true));
+    HF_STORE_TRY(data != nullptr ? enter_values(true) : enter_without_value());
     return give(key, data);
 }
 
+// The key of several values is not given.
 status cursor::edge_value(MDB_val* key, MDB_val* data, bool at_last) {
     if (data == nullptr || !tree_.placed()) {
         return status::invalid_argument;
@@ -102,28 +118,35 @@ status cursor::edge_value(MDB_val* key, MDB_val* data, bool at_last) {
     if (!is_dupsort()) {
         return status::incompatible;
     }
-    if (!tree_.on_entry()) {
-        return status::not_found;
+    HF_STORE_TRY(settle());
+    if (!has_many()) {
+        return give(key, data);
     }
+    if (!value_placed_) {
+        return status::invalid_argument;
+    }
+    at_end_ = false;
     HF_STORE_TRY(enter_values(at_last));
-    return give(key, data);
+    return give(nullptr, data);
 }
 
 status cursor::current(MDB_val* key, MDB_val* data) {
     if (!tree_.placed()) {
         return status::invalid_argument;
     }
-    if (!tree_.on_entry()) {
-        HF_STORE_TRY(tree_.settle());
-        HF_STORE_TRY(enter_values(false));
+    HF_STORE_TRY(settle());
+    HF_STORE_TRY(give(key, nullptr));
+    if (data == nullptr) {
+        return status::ok;
+    }
+    if (lacks_value()) {
+        return status::invalid_argument;
     }
     if (value_gone_ && kind_ == values_kind::tree) {
         HF_STORE_TRY(values_.settle());
     }
-    HF_STORE_TRY(give(key, data));
-    gone_ = false;  // it has shown where it stands
-    value_gone_ = false;
-    return status::ok;
+    value_gone_ = false;  // it has shown where it stands
+    return give(nullptr, data);
 }
 
 // --- looking for a key ----------------------------------------------------------------------------------------------
@@ -136,51 +159,47 @@ status cursor::set(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
         return status::bad_value_size;
     }
     const std::string_view wanted(static_cast<const char*>(key->mv_data), key->mv_size);
-    gone_ = false;
+    at_end_ = false;
     bool exact = false;
     HF_STORE_TRY(tree_.seek(wanted, exact));
     if (!exact) {
         kind_ = values_kind::one;
-        gone_ = operation != MDB_SET_RANGE;  // it stands before the next entry
-        if (gone_) {
-            HF_STORE_TRY(tree_.on_entry() ? enter_values(false) : status::ok);  // which has values of its own
-            return status::not_found;
+        const status behind = tree_.settle();
+        if (operation != MDB_SET_RANGE || behind != status::ok) {
+            if (behind == status::ok && is_dupsort()) {
+                attach_values();
+            }
+            return behind == status::ok ? status::not_found : behind;
         }
-        HF_STORE_TRY(tree_.settle());
     }
     if (operation == MDB_GET_BOTH || operation == MDB_GET_BOTH_RANGE) {
         return set_value(*data, operation == MDB_GET_BOTH_RANGE);
     }
-    HF_STORE_TRY(enter_values(false));
+    HF_STORE_TRY(data != nullptr ? enter_values(false) : enter_without_value());
     return give(operation == MDB_SET ? nullptr : key, data);
 }
 
 // Of the key that it stands on: this value, or the first that is not below it.
 status cursor::set_value(MDB_val& data, bool range) {
     const std::string_view wanted(static_cast<const char*>(data.mv_data), data.mv_size);
-    value_gone_ = false;
     attach_values();
-    bool exact = false;
+    value_placed_ = true;
     if (kind_ == values_kind::one) {
         const int difference = compare(state_->values, tree_.value(), wanted);
-        if (difference < 0 || (difference > 0 && !range)) {
-            return status::not_found;
-        }
-        return give(nullptr, &data);
+        value_placed_ = difference == 0 || (difference > 0 && range);
+        return value_placed_ ? give(nullptr, &data) : status::not_found;
     }
+    bool exact = false;
     if (kind_ == values_kind::few) {
         const place found = find_in_leaf(few(), state_->values, wanted);
         few_index_ = found.index;
         exact = found.exact;
-        value_gone_ = !exact && (!range || found.index >= few().count);
-        if (value_gone_) {
-            return status::not_found;
-        }
     } else {
         HF_STORE_TRY(values_.seek(wanted, exact));
-        value_gone_ = !exact && (!range || values_.settle() != status::ok);
-        HF_STORE_TRY(value_gone_ ? status::not_found : status::ok);
+        const status behind = values_.settle();
+        HF_STORE_TRY(behind == status::not_found ? status::ok : behind);
     }
+    HF_STORE_TRY(exact || range ? status::ok : status::not_found);
     return give(nullptr, &data);
 }
 
@@ -197,7 +216,7 @@ status cursor::find(std::string_view key, const std::string_view* value) {
 
 // All values of the position's leaf or block; then stands on the last.
 status cursor::give_multiple(MDB_val* data) {
-    if (kind_ == values_kind::one) {
+    if (!has_many()) {
         return give(nullptr, data);
     }
     const block_header& items = kind_ == values_kind::few ? few() : values_.block();
@@ -214,7 +233,7 @@ status cursor::give_multiple(MDB_val* data) {
     return status::ok;
 }
 
-status cursor::multiple(MDB_val* data, MDB_cursor_op operation) {
+status cursor::multiple(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     if (data == nullptr || (operation == MDB_GET_MULTIPLE && !tree_.placed())) {
         return status::invalid_argument;
     }
@@ -222,22 +241,35 @@ status cursor::multiple(MDB_val* data, MDB_cursor_op operation) {
         return status::incompatible;
     }
     if (operation == MDB_NEXT_MULTIPLE) {
-        HF_STORE_TRY(next(nullptr, data, MDB_NEXT_DUP));
+        HF_STORE_TRY(next(key, data, MDB_NEXT_DUP));
     } else if (operation == MDB_PREV_MULTIPLE) {
         if (!tree_.placed()) {
-            HF_STORE_TRY(last(nullptr, data));
-        } else {
-            HF_STORE_TRY(kind_ == values_kind::tree && values_.placed() ? values_.previous_leaf() : status::not_found);
+            HF_STORE_TRY(last(key, data));
         }
-    } else if (!tree_.on_entry()) {
-        return status::not_found;
+        const bool among_many = kind_ == values_kind::tree && value_placed_ && values_.placed();
+        HF_STORE_TRY(among_many ? values_.previous_leaf() : status::not_found);
+    } else {
+        const status outcome = settle();
+        if (outcome != status::ok || !value_placed_) {
+            return outcome == status::not_found ? status::ok : outcome;  // gives nothing, as liblmdb
+        }
     }
     return give_multiple(data);
 }
 
 status cursor::get(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     HF_STORE_TRY(transaction_->check_usable());
+    if (number_ == free_database) [[unlikely]] {
+        HF_STORE_TRY(transaction_->free_list.load(transaction_->env().store(), transaction_->id()));
+        return transaction_->free_list.get(in_free_list_, key, data, operation);
+    }
     HF_STORE_TRY(restore());
+    const status outcome = perform(key, data, operation);
+    gone_ = false;  // for one operation
+    return outcome;
+}
+
+status cursor::perform(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     switch (operation) {
         case MDB_FIRST: return first(key, data);
         case MDB_LAST: return last(key, data);
@@ -252,7 +284,7 @@ status cursor::get(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
         case MDB_GET_CURRENT: return current(key, data);
         case MDB_GET_MULTIPLE:
         case MDB_NEXT_MULTIPLE:
-        case MDB_PREV_MULTIPLE: return multiple(data, operation);
+        case MDB_PREV_MULTIPLE: return multiple(key, data, operation);
         case MDB_GET_BOTH:
         case MDB_GET_BOTH_RANGE:
             if (data == nullptr) {
@@ -267,16 +299,17 @@ status cursor::get(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
 }
 
 status cursor::count(std::size_t& values) {
-    HF_STORE_TRY(transaction_->check_usable());
-    HF_STORE_TRY(restore());
     if (!is_dupsort()) {
         return status::incompatible;
     }
+    HF_STORE_TRY(transaction_->check_usable());
+    HF_STORE_TRY(restore());
     if (!tree_.placed()) {
         return status::invalid_argument;
     }
-    if (!tree_.on_entry()) {
-        return status::not_found;
+    HF_STORE_TRY(settle());
+    if (lacks_value()) {
+        return status::invalid_argument;
     }
     switch (kind_) {
         case values_kind::one: values = 1; break;

@@ -34,6 +34,11 @@ void insert_item(block_header& block, unsigned index, std::string_view value) no
 }  // namespace
 
 status cursor::put_value(std::string_view key, std::string_view value, unsigned flags, bool exists) {
+    if (exists && (flags & MDB_CURRENT) == 0) {
+        attach_values();
+        few_index_ = 0;
+    }
+    value_placed_ = true;
     if (!exists) {
         if (leaf_size(stored_size(key.size()), value.size()) > max_node) {
             HF_STORE_TRY(plant_values(key, nullptr, value, false));
@@ -44,10 +49,6 @@ status cursor::put_value(std::string_view key, std::string_view value, unsigned 
         value_gone_ = false;
         ++state_->record.entries;
         return status::ok;
-    }
-    if ((flags & MDB_CURRENT) == 0) {
-        attach_values();
-        few_index_ = 0;
     }
     switch (kind_) {
         case values_kind::one: return put_beside_one(key, value, flags);
@@ -119,6 +120,7 @@ status cursor::put_into_few(std::string_view key, std::string_view value, unsign
     }
     const place found = find_in_leaf(few(), state_->values, value);
     if ((flags & MDB_APPENDDUP) != 0 && (found.exact || found.index < few().count)) {
+        few_index_ = few().count - 1U;
         return status::key_exists;
     }
     if (found.exact) {

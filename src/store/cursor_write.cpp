@@ -64,15 +64,22 @@ status cursor::put(std::string_view key, MDB_val* data, unsigned flags) {
 status cursor::put_one(std::string_view key, MDB_val* data, unsigned flags) {
     const std::string_view value = text_of(*data);
     HF_STORE_TRY(check_sizes(key, value));
-    if (is_dupsort() && (flags & MDB_RESERVE) != 0) {
-        return status::incompatible;
-    }
     HF_STORE_TRY(restore());
     bool exists = false;
     HF_STORE_TRY(place_for_put(key, data, flags, exists));
     gone_ = false;
+    const bool reserves = is_dupsort() && (flags & MDB_RESERVE) != 0;
+    const bool fits = leaf_size(stored_size(key.size()), value.size()) <= max_node;
+    if (reserves && (exists || !fits) && data->mv_data == nullptr) {
+        return status::incompatible;  // where it goes depends on its bytes, which are not there yet
+    }
     transaction_->keep_positions(number_, this);
     transaction_->changed(*state_);
+    if (reserves && !exists && fits) {
+        value_placed_ = true;
+        const status outcome = put_plain(key, data, flags, false);
+        return outcome == status::ok ? outcome : transaction_->spoil(outcome);
+    }
     if (is_dupsort()) {
         const status outcome = put_value(key, value, flags, exists);
         return outcome == status::ok || outcome == status::key_exists || outcome == status::bad_value_size
@@ -82,8 +89,7 @@ status cursor::put_one(std::string_view key, MDB_val* data, unsigned flags) {
     if (exists && (tree_.flags() & node_is_tree) != 0) {
         return status::incompatible;  // a named database, not a value
     }
-    const bool is_long = leaf_size(stored_size(key.size()), value.size()) > max_node;
-    const status outcome = is_long ? put_long(key, data, flags, exists) : put_plain(key, data, flags, exists);
+    const status outcome = !fits ? put_long(key, data, flags, exists) : put_plain(key, data, flags, exists);
     return outcome == status::ok ? outcome : transaction_->spoil(outcome);
 }
 
@@ -93,16 +99,17 @@ status cursor::place_for_put(std::string_view key, MDB_val* data, unsigned flags
         if (!tree_.placed()) {
             return status::invalid_argument;
         }
-        const bool moves = !tree_.on_entry();
-        HF_STORE_TRY(tree_.settle());
+        HF_STORE_TRY(settle());
         exists = true;
-        if (moves || kind_ == values_kind::one) {
-            return moves ? enter_values(false) : status::ok;
+        if (!has_many() || !value_placed_) {
+            return has_many() ? status::invalid_argument : status::ok;
         }
         std::string_view value;  // a missing one is no reason to spoil the transaction
         HF_STORE_TRY(kind_ == values_kind::tree && values_.placed() ? values_.settle() : status::ok);
         return value_here(value);
     }
+    kind_ = values_kind::one;
+    at_end_ = false;
     if ((flags & MDB_APPEND) != 0) {
         const status outcome = tree_.last();
         if (outcome != status::ok) {
@@ -112,6 +119,7 @@ status cursor::place_for_put(std::string_view key, MDB_val* data, unsigned flags
         HF_STORE_TRY(tree_.key(last));
         if (compare(state_->keys, key, last) <= 0) {
             HF_STORE_TRY(enter_values(true));
+            at_end_ = true;
             return status::key_exists;
         }
         tree_.set_index(tree_.block().count);
@@ -199,20 +207,21 @@ status cursor::remove(bool all_values) {
     if (!tree_.placed()) {
         return status::invalid_argument;
     }
-    if (!tree_.on_entry()) {
-        HF_STORE_TRY(tree_.settle());
-        HF_STORE_TRY(enter_values(false));
+    HF_STORE_TRY(settle());
+    if (lacks_value() && !all_values) {
+        return status::invalid_argument;
     }
     if (!is_dupsort() && (tree_.flags() & node_is_tree) != 0) {
         return status::incompatible;  // a named database
     }
-    if (value_gone_ && !all_values && kind_ != values_kind::one) {
+    if (!all_values && has_many()) {
         std::string_view value;
-        HF_STORE_TRY(kind_ == values_kind::tree ? values_.settle() : status::ok);
+        HF_STORE_TRY(kind_ == values_kind::tree && value_gone_ ? values_.settle() : status::ok);
         HF_STORE_TRY(value_here(value));
     }
     transaction_->keep_positions(number_, this);
     transaction_->changed(*state_);
+    at_end_ = false;
     if (!all_values && kind_ != values_kind::one) {
         bool left = false;
         if (const status outcome = remove_value(left); outcome != status::ok || left) {
@@ -238,7 +247,7 @@ status cursor::remove_key() {
     gone_ = true;
     kind_ = values_kind::one;
     value_gone_ = false;
-    return tree_.on_entry() ? enter_values(false) : status::ok;  // it stands before the next entry
+    return tree_.on_entry() ? enter_before_values() : status::ok;
 }
 
 }  // namespace holdfast::store_engine

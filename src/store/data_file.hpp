@@ -2,6 +2,7 @@
 // before stays until the file is closed, so that addresses which a transaction handed out never end.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -76,6 +77,15 @@ public:
     }
     /// Gives the pages below `pages` new addresses. The old ones stay.
     [[nodiscard]] status map_more(std::uint64_t pages) noexcept;
+    /// Calls each(start, bytes) for every range of addresses at which values may have been handed out, the newest first.
+    template <class Each>
+    void for_each_address_range(Each each) const {
+        for (const range* one = ranges_.load(); one != nullptr; one = one->older.get()) {
+            for (const mapping* const part : {&one->read, &one->write}) {
+                each(part->start(), std::min<std::size_t>(part->size(), pages() * page_size));
+            }
+        }
+    }
     /// Pages that have blocks, or are free and marked where they have none; the file may be longer.
     [[nodiscard]] std::uint64_t pages() const noexcept { return pages_.load(std::memory_order_relaxed); }
     [[nodiscard]] status refresh_size() noexcept;

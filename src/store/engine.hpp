@@ -53,7 +53,6 @@ public:
 
     // --- readers ---
 
-    [[nodiscard]] status take_slot(reader_slot*& slot) noexcept { return shared_.take_slot(slot); }
     [[nodiscard]] root enter(reader_slot& slot);
     /// A version that a transaction of this process saw was lost with a failed sync: readers would go back behind it.
     [[nodiscard]] bool has_lost() const noexcept { return has_lost_.load(std::memory_order_relaxed); }
@@ -62,6 +61,9 @@ public:
         notice_deaths();
         return stored_pages::last_root();
     }
+    /// Before it, where the lock file lies on a read-only mount and so cannot say that this process reads. in_use:
+    /// others have the store open, and may write over what is read here.
+    [[nodiscard]] status check_nobody_writes() const noexcept;
 
     // --- the writer ---
 
@@ -131,6 +133,7 @@ private:
     void notice_deaths() noexcept;
 
     bool open_ = false;
+    bool only_looks_ = false;  ///< on a read-only mount
     prepared_commit prepared_;
     bool keeps_at_once_ = false;
     shared_lock held_;  ///< by try_hold_writers()

@@ -1,5 +1,6 @@
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
@@ -18,6 +19,12 @@ bool is_plausible(const meta_on_media& meta, std::uint64_t pages) noexcept {
            meta.sequence < no_transaction / 2;
 }
 
+// Or removed: then none is to be made.
+bool is_replaced(const std::string& path, std::uint64_t inode) noexcept {
+    struct stat information {};
+    return ::stat(path.c_str(), &information) != 0 ? errno == ENOENT : information.st_ino != inode;
+}
+
 }  // namespace
 
 status engine::open(const engine_options& options) {
@@ -34,11 +41,16 @@ status engine::open(const engine_options& options) {
     } else {
         const status outcome = shared_.open(options.lock_path, options.mode, first);
         if (outcome == from_errno(EROFS) && options.read_only) {
-            first = true;  // nobody can write there
+            only_looks_ = true;  // others may write through another mount
+            HF_STORE_TRY(check_nobody_writes());
+            first = true;
             HF_STORE_TRY(shared_.open_private(false));
         } else if (outcome != status::ok) {
             return outcome;
         }
+    }
+    if (!first && is_replaced(options.data_path, shared_.header().data_inode)) {
+        return status::replaced;
     }
     HF_STORE_TRY(open_data(options.read_only, false));
     in_memory_ = file_.in_memory();
@@ -51,15 +63,27 @@ status engine::open(const engine_options& options) {
     return status::ok;
 }
 
+status engine::check_nobody_writes() const noexcept {
+    if (!only_looks_) {
+        return status::ok;
+    }
+    bool in_use = false;
+    HF_STORE_TRY(shared_state::ask_for_users(options_.lock_path, in_use));
+    return in_use ? status::in_use : status::ok;
+}
+
 // What the process that has the store open says about the last commit holds.
 status engine::join() {
-    meta_on_media meta{};
-    HF_STORE_TRY(read_meta(meta));
     shared_header& header = shared_.header();
     std::uint64_t inode = 0;
     HF_STORE_TRY(file_.inode(inode));
-    if (meta.uuid != header.uuid || inode != header.data_inode) {
-        return status::invalid_file;  // the data file was replaced, maybe by a copy of itself
+    if (inode != header.data_inode) {
+        return status::replaced;  // maybe by a copy of itself
+    }
+    meta_on_media meta{};
+    HF_STORE_TRY(read_meta(meta));
+    if (meta.uuid != header.uuid) {
+        return status::replaced;
     }
     if (header.unreplayed.load() != 0) {
         if (options_.read_only) {
@@ -104,7 +128,7 @@ status engine::start() {
         return status::corrupted;
     }
     if (options_.in_heap && meta.uuid != options_.identity) {
-        return status::invalid_file;
+        return status::replaced;
     }
     std::uint64_t inode = 0;
     HF_STORE_TRY(file_.inode(inode));
@@ -190,6 +214,7 @@ status engine::take_in_metas() {
         if (!is_plausible(meta, file_.pages())) {
             return status::corrupted;
         }
+        end_overlay();  // a writer came, and what recovery rebuilt here is older than what it left
         HF_STORE_TRY(extend_addresses(meta.next_page));
         header.file_pages.store(meta.next_page);
         adopt(meta);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "store/environment_place.hpp"
 #include "store/lmdb_data.hpp"
 
 namespace holdfast::store_engine {
@@ -61,6 +62,18 @@ environment::~environment() {
         pthread_key_delete(thread_key_);
     }
     store_.close();
+}
+
+const std::atomic<std::uint64_t>& environment::closes() const noexcept {
+    static const std::atomic<std::uint64_t> never{0};
+    return place_of_this_ != nullptr ? place_of_this_->closes : never;
+}
+
+void environment::end_writer() noexcept {
+    writer_.store(nullptr);
+    if (closing_.exchange(false)) {
+        close_environment(*this);
+    }
 }
 
 status environment::open(const char* path, unsigned flags, mode_t mode) {
@@ -185,7 +198,7 @@ status environment::thread_slot(reader_slot*& slot) noexcept {
     if (slot != nullptr) {
         return status::ok;
     }
-    HF_STORE_TRY(store_.take_slot(slot));
+    HF_STORE_TRY(store_.shared().take_slot(slot));
     if (const int error = pthread_setspecific(thread_key_, slot); error != 0) {
         shared_state::give_slot(*slot);
         return from_errno(error);

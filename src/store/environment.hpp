@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "store/engine.hpp"
@@ -20,10 +21,13 @@ inline constexpr unsigned default_readers = 126;
 /// What is said at least of a store that no process gave a size.
 inline constexpr std::size_t unlimited_map_size = std::size_t{1} << 34U;
 
-/// Handle 0 is the list of free pages, always empty here, 1 the main database.
+/// Handle 0 is the list of free pages, for readers (free_list_view.hpp), 1 the main database.
 inline constexpr MDB_dbi free_database = 0;
 inline constexpr MDB_dbi main_database = 1;
 inline constexpr MDB_dbi first_named = 2;
+
+class transaction;
+struct environment_place;
 
 struct database_handle {
     std::string name;
@@ -118,6 +122,25 @@ public:
     [[nodiscard]] status find_handle(const std::string& name, MDB_dbi& number, bool& is_new);
     void close_handle(MDB_dbi number) noexcept;
 
+    void set_place(environment_place& place) noexcept { place_of_this_ = &place; }
+    [[nodiscard]] environment_place* place() const noexcept { return place_of_this_; }
+    /// Changes when it is closed, and stays to be read.
+    [[nodiscard]] const std::atomic<std::uint64_t>& closes() const noexcept;
+    /// The outermost write transaction.
+    [[nodiscard]] transaction* writer() const noexcept { return writer_.load(); }
+    [[nodiscard]] bool writes_in_this_thread() const noexcept { return writing_thread_ == std::this_thread::get_id(); }
+    void set_writer(transaction& one) noexcept {
+        writing_thread_ = std::this_thread::get_id();
+        writer_.store(&one);
+    }
+    /// May close the environment.
+    void end_writer() noexcept;
+    /// Closes the environment when the writer ends. False: it has ended.
+    [[nodiscard]] bool leave_to_writer() noexcept {
+        closing_.store(true);
+        return writer_.load() != nullptr || !closing_.exchange(false);
+    }
+
     void* user_context = nullptr;
     MDB_assert_func* assertion = nullptr;
 
@@ -142,6 +165,10 @@ private:
     std::vector<database_handle> handles_;
     std::atomic<MDB_dbi> handle_count_{first_named};
     std::mutex handle_mutex_;
+    environment_place* place_of_this_ = nullptr;
+    std::atomic<transaction*> writer_{nullptr};
+    std::thread::id writing_thread_;
+    std::atomic<bool> closing_{false};  ///< by the writer's end
 };
 
 }  // namespace holdfast::store_engine

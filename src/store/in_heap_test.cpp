@@ -217,7 +217,7 @@ TEST_F(store_in_heap, refuses_what_is_not_of_the_heap) {
     hf_lmdb_heap other{
         .accepted = 1, .identity = {8}, .keeps_at_once = 1, .accept = hosted::accept, .context = nullptr};
     ASSERT_EQ(mdb_env_create(&env), 0);
-    EXPECT_EQ(hf_lmdb_open_in_heap(env, file().c_str(), 0, 0664, &other), MDB_INVALID);
+    EXPECT_EQ(hf_lmdb_open_in_heap(env, file().c_str(), 0, 0664, &other), ESTALE);
     mdb_env_close(env);
     EXPECT_EQ(after_crash(file(), 1), (content_of_store{{"a", "1"}}));
 }

@@ -8,6 +8,7 @@
 
 #include "store/check.hpp"
 #include "store/copy.hpp"
+#include "store/environment_place.hpp"
 #include "store/halves_of_commit.hpp"
 #include "store/lmdb_api.hpp"
 
@@ -24,34 +25,30 @@ void fill(MDB_stat& stat, const tree_record& record) noexcept {
             .ms_entries = record.entries};
 }
 
-struct named_code {
-    int code;
-    const char* text;
+// The words of liblmdb, which programs compare and their tests expect.
+constexpr std::array texts = {
+    "MDB_KEYEXIST: Key/data pair already exists",
+    "MDB_NOTFOUND: No matching key/data pair found",
+    "MDB_PAGE_NOTFOUND: Requested page not found",
+    "MDB_CORRUPTED: Located page was wrong type",
+    "MDB_PANIC: Update of meta page failed or environment had fatal error",
+    "MDB_VERSION_MISMATCH: Database environment version mismatch",
+    "MDB_INVALID: File is not an LMDB file",
+    "MDB_MAP_FULL: Environment mapsize limit reached",
+    "MDB_DBS_FULL: Environment maxdbs limit reached",
+    "MDB_READERS_FULL: Environment maxreaders limit reached",
+    "MDB_TLS_FULL: Thread-local storage keys full - too many environments open",
+    "MDB_TXN_FULL: Transaction has too many dirty pages - transaction too big",
+    "MDB_CURSOR_FULL: Internal error - cursor stack limit reached",
+    "MDB_PAGE_FULL: Internal error - page has no more space",
+    "MDB_MAP_RESIZED: Database contents grew beyond environment mapsize",
+    "MDB_INCOMPATIBLE: Operation and DB incompatible, or DB flags changed",
+    "MDB_BAD_RSLOT: Invalid reuse of reader locktable slot",
+    "MDB_BAD_TXN: Transaction must abort, has a child, or is invalid",
+    "MDB_BAD_VALSIZE: Unsupported size of key/DB name/data, or wrong DUPFIXED size",
+    "MDB_BAD_DBI: The specified DBI handle was closed/changed unexpectedly",
 };
-constexpr std::array codes = {
-    named_code{MDB_SUCCESS, "Successful return: 0"},
-    named_code{MDB_KEYEXIST, "MDB_KEYEXIST: the key, or the pair, is there already"},
-    named_code{MDB_NOTFOUND, "MDB_NOTFOUND: No matching key/data pair found"},
-    named_code{MDB_PAGE_NOTFOUND, "MDB_PAGE_NOTFOUND: a page is asked for that the store does not have"},
-    named_code{MDB_CORRUPTED, "MDB_CORRUPTED: a page is damaged, or is not what it should be"},
-    named_code{MDB_PANIC, "MDB_PANIC: a sync failed, or this is a child of fork(); close the store and open it again"},
-    named_code{MDB_VERSION_MISMATCH,
-               "MDB_VERSION_MISMATCH: the store has a version that this library does not read, or lies in a heap"},
-    named_code{MDB_INVALID, "MDB_INVALID: the file is no store of Holdfast"},
-    named_code{MDB_MAP_FULL, "MDB_MAP_FULL: the store has the size that mdb_env_set_mapsize allows"},
-    named_code{MDB_DBS_FULL, "MDB_DBS_FULL: mdb_env_set_maxdbs allows no further database"},
-    named_code{MDB_READERS_FULL, "MDB_READERS_FULL: mdb_env_set_maxreaders allows no further reader"},
-    named_code{MDB_TLS_FULL, "MDB_TLS_FULL: too many thread-local keys"},
-    named_code{MDB_TXN_FULL, "MDB_TXN_FULL: the transaction has too many pages"},
-    named_code{MDB_CURSOR_FULL, "MDB_CURSOR_FULL: a tree is too deep"},
-    named_code{MDB_PAGE_FULL, "MDB_PAGE_FULL: a page has no room"},
-    named_code{MDB_MAP_RESIZED, "MDB_MAP_RESIZED: the store grew beyond this process's addresses"},
-    named_code{MDB_INCOMPATIBLE, "MDB_INCOMPATIBLE: the operation does not go with the database or its flags"},
-    named_code{MDB_BAD_RSLOT, "MDB_BAD_RSLOT: the thread reads in another transaction already"},
-    named_code{MDB_BAD_TXN, "MDB_BAD_TXN: the transaction must abort, has a child, or has ended"},
-    named_code{MDB_BAD_VALSIZE, "MDB_BAD_VALSIZE: a key, a value or a name has a size that is not allowed"},
-    named_code{MDB_BAD_DBI, "MDB_BAD_DBI: the database's handle was closed or changed"},
-};
+static_assert(texts.size() == MDB_LAST_ERRCODE - MDB_KEYEXIST + 1);
 
 }  // namespace
 
@@ -72,17 +69,20 @@ char* mdb_version(int* major, int* minor, int* patch) {
 }
 
 char* mdb_strerror(int err) {
-    for (const named_code& one : codes) {
-        if (one.code == err) {
-            return const_cast<char*>(one.text);
-        }
+    const char* text = "Successful return: 0";
+    if (err >= MDB_KEYEXIST && err <= MDB_LAST_ERRCODE) {
+        text = texts[static_cast<std::size_t>(err - MDB_KEYEXIST)];
+    } else if (err == code_of(status::replaced)) {
+        text = "Stale file handle: the data file was replaced while processes have the store open";
+    } else if (err != MDB_SUCCESS) {
+        return std::strerror(err);
     }
-    return std::strerror(err);
+    return const_cast<char*>(text);
 }
 
 int mdb_env_create(MDB_env** env) {
     return guarded([&] {
-        *env = of(std::make_unique<environment>().release());
+        *env = of(&create_environment());
         return status::ok;
     });
 }
@@ -91,7 +91,11 @@ int mdb_env_open(MDB_env* env, const char* path, unsigned int flags, mdb_mode_t 
     return guarded([&] { return of(env)->open(path, flags, mode); });
 }
 
-void mdb_env_close(MDB_env* env) { const std::unique_ptr<environment> closed(of(env)); }
+void mdb_env_close(MDB_env* env) {
+    if (env != nullptr) {
+        close_environment(*of(env));
+    }
+}
 
 int mdb_env_copy(MDB_env* env, const char* path) { return mdb_env_copy2(env, path, 0); }
 int mdb_env_copyfd(MDB_env* env, mdb_filehandle_t fd) { return mdb_env_copyfd2(env, fd, 0); }
@@ -261,6 +265,13 @@ int mdb_stat(MDB_txn* txn, MDB_dbi dbi, MDB_stat* stat) {
         database_state* state = nullptr;
         HF_STORE_TRY(of(txn)->database(dbi, state));
         fill(*stat, state->record);
+        if (dbi == free_database) {
+            const std::uint64_t version = of(txn)->id() - (of(txn)->read_only() ? 0U : 1U);
+            HF_STORE_TRY(of(txn)->free_list.load(of(txn)->env().store(), version));
+            stat->ms_entries = of(txn)->free_list.entries();
+            stat->ms_depth = stat->ms_entries == 0 ? 0 : 1;
+            stat->ms_leaf_pages = stat->ms_depth;
+        }
         return status::ok;
     });
 }

@@ -75,7 +75,7 @@ int mdb_txn_begin(MDB_env* env, MDB_txn* parent, unsigned int flags, MDB_txn** t
     });
 }
 
-MDB_env* mdb_txn_env(MDB_txn* txn) { return txn == nullptr ? nullptr : of(&of(txn)->env()); }
+MDB_env* mdb_txn_env(MDB_txn* txn) { return txn == nullptr || of(txn)->is_orphan() ? nullptr : of(&of(txn)->env()); }
 
 size_t mdb_txn_id(MDB_txn* txn) { return txn == nullptr ? 0 : of(txn)->id(); }
 
@@ -107,7 +107,7 @@ int mdb_dbi_open(MDB_txn* txn, const char* name, unsigned int flags, MDB_dbi* db
 }
 
 int mdb_dbi_flags(MDB_txn* txn, MDB_dbi dbi, unsigned int* flags) {
-    if (txn == nullptr || flags == nullptr) {
+    if (txn == nullptr || flags == nullptr || dbi == free_database) {
         return EINVAL;
     }
     return guarded([&] {
@@ -158,7 +158,7 @@ int mdb_set_relctx(MDB_txn* txn, MDB_dbi dbi, void* ctx) {
 }
 
 int mdb_get(MDB_txn* txn, MDB_dbi dbi, MDB_val* key, MDB_val* data) {
-    if (txn == nullptr || key == nullptr || data == nullptr) {
+    if (txn == nullptr || key == nullptr || data == nullptr || dbi == free_database) {
         return EINVAL;
     }
     return guarded([&] {
@@ -261,7 +261,10 @@ int mdb_cursor_put(MDB_cursor* at, MDB_val* key, MDB_val* data, unsigned int fla
     if (at == nullptr || key == nullptr || data == nullptr || of(at)->in() == nullptr) {
         return EINVAL;
     }
-    return guarded_change(*of(at)->in(), [&] { return put_with(*of(at), *key, data, flags); });
+    return guarded_change(*of(at)->in(), [&] {
+        HF_STORE_TRY(of(at)->in()->check_writable());
+        return put_with(*of(at), *key, data, flags);
+    });
 }
 
 int mdb_cursor_del(MDB_cursor* at, unsigned int flags) {

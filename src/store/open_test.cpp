@@ -1,5 +1,7 @@
 // Stores that are opened while others use them, were replaced, or were never made to the end. The system calls below
 // stand before those of the C library: a test lets something happen at the moment of a call.
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -198,12 +200,67 @@ TEST_F(store_open_test, a_file_in_the_place_of_one_in_use_was_taken_for_it) {
     commit_entries(*env, 0, 5000, 1000);
     write_file(directory_.path() + "/old", old);
     ASSERT_EQ(std::rename((directory_.path() + "/old").c_str(), directory_.data().c_str()), 0);
-    EXPECT_EQ(test_environment(directory_.path()).opened(), MDB_INVALID);
-    EXPECT_EQ(test_environment(directory_.path(), MDB_RDONLY).opened(), MDB_INVALID);
+    EXPECT_EQ(test_environment(directory_.path()).opened(), ESTALE);
+    EXPECT_EQ(test_environment(directory_.path(), MDB_RDONLY).opened(), ESTALE);
+    EXPECT_NE(std::string(mdb_strerror(ESTALE)).find("replaced"), std::string::npos);
     env.reset();
     const test_environment again(directory_.path());
     ASSERT_EQ(again.opened(), 0);
     EXPECT_EQ(hf_lmdb_check(again.get(), nullptr), 0);
+    std::filesystem::remove(directory_.data());
+    EXPECT_EQ(test_environment(directory_.path()).opened(), ESTALE);
+    EXPECT_FALSE(std::filesystem::exists(directory_.data()));
+}
+
+/// Was: MDB_CORRUPTED, because a writer on another mount wrote over what was read.
+TEST_F(store_open_test, a_read_only_mount_of_a_store_in_use_is_refused) {
+    std::filesystem::create_directory(directory_.path() + "/store");
+    std::filesystem::create_directory(directory_.path() + "/mount");
+    const std::string store = directory_.path() + "/store";
+    const std::string mount = directory_.path() + "/mount";
+    const auto mount_read_only = [&] {
+        return (::geteuid() == 0 || ::unshare(CLONE_NEWUSER) == 0) && ::unshare(CLONE_NEWNS) == 0 &&
+               ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+               ::mount(store.c_str(), mount.c_str(), nullptr, MS_BIND, nullptr) == 0 &&
+               ::mount(nullptr, mount.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) == 0;
+    };
+    ASSERT_EQ(in_child([&] {
+                  const test_environment env(store);
+                  commit_entries(env, 0, 100, 100);
+                  ::_exit(HasFailure() ? 1 : 0);  // without a close, so that a recovery is needed
+                  return 0;
+              }),
+              1000);
+    const int outcome = in_child([&] {
+        if (!mount_read_only()) {
+            return 77;
+        }
+        const test_environment reader(mount, MDB_RDONLY | MDB_NOTLS);
+        MDB_txn* in = nullptr;
+        EXPECT_EQ(reader.opened(), 0);
+        EXPECT_EQ(mdb_txn_begin(reader.get(), nullptr, MDB_RDONLY, &in), 0);
+        EXPECT_EQ(get(in, 1, "key99"), std::string(100, 'v'));
+        mdb_txn_reset(in);
+        {
+            const test_environment writer(store);
+            commit_entries(writer, 100, 200, 100);
+            EXPECT_EQ(test_environment(mount, MDB_RDONLY).opened(), EBUSY);
+            EXPECT_EQ(mdb_txn_renew(in), EBUSY);
+        }
+        EXPECT_EQ(mdb_txn_renew(in), 0);
+        MDB_stat numbers{};
+        EXPECT_EQ(mdb_stat(in, 1, &numbers), 0);
+        EXPECT_EQ(numbers.ms_entries, 200U);
+        EXPECT_EQ(get(in, 1, "key0"), std::string(100, 'v'));
+        EXPECT_EQ(get(in, 1, "key199"), std::string(100, 'v'));
+        mdb_txn_abort(in);
+        EXPECT_EQ(hf_lmdb_check(reader.get(), nullptr), 0);
+        return HasFailure() ? 1 : 0;
+    });
+    if (outcome == 1077) {
+        GTEST_SKIP() << "NOT TESTED: only root can mount a file system, and not in every container";
+    }
+    EXPECT_EQ(outcome, 1000);
 }
 
 /// Was: the limit became what the store had, so that the next put was MDB_MAP_FULL.

@@ -220,6 +220,24 @@ status shared_state::take_number() noexcept {
     }
 }
 
+status shared_state::ask_for_users(const std::string& path, bool& any) noexcept {
+    any = false;
+    const descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file.valid()) {
+        return errno == ENOENT ? status::ok : last_error();
+    }
+    struct flock question {};
+    question.l_type = F_WRLCK;
+    question.l_whence = SEEK_SET;
+    question.l_start = presence_byte;
+    question.l_len = 1;
+    if (::fcntl(file.get(), F_OFD_GETLK, &question) != 0) {
+        return last_error();
+    }
+    any = question.l_type != F_UNLCK;
+    return status::ok;
+}
+
 // `backed` bytes get blocks: a full disk is an error here and no signal later.
 status shared_state::map(std::size_t backed) {
     const std::lock_guard no_fork(forks::all().mutex());

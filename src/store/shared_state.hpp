@@ -91,6 +91,8 @@ public:
     [[nodiscard]] bool is_of_parent() const noexcept { return is_of_parent_.load(std::memory_order_relaxed); }
     /// `first`: this process is alone with the store, and must call publish() or fail.
     [[nodiscard]] status open(const std::string& path, mode_t mode, bool& first);
+    /// Whether a process has the store open, by a lock file that may not be written. Without one, none has.
+    [[nodiscard]] static status ask_for_users(const std::string& path, bool& any) noexcept;
     /// Memory of this process instead of a lock file; the caller does what locks are for. `of_one_process`: no other
     /// may have the store open, nor a child of fork() touch it.
     [[nodiscard]] status open_private(bool of_one_process);

@@ -28,6 +28,8 @@ enum class [[nodiscard]] status : int {
     invalid_argument = EINVAL,
     access_denied = EACCES,
     no_memory = ENOMEM,
+    replaced = ESTALE,  ///< the data file is another than that of the processes which have the store open
+    in_use = EBUSY,     ///< by others, and this process may not write the lock file to say that it reads
 };
 
 [[nodiscard]] inline status from_errno(int error) noexcept { return static_cast<status>(error == 0 ? EIO : error); }

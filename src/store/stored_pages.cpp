@@ -237,7 +237,7 @@ status stored_pages::load_free_list() {
 
 status stored_pages::apply(const log_record& record) {
     const std::uint64_t next_page = record.head.next_page;
-    if (next_page > max_pages || extend_addresses(next_page) != status::ok) {
+    if (!reach(next_page)) {
         return status::corrupted;
     }
     bool valid = true;

@@ -68,6 +68,9 @@ public:
     }
     /// For check, by who has begun to write.
     [[nodiscard]] const free_space& free_pages() const noexcept { return free_; }
+    /// By a reader: for each page 0, or the transaction that freed it, 1 where any may take the page. As of the
+    /// version, or of the last checkpoint if that is younger. EAGAIN: one checkpoint followed another meanwhile.
+    [[nodiscard]] status free_pages_at(std::uint64_t version, std::vector<std::uint64_t>& died);
     [[nodiscard]] const std::array<std::uint8_t, 16>& uuid() const noexcept { return shared_.header().uuid; }
 
 protected:
@@ -140,6 +143,9 @@ private:
     using page_table = std::unordered_map<std::uint64_t, std::unique_ptr<page_content>>;
 
     [[nodiscard]] status map_verified(std::uint64_t pages) noexcept;
+    [[nodiscard]] bool read_free_pages(const meta_on_media& meta, std::uint64_t version,
+                                       std::vector<std::uint64_t>& died);
+    [[nodiscard]] bool reach(std::uint64_t pages) noexcept;
     [[nodiscard]] status rebuild(const page_change& change, std::uint64_t next_page, page_table& pages) const;
     [[nodiscard]] status write_rebuilt(const page_table& pages, std::uint64_t next_page);
 

@@ -1,11 +1,43 @@
 #include "store/transaction.hpp"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 #include "store/cursor.hpp"
 #include "store/halves_of_commit.hpp"
 
 namespace holdfast::store_engine {
+
+namespace {
+
+void set_orders(environment& env, MDB_dbi number, database_state& state) noexcept {
+    const database_handle& handle = env.handle(number);
+    state.keys = order_of_keys(state.record.flags, handle.compare);
+    state.values = order_of_values(state.record.flags, handle.compare_values);
+}
+
+// But for those that another transaction has opened, too, and committed.
+void close_new_handles(environment& env, std::vector<database_state>& databases) noexcept {
+    for (MDB_dbi i = first_named; i < databases.size(); ++i) {
+        if (std::exchange(databases[i].opened_here, false)) {
+            const std::lock_guard guard(env.handle_mutex());
+            const database_handle& handle = env.handle(i);
+            if (handle.pending && handle.sequence == databases[i].sequence) {
+                env.close_handle(i);
+            }
+        }
+    }
+}
+
+void close_dropped(environment& env, MDB_dbi number, database_state& state) noexcept {
+    const std::lock_guard guard(env.handle_mutex());
+    env.close_handle(number);
+    state.dropped = false;
+    state.opened_here = false;
+}
+
+}  // namespace
 
 status transaction::begin(environment& env, transaction* outer, unsigned flags, std::unique_ptr<transaction>& made) {
     const bool read_only = (flags & MDB_RDONLY) != 0;
@@ -33,11 +65,12 @@ status transaction::begin_read() {
     if (store.shared().is_of_parent() || store.has_lost()) {
         return status::panic;
     }
+    HF_STORE_TRY(store.check_nobody_writes());
     const bool own_slot = env_->has(MDB_NOTLS | MDB_NOLOCK);
     if (!own_slot) {
         HF_STORE_TRY(env_->thread_slot(slot_));  // of this thread: the one before may have ended, with its slot
     } else if (slot_ == nullptr) {
-        HF_STORE_TRY(store.take_slot(slot_));
+        HF_STORE_TRY(store.shared().take_slot(slot_));
     }
     if (slot_->transaction.load(std::memory_order_relaxed) != no_transaction) {
         slot_ = nullptr;
@@ -59,6 +92,7 @@ status transaction::begin_write() {
     HF_STORE_TRY(store.begin_write(own_state_->lock, own_state_->changes));
     version_ = own_state_->changes.version;
     pages_.write(store, *own_state_);
+    env_->set_writer(*this);
     return status::ok;
 }
 
@@ -87,13 +121,13 @@ void transaction::prepare_databases() {
     databases_[free_database].known = true;
     databases_[main_database].known = true;
     databases_[main_database].record = version_.main;
-    set_orders(main_database, databases_[main_database]);
+    set_orders(*env_, main_database, databases_[main_database]);
 }
 
 transaction::~transaction() {
     abort();
     close_cursors();  // a reset transaction still has them
-    if (slot_ != nullptr && env_->has(MDB_NOTLS | MDB_NOLOCK)) {
+    if (slot_ != nullptr && !is_orphan() && env_->has(MDB_NOTLS | MDB_NOLOCK)) {
         shared_state::give_slot(*slot_);
     }
 }
@@ -112,20 +146,13 @@ void transaction::close_cursors() noexcept {
 void transaction::end(bool committed) noexcept {
     close_cursors();
     if (!committed) {
+        close_new_handles(*env_, databases_);
+    } else if (outer_ == nullptr) {
         for (MDB_dbi i = first_named; i < databases_.size(); ++i) {
-            if (databases_[i].opened_here) {
+            if (databases_[i].own) {  // others may use it now, whichever transaction opened it first
                 const std::lock_guard guard(env_->handle_mutex());
-                if (env_->handle(i).sequence == databases_[i].sequence) {  // else it was closed, and opened by others
-                    env_->close_handle(i);
-                }
-            }
-        }
-    }
-    if (committed && outer_ == nullptr) {
-        for (MDB_dbi i = first_named; i < databases_.size(); ++i) {
-            if (databases_[i].opened_here) {  // others' handles may change now
-                const std::lock_guard guard(env_->handle_mutex());
-                env_->handle(i).pending = false;
+                database_handle& handle = env_->handle(i);
+                handle.pending = handle.pending && handle.sequence != databases_[i].sequence;
             }
         }
     }
@@ -136,10 +163,29 @@ void transaction::end(bool committed) noexcept {
         outer_->inner_ = nullptr;
     }
     finished_ = true;
+    if (own_state_ != nullptr && env_->writer() == this) {
+        env_->end_writer();
+    }
+}
+
+void transaction::lose_environment() noexcept {
+    if (inner_ != nullptr) {
+        inner_->lose_environment();
+    }
+    for (cursor* one : cursors_) {
+        one->detach();
+    }
+    cursors_.clear();
+    abort();
 }
 
 void transaction::abort() noexcept {
     if (finished_) {
+        return;
+    }
+    if (is_orphan()) {
+        close_cursors();
+        finished_ = true;
         return;
     }
     if (inner_ != nullptr) {
@@ -162,12 +208,24 @@ void transaction::reset() noexcept {
     if (!read_only_ || finished_) {
         return;
     }
+    if (is_orphan()) {
+        abort();
+        return;
+    }
+    for (cursor* one : cursors_) {
+        try {
+            one->keep_position();
+            if (databases_[one->number()].opened_here) {
+                closed_.push_back({one->number(), databases_[one->number()].sequence + 1});
+            }
+        } catch (const std::bad_alloc&) {
+            one->unplace();
+        }
+    }
     if (slot_ != nullptr) {
         slot_->transaction.store(no_transaction, std::memory_order_release);
     }
-    for (cursor* one : cursors_) {
-        one->unplace();
-    }
+    close_new_handles(*env_, databases_);
     finished_ = true;
 }
 
@@ -175,16 +233,22 @@ status transaction::renew() {
     if (!read_only_ || !finished_) {
         return status::invalid_argument;
     }
+    if (is_orphan()) {
+        return status::bad_transaction;
+    }
     HF_STORE_TRY(begin_read());
     prepare_databases();
     finished_ = false;
     for (cursor* one : cursors_) {
-        static_cast<void>(one->bind());  // to the database as it is now; where there is none, it finds nothing
+        static_cast<void>(one->bind_again());  // to the database as it is now; where there is none, it finds nothing
     }
     return status::ok;
 }
 
 status transaction::check_writable() const noexcept {
+    if (is_orphan()) {
+        return status::bad_transaction;
+    }
     if (env_->store().shared().is_of_parent()) {
         return status::panic;  // its pages are those of a transaction of the parent
     }
@@ -213,9 +277,9 @@ status transaction::commit() {
         const std::unique_ptr<transaction> inner(inner_);
         HF_STORE_TRY(inner->commit());
     }
-    if (finished_ || failed_ || prepared_) {
+    if (finished_ || failed_ || prepared_ || is_orphan()) {
         abort();
-        return status::bad_transaction;
+        return read_only_ && !is_orphan() ? status::ok : status::bad_transaction;  // a reader may have been reset
     }
     if (env_->store().shared().is_of_parent()) {
         abort();
@@ -260,7 +324,7 @@ status transaction::commit_nested() {
         outer.touched = touched;
         outer.opened_here = opened;
         if (outer.dropped && outer_->outer_ == nullptr) {
-            outer_->close_dropped(i, outer);
+            close_dropped(*env_, i, outer);
         }
     }
     outer_->failed_ = false;
@@ -288,12 +352,6 @@ status transaction::commit_writes() {
 
 // --- databases ------------------------------------------------------------------------------------------------------
 
-void transaction::set_orders(MDB_dbi number, database_state& state) const noexcept {
-    const database_handle& handle = env_->handle(number);
-    state.keys = order_of_keys(state.record.flags, handle.compare);
-    state.values = order_of_values(state.record.flags, handle.compare_values);
-}
-
 status transaction::load(MDB_dbi number, database_state& state) {
     database_state& main = databases_[main_database];
     tree_cursor at;
@@ -311,12 +369,12 @@ status transaction::load(MDB_dbi number, database_state& state) {
         return status::corrupted;  // only values of keys are packed
     }
     state.known = true;
-    set_orders(number, state);
+    set_orders(*env_, number, state);
     return status::ok;
 }
 
-status transaction::database(MDB_dbi number, database_state*& state) {
-    if (number >= env_->handle_count()) {
+status transaction::database(MDB_dbi number, database_state*& state, bool of_cursor) {
+    if (finished_ || is_orphan() || number >= env_->handle_count()) {
         return status::invalid_argument;
     }
     if (number >= databases_.size()) {
@@ -328,6 +386,15 @@ status transaction::database(MDB_dbi number, database_state*& state) {
     }
     state = &databases_[number];
     const database_handle& handle = env_->handle(number);
+    if (of_cursor && !closed_.empty()) {
+        const std::lock_guard guard(env_->handle_mutex());  // else another thread may give the handle another name
+        const auto is_it = [&](const closed_handle& one) {
+            return one.number == number && one.sequence == handle.sequence;
+        };
+        if (!handle.open && std::any_of(closed_.begin(), closed_.end(), is_it)) {
+            return load(number, *state);
+        }
+    }
     if (!handle.open || state->dropped || (handle.pending && !state->own)) {
         return status::invalid_argument;
     }
@@ -374,7 +441,7 @@ status transaction::open_database(const char* name, unsigned flags, MDB_dbi& num
             }
             main.record.flags = narrow<std::uint16_t>(main.record.flags | wanted);
             main.dirty = !read_only_;
-            set_orders(main_database, main);
+            set_orders(*env_, main_database, main);
         }
         return status::ok;
     }
@@ -412,7 +479,7 @@ status transaction::open_database(const char* name, unsigned flags, MDB_dbi& num
             state.record = tree_record{};
             state.record.flags = wanted;
             state.known = true;
-            set_orders(number, state);
+            set_orders(*env_, number, state);
             changed(state);
             outcome = save_record(env_->handle(number).name, state.record);
         }
@@ -488,16 +555,9 @@ status transaction::drop(MDB_dbi number, bool remove) {
     state->known = false;
     state->dropped = true;
     if (outer_ == nullptr) {
-        close_dropped(number, *state);
+        close_dropped(*env_, number, *state);
     }
     return status::ok;  // if this one is undone, an outer one has what it changed, and its handle
-}
-
-void transaction::close_dropped(MDB_dbi number, database_state& state) noexcept {
-    const std::lock_guard guard(env_->handle_mutex());
-    env_->close_handle(number);
-    state.dropped = false;
-    state.opened_here = false;
 }
 
 status transaction::set_order(MDB_dbi number, MDB_cmp_func* compare, bool of_values) {
@@ -505,7 +565,7 @@ status transaction::set_order(MDB_dbi number, MDB_cmp_func* compare, bool of_val
     HF_STORE_TRY(database(number, state));
     database_handle& handle = env_->handle(number);
     (of_values ? handle.compare_values : handle.compare) = compare;
-    set_orders(number, *state);
+    set_orders(*env_, number, *state);
     return status::ok;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "store/environment.hpp"
+#include "store/free_list_view.hpp"
 #include "store/tree.hpp"
 
 namespace holdfast::store_engine {
@@ -25,6 +26,11 @@ struct database_state {
     bool dropped = false;      ///< in a nested transaction: the handle is closed when that is part of no other
 };
 
+struct closed_handle {
+    MDB_dbi number;
+    std::uint32_t sequence;  ///< since it was closed
+};
+
 class transaction {
 public:
     /// `outer` may be null.
@@ -39,13 +45,19 @@ public:
     void reset() noexcept;
     [[nodiscard]] status renew();
 
-    /// Reads a database's record where needed. bad_database: there is no such handle.
-    [[nodiscard]] status database(MDB_dbi number, database_state*& state);
+    /// Reads a database's record where needed. bad_database: there is no such handle. `of_cursor`: also where the
+    /// handle closed when the transaction was reset.
+    [[nodiscard]] status database(MDB_dbi number, database_state*& state, bool of_cursor = false);
     [[nodiscard]] status check_writable() const noexcept;
     /// Ok if it has not ended, not failed, and has no transaction nested in it.
     [[nodiscard]] status check_usable() const noexcept {
-        return finished_ || failed_ || prepared_ || inner_ != nullptr ? status::bad_transaction : status::ok;
+        return finished_ || failed_ || prepared_ || inner_ != nullptr || is_orphan() ? status::bad_transaction
+                                                                                     : status::ok;
     }
+    /// Its environment was closed.
+    [[nodiscard]] bool is_orphan() const noexcept { return closes_->load(std::memory_order_relaxed) != closed_before_; }
+    /// Ends it, as its environment is about to be closed. Its cursors' owners close them.
+    void lose_environment() noexcept;
     [[nodiscard]] status open_database(const char* name, unsigned flags, MDB_dbi& number);
     [[nodiscard]] status drop(MDB_dbi number, bool remove);
     [[nodiscard]] status set_order(MDB_dbi number, MDB_cmp_func* compare, bool of_values);
@@ -68,16 +80,17 @@ public:
     void forget(const cursor& one) noexcept;
     [[nodiscard]] bool has_cursors() const noexcept { return !cursors_.empty(); }
 
+    free_list_view free_list;
+
 private:
     friend class halves_of_commit;
-    explicit transaction(environment& env) noexcept : env_(&env) {}
+    explicit transaction(environment& env) noexcept
+        : env_(&env), closes_(&env.closes()), closed_before_(closes_->load(std::memory_order_relaxed)) {}
     [[nodiscard]] status begin_read();
     [[nodiscard]] status begin_write();
     void nest(transaction& outer);
     void prepare_databases();
-    void close_dropped(MDB_dbi number, database_state& state) noexcept;
     [[nodiscard]] status load(MDB_dbi number, database_state& state);
-    void set_orders(MDB_dbi number, database_state& state) const noexcept;
     [[nodiscard]] status save_record(const std::string& name, const tree_record& record);
     [[nodiscard]] status commit_nested();
     [[nodiscard]] status commit_writes();
@@ -86,6 +99,8 @@ private:
     void end(bool committed) noexcept;
 
     environment* env_;
+    const std::atomic<std::uint64_t>* closes_;
+    std::uint64_t closed_before_;
     transaction* outer_ = nullptr;
     transaction* inner_ = nullptr;
     bool read_only_ = false;
@@ -99,6 +114,7 @@ private:
     transaction_pages pages_;
     std::vector<database_state> databases_;
     std::vector<cursor*> cursors_;
+    std::vector<closed_handle> closed_;  ///< by reset(), with cursors of their databases
 };
 
 }  // namespace holdfast::store_engine

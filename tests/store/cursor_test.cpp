@@ -1,5 +1,8 @@
 // What LMDB's documentation says of cursors, sentence by sentence.
 #include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <set>
 
 #include "store/store_fixture.hpp"
 
@@ -274,6 +277,110 @@ TEST_P(store_cursor, of_a_reader_is_renewed_and_closed_after_its_transaction) {
     EXPECT_EQ(move(kept, MDB_LAST), "d=1");
     mdb.txn_abort(reader);
     mdb.cursor_close(kept);
+}
+
+/// Was, in our library: it began anew at the first item, so a program that renews for each step never came to an end.
+TEST_P(store_cursor, of_a_reader_goes_on_after_a_reset) {
+    for (const unsigned flags : {0U, unsigned{MDB_DUPSORT}}) {
+        prepare(flags);
+        const items expected = content();
+        finish();
+        MDB_txn* const reader = begin(MDB_RDONLY);
+        used_ = cursor(reader, database_);
+        items found;
+        MDB_val key{};
+        MDB_val data{};
+        for (int code = mdb.cursor_get(used_, &key, &data, MDB_FIRST); code == 0 && found.size() <= expected.size();
+             code = mdb.cursor_get(used_, &key, &data, MDB_NEXT)) {
+            found.emplace_back(bytes_of(key), bytes_of(data));
+            mdb.txn_reset(reader);
+            EXPECT_EQ(mdb.cursor_get(used_, &key, &data, MDB_GET_CURRENT), MDB_BAD_TXN);
+            EXPECT_EQ(mdb.txn_renew(reader), 0);
+            EXPECT_EQ(go(MDB_GET_CURRENT), found.back().first + "=" + found.back().second);
+        }
+        EXPECT_EQ(found, expected);
+        EXPECT_EQ(go(MDB_LAST), "c=1");
+        mdb.txn_reset(reader);
+        EXPECT_EQ(mdb.txn_renew(reader), 0);
+        EXPECT_EQ(go(MDB_PREV), "b=3");
+        mdb.cursor_close(std::exchange(used_, nullptr));
+        mdb.txn_abort(reader);
+        close();
+        std::filesystem::remove(path("data.mdb"));
+    }
+}
+
+/// The database's handle closes with the reset of the transaction that opened it; a cursor of it stays.
+TEST_P(store_cursor, goes_on_though_its_handle_was_closed_by_a_reset) {
+    prepare();
+    finish();
+    open();
+    MDB_txn* const reader = begin(MDB_RDONLY);
+    const MDB_dbi opened = database(reader, "items");
+    used_ = cursor(reader, opened);
+    EXPECT_EQ(go(MDB_SET_KEY, "b"), "b=1");
+    mdb.txn_reset(reader);
+    EXPECT_EQ(mdb.txn_renew(reader), 0);
+    unsigned flags = 0;
+    EXPECT_EQ(mdb.dbi_flags(reader, opened, &flags), EINVAL);
+    EXPECT_EQ(go(MDB_NEXT), "b=2");
+    mdb.cursor_close(std::exchange(used_, nullptr));
+    mdb.txn_abort(reader);
+}
+
+TEST_P(store_cursor, of_handle_0_shows_what_is_free) {
+    open();
+    MDB_txn* writer = begin();
+    const MDB_dbi main = database(writer);
+    for (int i = 0; i < 200; ++i) {
+        EXPECT_EQ(put(writer, main, "key" + std::to_string(i), std::string(1000, 'v')), 0);
+    }
+    commit(writer);
+    for (int i = 0; i < 180; i += 20) {
+        writer = begin();
+        for (int k = i; k < i + 20; ++k) {
+            EXPECT_EQ(del(writer, main, "key" + std::to_string(k)), 0);
+        }
+        EXPECT_EQ(mdb.cursor_open(writer, 0, &used_), EINVAL);
+        commit(writer);
+    }
+    MDB_txn* const reader = begin(MDB_RDONLY);
+    MDB_envinfo information{};
+    EXPECT_EQ(mdb.env_info(environment(), &information), 0);
+    MDB_stat numbers{};
+    EXPECT_EQ(mdb.stat(reader, 0, &numbers), 0);
+    EXPECT_GT(numbers.ms_entries, 0U);
+    used_ = cursor(reader, 0);
+    std::size_t entries = 0;
+    std::set<std::size_t> free;
+    std::size_t last_transaction = 0;
+    MDB_val key{};
+    MDB_val data{};
+    while (mdb.cursor_get(used_, &key, &data, MDB_NEXT) == 0) {
+        ++entries;
+        std::size_t transaction = 0;
+        ASSERT_EQ(key.mv_size, sizeof(transaction));
+        std::memcpy(&transaction, key.mv_data, sizeof(transaction));
+        EXPECT_GT(transaction, last_transaction);
+        last_transaction = transaction;
+        std::vector<std::size_t> pages(data.mv_size / sizeof(std::size_t));
+        std::memcpy(pages.data(), data.mv_data, data.mv_size);
+        ASSERT_GE(pages.size(), 1 + pages[0]);
+        free.insert(pages.begin() + 1, pages.begin() + 1 + static_cast<std::ptrdiff_t>(pages[0]));
+    }
+    EXPECT_EQ(entries, numbers.ms_entries);
+    EXPECT_LE(last_transaction, mdb.txn_id(reader));
+    EXPECT_GT(free.size(), 30U);
+    EXPECT_GT(*free.begin(), 1U);
+    EXPECT_LE(*free.rbegin(), information.me_last_pgno);
+    EXPECT_EQ(mdb.cursor_get(used_, &key, &data, MDB_FIRST), 0);
+    EXPECT_EQ(mdb.cursor_get(used_, &key, &data, MDB_PREV), MDB_NOTFOUND);
+    EXPECT_EQ(mdb.cursor_get(used_, &key, &data, MDB_GET_CURRENT), 0);
+    unsigned flags = 0;
+    EXPECT_EQ(mdb.dbi_flags(reader, 0, &flags), EINVAL);
+    EXPECT_EQ(get(reader, 0, "key"), "EINVAL");
+    mdb.cursor_close(std::exchange(used_, nullptr));
+    mdb.txn_abort(reader);
 }
 
 TEST_P(store_cursor, of_a_reader_does_not_write) {

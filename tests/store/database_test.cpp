@@ -259,6 +259,30 @@ TEST_P(store_items, reserved_space_is_filled_in_later) {
     mdb.txn_abort(transaction);
 }
 
+/// LMDB's documentation forbids it, and programs do it: for a new key liblmdb reserves space all the same.
+TEST_P(store_items, space_is_reserved_for_the_first_of_duplicates) {
+    open();
+    MDB_txn* transaction = begin();
+    for (const unsigned flags : {unsigned{MDB_DUPSORT}, unsigned{MDB_DUPSORT | MDB_DUPFIXED}}) {
+        const std::string name = std::to_string(flags);
+        const MDB_dbi dups = database(transaction, name.c_str(), MDB_CREATE | flags);
+        MDB_val key = value_of("key");
+        MDB_val data{4, nullptr};
+        ASSERT_EQ(mdb.put(transaction, dups, &key, &data, MDB_RESERVE), 0);
+        std::memcpy(data.mv_data, "late", 4);
+        EXPECT_EQ(put(transaction, dups, "key", "more"), 0);
+        MDB_cursor* const at = cursor(transaction, dups);
+        key = value_of("last");
+        data = {4, nullptr};
+        ASSERT_EQ(mdb.cursor_put(at, &key, &data, MDB_RESERVE), 0);
+        std::memcpy(data.mv_data, "also", 4);
+        EXPECT_EQ(move(at, MDB_GET_CURRENT), "last=also");
+        mdb.cursor_close(at);
+        EXPECT_EQ(all(transaction, dups), (items{{"key", "late"}, {"key", "more"}, {"last", "also"}}));
+    }
+    mdb.txn_abort(transaction);
+}
+
 TEST_P(store_items, appending_needs_order) {
     open();
     MDB_txn* const transaction = begin();

@@ -21,7 +21,20 @@ namespace holdfast::test {
 namespace {
 
 class store_environment : public store_test {};
-class store_transaction : public store_test {};
+class store_transaction : public store_test {
+protected:
+    /// A reader of a new environment, whose database "items" no other transaction has opened.
+    MDB_txn* begin_that_opens_items() {
+        open();
+        MDB_txn* const writer = begin();
+        EXPECT_EQ(put(writer, database(writer, "items", MDB_CREATE), "key", "data"), 0);
+        commit(writer);
+        open();
+        MDB_txn* const reader = begin(MDB_RDONLY);
+        EXPECT_EQ(get(reader, database(reader, "items"), "key"), "data");
+        return reader;
+    }
+};
 INSTANTIATE_TEST_SUITE_P(of, store_environment, testing::ValuesIn(lmdb_libraries()), name_of_library);
 INSTANTIATE_TEST_SUITE_P(of, store_transaction, testing::ValuesIn(lmdb_libraries()), name_of_library);
 
@@ -75,6 +88,19 @@ TEST_P(store_environment, has_the_documented_defaults) {
     EXPECT_GE(information.me_mapsize, 1048576U);
     EXPECT_EQ(information.me_maxreaders, 126U);
     mdb.env_close(made);
+}
+
+TEST_P(store_environment, tells_errors_in_the_words_of_liblmdb) {
+    EXPECT_STREQ(mdb.strerror(0), "Successful return: 0");
+    EXPECT_STREQ(mdb.strerror(MDB_NOTFOUND), "MDB_NOTFOUND: No matching key/data pair found");
+    EXPECT_STREQ(mdb.strerror(MDB_BAD_DBI), "MDB_BAD_DBI: The specified DBI handle was closed/changed unexpectedly");
+    const lmdb_library& first = lmdb(lmdb_libraries().front().name);  // Debian's, where it is there
+    for (int code = MDB_KEYEXIST - 1; code <= MDB_LAST_ERRCODE + 1; ++code) {
+        EXPECT_STREQ(mdb.strerror(code), std::string(first.strerror(code)).c_str());
+    }
+    for (const int code : {ENOENT, EIO, ENOMEM, EACCES, EBUSY, EINVAL, ENOSPC, EROFS}) {
+        EXPECT_STREQ(mdb.strerror(code), std::string(first.strerror(code)).c_str());
+    }
 }
 
 TEST_P(store_environment, what_comes_before_opening_is_refused_after) {
@@ -404,6 +430,34 @@ TEST_P(store_transaction, reset_lets_go_and_renew_takes_the_latest) {
     EXPECT_EQ(mdb.txn_renew(reader), 0);
     EXPECT_EQ(get(reader, main, "key"), "new");
     mdb.txn_abort(reader);
+}
+
+/// Was, in our library: EINVAL for all others, for as long as the reset transaction was kept.
+TEST_P(store_transaction, a_reset_closes_the_handles_that_it_opened) {
+    MDB_txn* const reader = begin_that_opens_items();
+    mdb.txn_reset(reader);
+    MDB_txn* writer = begin();
+    const MDB_dbi opened = database(writer, "items");
+    commit(writer);
+    writer = begin();
+    EXPECT_EQ(put(writer, opened, "key", "other"), 0);
+    commit(writer);
+    EXPECT_EQ(mdb.txn_renew(reader), 0);
+    EXPECT_EQ(get(reader, opened, "key"), "other");
+    mdb.txn_reset(reader);
+    EXPECT_EQ(mdb.txn_commit(reader), 0);
+}
+
+/// Was, in our library: the handle was that of the first for as long as it did not commit.
+TEST_P(store_transaction, a_handle_that_two_have_opened_is_there_when_one_commits) {
+    MDB_txn* const reader = begin_that_opens_items();
+    MDB_txn* writer = begin();
+    const MDB_dbi opened = database(writer, "items");
+    commit(writer);
+    writer = begin();
+    EXPECT_EQ(get(writer, opened, "key"), "data");
+    mdb.txn_abort(writer);
+    EXPECT_EQ(mdb.txn_commit(reader), 0);
 }
 
 TEST_P(store_transaction, one_that_only_reads_is_refused_to_write) {
