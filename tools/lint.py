@@ -44,7 +44,7 @@ SHARED = {("src/store/page_checksum.cpp", "base/checksum.hpp")}  # one file for 
 CLI11_HOME = "src/command_line/"
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
-KNOWN_PREFIXES = {"BASE", "PER", "SB", "JRN", "SEG", "LANE", "EXT", "SLAB", "HEAP", "OBJ", "API", "IDX"}
+KNOWN_PREFIXES = {"BASE", "PER", "LOG", "SB", "JRN", "SEG", "LANE", "EXT", "SLAB", "HEAP", "OBJ", "API", "IDX"}
 
 
 # --- layers ---------------------------------------------------------------------------------------------------------

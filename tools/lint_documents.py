@@ -8,7 +8,7 @@ from typing import Iterator
 
 from lint_source import Finding, Scope, Source, blank_matches
 
-LAYERS = ["base", "persist", "segment", "lane", "extent", "slab", "heap", "malloc", "api", "index"]
+LAYERS = ["base", "persist", "log", "segment", "lane", "extent", "slab", "heap", "malloc", "api", "index"]
 PUBLIC_HEADERS = ("src/api/include/", "src/index/include/")
 MAX_COLUMNS = 120
 NOT_OURS = ("third_party/",)

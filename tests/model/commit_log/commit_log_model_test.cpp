@@ -105,7 +105,7 @@ TEST_P(wrong_commit_log, is_found_out) {
     std::printf("%s\n", path_of(found).c_str());
 }
 
-constexpr world torn{.records = 2, .power_losses = 0, .deaths = 2, .torn_deaths = true};
+constexpr world torn_tails{.records = 2, .power_losses = 0, .deaths = 2, .torn_deaths = true};
 constexpr world failing{.records = 2, .deaths = 1, .failed_syncs = 1};
 constexpr world reused{.frees = true, .direct = true};
 
@@ -119,9 +119,13 @@ const scenario wrong[] = {
     {"base_of_a_difference_too_new", {.aborts = 1}, mistake::base_too_new},
     {"abort_to_what_home_has", {.aborts = 1}, mistake::abort_to_home},
     {"epoch_left_out", {.records = 2, .power_losses = 2}, mistake::epoch_left_out},
-    {"epoch_left_out_behind_a_dead_writer", torn, mistake::epoch_left_out},
+    {"epoch_left_out_behind_a_dead_writer", torn_tails, mistake::epoch_left_out},
     {"chain_left_out", {.records = 2, .power_losses = 2}, mistake::chain_left_out},
-    {"chain_left_out_behind_a_dead_writer", torn, mistake::chain_left_out},
+    {"tail_not_voided", {.records = 2, .power_losses = 2}, mistake::tail_not_voided},
+    {"tail_not_voided_behind_a_dead_writer",
+     {.records = 2, .deaths = 1, .torn_deaths = true},
+     mistake::tail_not_voided},
+    {"chain_left_out_behind_a_dead_writer", torn_tails, mistake::chain_left_out},
     {"freed_reused_written_home_without_revocation",
      {.records = 4, .appends = 4, .frees = true, .direct = true},
      mistake::no_revocation},

@@ -170,7 +170,7 @@ int protocol::scan(const state& in, const media& on, int begin, std::string& wro
     record_id before = in.history[begin];
     for (int sequence = begin + 1;; ++sequence) {
         const record_id id = on.slot[sequence % world_.slots];
-        const bool follows = id != 0 && records_[id].sequence == sequence &&
+        const bool follows = id != 0 && (id & torn) == 0 && records_[id].sequence == sequence &&
                              (records_[id].before == before || is(mistake::chain_left_out));
         if (!follows) {
             return sequence - 1;

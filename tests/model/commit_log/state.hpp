@@ -27,8 +27,10 @@ struct row {
     friend constexpr auto operator<=>(const row&, const row&) = default;
 };
 
-/// A record's identity: two records that no reader of the log can tell apart have the same. 0: torn, or none.
+/// A record's identity: two records that no reader of the log can tell apart have the same. 0: none.
 using record_id = std::uint16_t;
+/// Of one that is torn.
+inline constexpr record_id torn = 0x8000;
 
 enum class entry : byte {
     range,   ///< a sector of a used page
@@ -79,7 +81,7 @@ struct media {
     row<row<byte, sectors>, most_pages> home{};      ///< what processes see
     row<row<byte, sectors>, most_pages> possible{};  ///< bits of contents
     row<record_id, most_slots> slot{};
-    row<row<record_id, 5>, most_slots> possible_slot{};  ///< ascending
+    row<row<record_id, 8>, most_slots> possible_slot{};  ///< ascending
     row<byte, most_slots> possible_slots{};              ///< how many
     byte begin = 0;
     byte possible_begins = 0;  ///< bits

@@ -217,6 +217,16 @@ void protocol::transactions(const state& from, int who, const visitor& visit) {
         return;
     }
     const auto number = static_cast<byte>(who);
+    const int next_slot = (from.last + 1) % world_.slots;
+    if ((from.on.slot[next_slot] & torn) != 0 && !is(mistake::tail_not_voided)) {  // durably (LOG-2)
+        state next = from;
+        next.on.slot[next_slot] = 0;
+        next.on.possible_slot[next_slot].fill(0);
+        next.on.possible_slots[next_slot] = 1;
+        next.on.lost_slots &= static_cast<byte>(~bit(next_slot));
+        visit(next, {"void the tail", number, 0});
+        return;
+    }
     state begun = from;
     bool has_lost_its_log = false;
     refresh(begun, who, from.last, has_lost_its_log);
@@ -340,13 +350,14 @@ record protocol::next_record(const state& in, entry kind, int page, int changed,
     return one;
 }
 
-void protocol::put(state& in, int sequence, record_id id, bool may_be_torn) const {
+/// A record that is torn becomes whole where the same payload is written over it again.
+void protocol::put(state& in, int sequence, record_id id) const {
     const int slot = sequence % world_.slots;
     in.on.slot[slot] = id;
     in.on.lost_slots &= static_cast<byte>(~bit(slot));
+    auto& all = in.on.possible_slot[slot];
+    byte& count = in.on.possible_slots[slot];
     const auto add = [&](record_id one) {
-        auto& all = in.on.possible_slot[slot];
-        byte& count = in.on.possible_slots[slot];
         const auto end = all.begin() + count;
         if (std::find(all.begin(), end, one) != end) {
             return;
@@ -359,16 +370,26 @@ void protocol::put(state& in, int sequence, record_id id, bool may_be_torn) cons
         ++count;
         std::sort(all.begin(), all.begin() + count);
     };
-    add(id);
-    if (may_be_torn) {
-        add(0);
+    const auto before = all;
+    for (int i = 0, end = count; i < end; ++i) {
+        const auto whole = static_cast<record_id>(before[i] & ~unsigned{torn});
+        if (before[i] == whole || (id & torn) != 0) {
+            continue;
+        }
+        record as_new = records_[whole];
+        as_new.epoch = records_[id].epoch;
+        if (as_new == records_[id]) {
+            add(whole);
+        }
     }
+    add(id);
+    add(id | torn);
 }
 
 /// The turn is given away before the sync.
 void protocol::append(state& in, int who, entry kind, int page, int changed, int logged) {
     const record_id id = records_.id_of(next_record(in, kind, page, changed, logged));
-    put(in, in.last + 1, id, true);
+    put(in, in.last + 1, id);
     in.history[++in.last] = id;
     ++in.appends;
     bool has_lost_its_log = false;
@@ -401,30 +422,30 @@ void protocol::deaths(const state& from, int who, const visitor& visit) {
     if (!appends || !world_.torn_deaths || !has_room(from, from.last + 1)) {
         return;
     }
-    // One write has two records, of which the second is in the file and the first is torn.
+    // One write has two records, of which the second is in the file and the first is dead.
     const record_id first =
         records_.id_of(next_record(from, entry::range, from.page, bit(from.sector), bit(from.sector)));
     if (from.last + 2 <= world_.records && from.appends + 2 <= world_.appends && has_room(from, from.last + 2)) {
-        state torn = from;
-        ++torn.deaths;
-        torn.history[from.last + 1] = first;
-        ++torn.last;
-        const record second = next_record(torn, entry::range, from.page, bit(0), bit(0));
+        state dead = from;
+        ++dead.deaths;
+        dead.history[from.last + 1] = first;
+        ++dead.last;
+        const record second = next_record(dead, entry::range, from.page, bit(0), bit(0));
         const record_id id = records_.id_of(second);
-        torn.history[from.last + 1] = 0;
-        torn.last = from.last;
-        torn.appends += 2;
-        put(torn, from.last + 1, 0, true);
-        put(torn, from.last + 2, id, true);
-        die(torn, who);
-        visit(torn, {"die within two appends", number, 0});
+        dead.history[from.last + 1] = 0;
+        dead.last = from.last;
+        dead.appends += 2;
+        put(dead, from.last + 1, first | torn);
+        put(dead, from.last + 2, id);
+        die(dead, who);
+        visit(dead, {"die within two appends", number, 0});
     }
-    state torn = from;
-    ++torn.deaths;
-    ++torn.appends;
-    put(torn, from.last + 1, 0, true);
-    die(torn, who);
-    visit(torn, {"die within an append", number, 0});
+    state dead = from;
+    ++dead.deaths;
+    ++dead.appends;
+    put(dead, from.last + 1, first | torn);
+    die(dead, who);
+    visit(dead, {"die within an append", number, 0});
 }
 
 /// A dead writer leaves private memory, which is gone, and at most a torn tail. LOG-2: the next epoch begins.

@@ -64,7 +64,7 @@ private:
 
     // Parts of steps.
     [[nodiscard]] record next_record(const state& in, entry kind, int page, int changed, int logged) const;
-    void put(state& in, int sequence, record_id id, bool may_be_torn) const;
+    void put(state& in, int sequence, record_id id) const;
     void append(state& in, int who, entry kind, int page, int changed, int logged);
     void refresh(state& in, int who, int version, bool& has_lost_its_log) const;
     void lay_over(state& in, int who, int from, int to, bool heeds_revocations, bool& has_lost_its_log) const;

@@ -53,6 +53,7 @@ enum class mistake : byte {
     abort_to_home,
     epoch_left_out,
     chain_left_out,
+    tail_not_voided,
     no_revocation,
     drop_loses_store,
     direct_beside_reader,

@@ -87,6 +87,10 @@ public:
     }
 
     result<void> sync(site where) override {
+        if (owner_.fails_sync(id_)) {
+            owner_.done(where);
+            return os_failure(EIO, "fdatasync", path_);
+        }
         if (!mutant_active(where, site_kind::sync)) {
             owner_.sync(id_);
         }
@@ -376,6 +380,9 @@ std::vector<simulated_storage::atom> simulated_storage::atoms_of(const node& of,
                                                                  std::span<const std::byte> data,
                                                                  std::uint64_t atom_size) {
     std::vector<atom> undecided;  // ranges where pending changes decide what this write finds
+    if (of.has_lost) {
+        undecided.push_back({offset, data.size()});
+    }
     for (const change& one : of.pending) {
         if (one.what == change::kind::set_size) {
             undecided.push_back({offset, data.size()});
@@ -471,8 +478,26 @@ void simulated_storage::sync(node_id id) {
     if (in_peace_) {
         return;
     }
-    nodes_[id].durable = nodes_[id].now;
+    node& of = nodes_[id];
+    if (of.has_lost) {
+        sparse_content& written = writable(of.durable);
+        for (const change& one : of.pending) {
+            const std::vector<outcome> all(one.atoms.size(), 1);
+            apply(written, one, all);
+        }
+    } else {
+        of.durable = of.now;
+    }
+    of.pending.clear();
+}
+
+bool simulated_storage::fails_sync(node_id id) {
+    if (in_peace_ || syncs_before_failure_ == 0 || --syncs_before_failure_ != 0) {
+        return false;
+    }
+    nodes_[id].has_lost = nodes_[id].has_lost || !nodes_[id].pending.empty();
     nodes_[id].pending.clear();
+    return true;
 }
 
 void simulated_storage::apply(sparse_content& content, const change& one, std::span<const outcome> chosen) {
@@ -506,90 +531,6 @@ void simulated_storage::apply(sparse_content& content, const change& one, std::s
             content.write(begin, std::span{one.bytes}.subspan(begin - one.offset, end - begin));
         }
     }
-}
-
-// --- images ---
-
-void simulated_storage::run_in_peace() noexcept {
-    in_peace_ = true;
-    for (node& one : nodes_) {
-        one.durable.reset();
-        one.pending.clear();
-    }
-}
-
-std::size_t simulated_storage::pending_atoms() const {
-    std::size_t count = pending_names_.size();
-    for (const node& one : nodes_) {
-        for (const change& each : one.pending) {
-            count += each.atoms.size();
-        }
-    }
-    return count;
-}
-
-choice_space simulated_storage::choices() const {
-    choice_space space;
-    const auto add = [&space](std::size_t count) {
-        space.operations.push_back(static_cast<std::uint32_t>(space.outcomes.size()));
-        space.outcomes.resize(space.outcomes.size() + count, outcome{2});
-    };
-    for (std::size_t i = 0; i < pending_names_.size(); ++i) {
-        add(1);
-    }
-    for (const node& one : nodes_) {
-        for (const change& each : one.pending) {
-            add(each.atoms.size());
-        }
-    }
-    return space;
-}
-
-storage_image simulated_storage::build(std::span<const outcome> chosen) const {
-    image out;
-    if (pending_names_.empty()) {
-        out.names = durable_names_;
-    } else {
-        auto names = std::make_shared<name_map>(*durable_names_);
-        for (std::size_t i = 0; i < pending_names_.size(); ++i) {
-            if (chosen[i] != 0) {
-                apply(*names, pending_names_[i]);
-            }
-        }
-        prune(*names);
-        out.names = std::move(names);
-        chosen = chosen.subspan(pending_names_.size());
-    }
-    out.nodes.reserve(nodes_.size());
-    for (const node& one : nodes_) {
-        if (one.pending.empty()) {
-            out.nodes.push_back({one.directory, one.durable, one.link});
-            continue;
-        }
-        auto content = std::make_shared<sparse_content>(*one.durable);
-        for (const change& each : one.pending) {
-            apply(*content, each, chosen.first(each.atoms.size()));
-            chosen = chosen.subspan(each.atoms.size());
-        }
-        out.nodes.push_back({one.directory, std::move(content), one.link});
-    }
-    return out;
-}
-
-bool simulated_storage::for_each_crash_image(const choice_limits& limits, std::uint64_t seed,
-                                             const std::function<bool(const image&)>& visit) const {
-    HF_ASSERT(!in_peace_);
-    return for_each_choice(choices(), limits, seed,
-                           [&](std::span<const outcome> chosen) { return visit(build(chosen)); });
-}
-
-storage_image simulated_storage::current() const {
-    image out;
-    out.names = names_;
-    for (const node& one : nodes_) {
-        out.nodes.push_back({one.directory, one.now, one.link});
-    }
-    return out;
 }
 
 }  // namespace holdfast::simulator

@@ -87,6 +87,10 @@ public:
     using observer = std::function<void()>;
     void set_observer(observer after_operation) { after_operation_ = std::move(after_operation); }
 
+    /// A sync of a file fails, after `others` that do not. What it should have written stays to be seen, and no later
+    /// sync writes it, as the kernel takes it for written; a new write does.
+    void fail_sync(std::uint64_t others) noexcept { syncs_before_failure_ = others + 1; }
+
     /// From now on nothing can be lost, and no crash images are taken: for a checker after recovery.
     void run_in_peace() noexcept;
     /// Visits the images that a crash may leave now until a visit returns false, and then returns false.
@@ -123,6 +127,7 @@ private:
         std::shared_ptr<const sparse_content> now;
         std::vector<change> pending;
         std::string link = {};
+        bool has_lost = false;  ///< a sync has failed: `now` has what `durable` and `pending` lack
     };
     /// A pending change of names, by path: it may follow other pending changes.
     struct name_change {
@@ -154,6 +159,7 @@ private:
     void zero(node_id id, std::uint64_t offset, std::uint64_t length);
     void set_size(node_id id, std::uint64_t bytes, change::kind what);
     void sync(node_id id);
+    [[nodiscard]] bool fails_sync(node_id id);
     static sparse_content& writable(std::shared_ptr<const sparse_content>& content);
     static std::vector<atom> atoms_of(const node& of, std::uint64_t offset, std::span<const std::byte> data,
                                       std::uint64_t atom_size);
@@ -166,6 +172,7 @@ private:
     std::vector<name_change> pending_names_;
     std::vector<node> nodes_;
     bool in_peace_ = false;
+    std::uint64_t syncs_before_failure_ = 0;  ///< and that one; 0: none fails
     std::uint64_t operations_ = 0;
     persist::site last_site_ = "start";
     observer after_operation_;

@@ -1,0 +1,314 @@
+#include "log/log.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "persist/mutant.hpp"
+
+namespace holdfast::log {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::page_size;
+using persist::access_mode;
+
+constexpr std::uint64_t copied_at_once = 256 * base::kibibyte;
+
+base::result<std::uint64_t> random_epoch() {
+    std::uint64_t epoch = 0;
+    while (::getrandom(&epoch, sizeof epoch, 0) != static_cast<ssize_t>(sizeof epoch)) {
+        if (errno != EINTR) {
+            return base::os_failure(errno, "getrandom", {});
+        }
+    }
+    return epoch;
+}
+
+failure out_of_memory() {
+    failure what;
+    what.code = failure_code::out_of_memory;
+    return what;
+}
+
+}  // namespace
+
+log::log(log_files files, const log_options& options, std::uint64_t epoch, const mark& end)
+    : files_(std::move(files)),
+      key_(options.key),
+      epoch_(HF_MUTANT("log.epoch") ? 0 : epoch),
+      end_(end),
+      group_(end.sequence) {}
+
+base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const log_options& options, const mark& begin,
+                                             visitor visit) {
+    HF_ASSERT(options.place.file_size >= least_file_size && options.place.file_size <= largest_file_size &&
+              options.place.file_size % page_size == 0);
+    log_files files(storage, options.place);
+    const std::uint64_t first = begin.position / files.file_size();
+    if (begin.position % files.file_size() != 0) {  // `missing` where it is
+        HF_TRY_ASSIGN(const auto file, files.open(first, access_mode::read_only));
+    }
+    log_reader reader(files, options.key, begin);
+    record each;
+    for (;;) {
+        HF_TRY_ASSIGN(const bool is_there, reader.next(each));
+        if (!is_there) {
+            break;
+        }
+        HF_TRY(visit(each));
+    }
+    std::uint64_t epoch = 0;
+    if (options.epoch.has_value()) {
+        epoch = *options.epoch;
+    } else {
+        HF_TRY_ASSIGN(epoch, random_epoch());
+    }
+    HF_TRY_ASSIGN(const auto numbers, files.numbers());
+    const std::uint64_t last = reader.end().position / files.file_size();
+    const bool has_begun_last = reader.end().position % files.file_size() != 0;
+    for (const std::uint64_t number : numbers) {
+        if (number < first || number > last || (number == last && !has_begun_last)) {
+            files.add_spare(number);
+        }
+    }
+    std::unique_ptr<log> opened(new log(std::move(files), options, epoch, reader.end()));
+    const base::scoped_lock lock(opened->mutex_);
+    opened->first_file_ = first;
+    HF_TRY(opened->write_again(begin));
+    HF_TRY(opened->void_tail());
+    HF_TRY(opened->begin_writing());
+    return opened;
+}
+
+/// The kernel may take for written what a failed sync has lost.
+base::result<void> log::write_again(const mark& begin) {
+    const std::uint64_t size = files_.file_size();
+    std::vector<std::byte> copy(copied_at_once);
+    for (std::uint64_t at = begin.position; at < end_.position;) {
+        const std::uint64_t end_of_file = std::min(end_.position, (at / size + 1) * size);
+        HF_TRY_ASSIGN(const auto file, files_.open(at / size, access_mode::read_write));
+        // A file may end where its last record does not.
+        HF_TRY_ASSIGN(const std::uint64_t length, file->size());
+        const std::uint64_t base = at / size * size;
+        const std::uint64_t end = std::min(end_of_file, base + length);
+        for (; at < end; at += copy.size()) {
+            copy.resize(std::min<std::uint64_t>(copied_at_once, end - at));
+            HF_TRY(file->read_at(at - base, copy));
+            HF_TRY(file->write_at(at - base, copy, "log.again.write"));
+        }
+        HF_TRY(file->sync("log.again.sync"));
+        at = end_of_file;
+    }
+    return {};
+}
+
+/// Where the next record may lie, an earlier writer's may be torn. The next one, where it repeats that one's payload,
+/// would write what it lacks, and with it the records behind it would count (LOG-2).
+base::result<void> log::void_tail() {
+    const std::uint64_t number = end_.position / files_.file_size();
+    const std::uint64_t offset = end_.position % files_.file_size();
+    HF_TRY(void_header(number, offset));
+    return offset == 0 ? base::result<void>() : void_header(number + 1, 0);
+}
+
+base::result<void> log::void_header(std::uint64_t number, std::uint64_t offset) {
+    HF_TRY_ASSIGN(const bool exists, files_.exists(number));
+    if (!exists) {
+        return {};
+    }
+    HF_TRY_ASSIGN(const auto file, files_.open(number, access_mode::read_write));
+    HF_TRY_ASSIGN(const std::uint64_t size, file->size());
+    std::array<std::byte, header_size> header{};
+    const auto there = std::span(header).first(std::min(header_size, size - std::min(size, offset)));
+    HF_TRY(file->read_at(offset, there));
+    if (std::ranges::all_of(there, [](std::byte each) { return each == std::byte{0}; })) {
+        return {};
+    }
+    std::ranges::fill(there, std::byte{0});
+    HF_TRY(file->write_at(offset, there, "log.void.write"));
+    return file->sync("log.void.sync");
+}
+
+/// Behind the last record, in its file, or in one of its own.
+base::result<void> log::begin_writing() {
+    const std::uint64_t number = end_.position / files_.file_size();
+    const std::uint64_t offset = end_.position % files_.file_size();
+    if (offset == 0) {
+        return begin_file();
+    }
+    HF_TRY_ASSIGN(auto file, files_.open(number, access_mode::read_write));
+    portion next;
+    next.file = std::move(file);
+    next.first = base::align_down(offset, page_size);
+    next.end = offset;
+    next.pages.resize(1);
+    HF_TRY(next.file->read_at(next.first, {next.pages.front().bytes, offset - next.first}));
+    next.file->bypass_page_cache();
+    pending_.push_back(std::move(next));
+    return {};
+}
+
+/// The file behind the one that is being filled.
+base::result<void> log::begin_file() {
+    const std::uint64_t size = files_.file_size();
+    const std::uint64_t number = (end_.position + size - 1) / size;
+    pending_.reserve(pending_.size() + 1);
+    auto file = files_.make(number);
+    if (!file) {
+        if (persist::is_failed_sync(file.error())) {
+            note(file.error());
+            group_.fail();
+        }
+        return std::move(file).error();
+    }
+    portion next;
+    next.file = std::move(file).value();
+    next.file->bypass_page_cache();
+    pending_.push_back(std::move(next));
+    end_.position = number * size;
+    return {};
+}
+
+void log::make_room(std::uint64_t bytes) {
+    portion& last = pending_.back();
+    last.pages.resize((last.end + bytes - last.first + page_size - 1) / page_size);
+}
+
+base::result<mark> log::append(std::uint32_t kind, std::span<const std::span<const std::byte>> parts) {
+    std::uint64_t size = 0;
+    for (const auto part : parts) {
+        size += part.size();
+    }
+    const base::scoped_lock lock(mutex_);
+    if (failure_.has_value()) {
+        return poisoned();
+    }
+    if (size > largest_payload()) {
+        failure what;
+        what.code = failure_code::limit;
+        what.path = files_.path_of(end_.position / files_.file_size());
+        what.field = "bytes of a record";
+        what.found = fmt::format("{}", size);
+        what.expected = fmt::format("at most {}", largest_payload());
+        return what;
+    }
+    const std::uint64_t space = space_of(size);
+    try {
+        if (pending_.back().end + space > files_.file_size()) {
+            HF_TRY(begin_file());
+        }
+        make_room(space);
+    } catch (const std::bad_alloc&) {
+        return out_of_memory();
+    }
+    portion& last = pending_.back();
+    std::byte* const to = last.at(last.end);
+    std::byte* rest = to + header_size;
+    for (const auto part : parts) {
+        if (!part.empty()) {
+            std::memcpy(rest, part.data(), part.size());
+        }
+        rest += part.size();
+    }
+    std::memset(rest, 0, space - header_size - size);
+    record_header_on_media header{};
+    header.before = end_.checksum;
+    header.sequence = end_.sequence + 1;
+    header.epoch = epoch_;
+    header.payload_checksum = base::checksum64({to + header_size, size}, key_);
+    header.size = static_cast<std::uint32_t>(size);
+    header.kind = kind;
+    header.checksum = checksum_of(header, key_);
+    std::memcpy(to, &header, sizeof header);
+    last.end += space;
+    end_ = {end_.position + space, header.sequence, header.checksum};
+    return end_;
+}
+
+base::result<void> log::wait(std::uint64_t sequence) {
+    if (group_.wait(sequence, [this] { return write(); })) {
+        return {};
+    }
+    const base::scoped_lock lock(mutex_);
+    return poisoned();
+}
+
+/// Takes all that was appended. The page that is not full stays, to be written again with what follows; what is durable
+/// in it stays as it is, byte for byte, so a torn write takes nothing away. Nothing: no memory.
+std::optional<std::uint64_t> log::take(std::vector<portion>& taken) noexcept {
+    const base::scoped_lock lock(mutex_);
+    try {
+        portion next;
+        const portion& last = pending_.back();
+        next.file = last.file;
+        next.first = base::align_down(last.end, page_size);
+        next.end = last.end;
+        if (next.first != next.end) {
+            next.pages.push_back(last.pages.back());
+        }
+        std::vector<portion> rest;
+        rest.push_back(std::move(next));
+        taken = std::exchange(pending_, std::move(rest));
+    } catch (const std::bad_alloc&) {
+        note(out_of_memory());
+        return {};
+    }
+    return end_.sequence;
+}
+
+std::optional<std::uint64_t> log::write() noexcept {
+    std::vector<portion> taken;
+    const std::optional<std::uint64_t> last = take(taken);
+    for (portion& each : taken) {
+        if (each.end == each.first) {
+            continue;  // its pages were full, and are durable
+        }
+        const std::span<const std::byte> bytes(each.pages.data()->bytes, each.pages.size() * page_size);
+        if (auto written = each.file->write_through(each.first, bytes, "log.write"); !written) {
+            const base::scoped_lock lock(mutex_);
+            note(std::move(written).error());
+            return {};
+        }
+    }
+    return last;
+}
+
+void log::release(const mark& begin) {
+    const base::scoped_lock lock(mutex_);
+    HF_ASSERT(begin.position <= end_.position && is_durable(begin.sequence));
+    const std::uint64_t number = (HF_MUTANT("log.release") ? end_ : begin).position / files_.file_size();
+    for (; first_file_ < number; ++first_file_) {
+        files_.add_spare(first_file_);
+    }
+    files_.remove_spares();
+}
+
+mark log::end() const noexcept {
+    const base::scoped_lock lock(mutex_);
+    return end_;
+}
+
+/// The first one (LOG-8).
+void log::note(failure why) noexcept {
+    if (!failure_.has_value()) {
+        failure_ = std::move(why);
+    }
+}
+
+failure log::poisoned() const {
+    failure what = failure_.value_or(failure{});
+    what.code = failure_code::poisoned;
+    what.hint = "nothing was acknowledged since; close and open again";
+    return what;
+}
+
+}  // namespace holdfast::log

@@ -1,0 +1,107 @@
+// A log of records of variable length, in files of one size that are used again (docs/decisions/0036-one-log.md, where
+// its invariants are numbered; docs/format.md, "Log files"). One write and one sync make records durable, for all
+// threads that wait. What a record means, and where the log begins, is its caller's:
+//
+//     open(..., begin, visit)    visits the records behind the mark `begin`
+//     append(kind, parts)        a record in memory, behind all others
+//     wait(sequence)             it is durable
+//     release(mark)              the caller has made the mark durable as the new beginning
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "base/checked.hpp"
+#include "base/function_ref.hpp"
+#include "base/result.hpp"
+#include "base/thread_annotations.hpp"
+#include "base/units.hpp"
+#include "log/group_commit.hpp"
+#include "log/log_files.hpp"
+#include "log/log_format.hpp"
+#include "log/log_reader.hpp"
+
+namespace holdfast::log {
+
+struct log_options {
+    log_place place;
+    std::uint64_t key = 0;  ///< seeds all checksums: records of another log never count
+    /// One that no writer of this log ever had (LOG-2); nothing: a random number.
+    std::optional<std::uint64_t> epoch;
+};
+
+/// Thread-safe, except release(), which one thread calls at a time.
+class log {
+public:
+    /// An error of `visit` is returned.
+    using visitor = base::function_ref<base::result<void>(const record&)>;
+
+    /// Visits all records that count, then makes them durable (LOG-7, LOG-8). Makes the first file of an empty log.
+    /// `missing` or `corrupt` where the file of `begin` is not there or its size is another. The storage stays.
+    [[nodiscard]] static base::result<std::unique_ptr<log>> open(persist::storage& storage, const log_options& options,
+                                                                 const mark& begin, visitor visit);
+    log(const log&) = delete;
+    log& operator=(const log&) = delete;
+    ~log() = default;
+
+    /// Returns where the record ends. `no_space`: it is not in the log, and the log is as before. `poisoned`: LOG-8.
+    [[nodiscard]] base::result<mark> append(std::uint32_t kind, std::span<const std::span<const std::byte>> parts);
+    [[nodiscard]] base::result<mark> append(std::uint32_t kind, std::span<const std::byte> payload) {
+        return append(kind, {&payload, 1});
+    }
+    /// The record with this sequence, and all before it, are durable on return. `poisoned`: they may be or not, and
+    /// nothing is durable from now on.
+    [[nodiscard]] base::result<void> wait(std::uint64_t sequence);
+    [[nodiscard]] bool is_durable(std::uint64_t sequence) const noexcept { return group_.durable() >= sequence; }
+
+    /// Nothing before `begin`, which is durable as the beginning, is read any more (LOG-5).
+    void release(const mark& begin);
+
+    /// Of the last record appended.
+    [[nodiscard]] mark end() const noexcept;
+    [[nodiscard]] std::uint64_t largest_payload() const noexcept { return files_.file_size() - header_size; }
+
+private:
+    struct alignas(base::page_size) page {
+        std::byte bytes[base::page_size];
+    };
+    /// What is to be written to one file, from the page of the first byte that is not durable.
+    struct portion {
+        std::shared_ptr<persist::file> file;
+        std::uint64_t first = 0;  ///< offset in the file
+        std::uint64_t end = 0;
+        std::vector<page> pages;
+
+        [[nodiscard]] std::byte* at(std::uint64_t offset) noexcept { return pages.data()->bytes + (offset - first); }
+    };
+
+    log(log_files files, const log_options& options, std::uint64_t epoch, const mark& end);
+
+    [[nodiscard]] base::result<void> write_again(const mark& begin) HF_REQUIRES(mutex_);
+    [[nodiscard]] base::result<void> void_tail() HF_REQUIRES(mutex_);
+    [[nodiscard]] base::result<void> void_header(std::uint64_t number, std::uint64_t offset);
+    [[nodiscard]] base::result<void> begin_writing() HF_REQUIRES(mutex_);
+    [[nodiscard]] base::result<void> begin_file() HF_REQUIRES(mutex_);
+    void make_room(std::uint64_t bytes) HF_REQUIRES(mutex_);
+    [[nodiscard]] std::optional<std::uint64_t> write() noexcept;
+    [[nodiscard]] std::optional<std::uint64_t> take(std::vector<portion>& taken) noexcept;
+    void note(base::failure why) noexcept HF_REQUIRES(mutex_);
+    [[nodiscard]] base::failure poisoned() const HF_REQUIRES(mutex_);
+
+    log_files files_;
+    std::uint64_t key_;
+    std::uint64_t epoch_;
+    mutable base::mutex mutex_;
+    mark end_ HF_GUARDED_BY(mutex_);
+    std::vector<portion> pending_ HF_GUARDED_BY(mutex_);  ///< the last one grows
+    std::uint64_t first_file_ HF_GUARDED_BY(mutex_) = 0;
+    std::optional<base::failure> failure_ HF_GUARDED_BY(mutex_);
+    group_commit<> group_;
+};
+
+}  // namespace holdfast::log

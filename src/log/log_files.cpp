@@ -1,0 +1,102 @@
+#include "log/log_files.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/units.hpp"
+
+namespace holdfast::log {
+
+namespace {
+
+using persist::access_mode;
+
+constexpr std::size_t most_spares = 2;
+constexpr std::uint64_t filled_at_once = 64 * base::kibibyte;
+
+}  // namespace
+
+std::string log_files::path_of(std::uint64_t number) const {
+    return fmt::format("{}/{}{:06}", place_.directory, place_.prefix, number);
+}
+
+base::result<std::vector<std::uint64_t>> log_files::numbers() const {
+    HF_TRY_ASSIGN(const auto names, storage_.list(place_.directory));
+    std::vector<std::uint64_t> found;
+    for (const std::string& name : names) {
+        if (!name.starts_with(place_.prefix)) {
+            continue;
+        }
+        std::uint64_t number = 0;
+        const char* const end = name.data() + name.size();
+        const auto [last, error] = std::from_chars(name.data() + place_.prefix.size(), end, number);
+        // Another spelling of the number is another file.
+        if (error == std::errc{} && last == end && path_of(number) == place_.directory + "/" + name) {
+            found.push_back(number);
+        }
+    }
+    std::ranges::sort(found);
+    return found;
+}
+
+void log_files::add_spare(std::uint64_t number) { spares_.push_back(number); }
+
+/// Writes zeros behind what is there.
+base::result<void> log_files::fill(persist::file& file) const {
+    HF_TRY_ASSIGN(std::uint64_t at, file.size());
+    HF_TRY(file.allocate(0, place_.file_size, "log.create.allocate"));  // here a full disk shows, not at the sync
+    const std::vector<std::byte> zeros(filled_at_once);
+    while (at < place_.file_size) {
+        const std::uint64_t length = std::min<std::uint64_t>(zeros.size(), place_.file_size - at);
+        HF_TRY(file.write_at(at, std::span(zeros).first(length), "log.create.write"));
+        at += length;
+    }
+    return file.sync("log.create.sync");
+}
+
+base::result<std::unique_ptr<persist::file>> log_files::create(std::uint64_t number) {
+    HF_TRY_ASSIGN(auto file, storage_.create(path_of(number), "log.create"));
+    if (auto filled = fill(*file); !filled) {
+        file.reset();
+        static_cast<void>(storage_.remove(path_of(number), "log.create.remove"));
+        return std::move(filled).error();
+    }
+    if (auto synced = storage_.sync_directory(place_.directory, "log.create.directory"); !synced) {
+        add_spare(number);
+        return std::move(synced).error();
+    }
+    return file;
+}
+
+base::result<std::unique_ptr<persist::file>> log_files::make(std::uint64_t number) {
+    if (spares_.empty()) {
+        return create(number);
+    }
+    auto spare = std::ranges::find(spares_, number);
+    spare = spare == spares_.end() ? spares_.end() - 1 : spare;
+    if (*spare != number) {
+        HF_TRY(storage_.rename(path_of(*spare), path_of(number), "log.recycle"));
+        *spare = number;
+    }
+    HF_TRY_ASSIGN(auto file, storage_.open(path_of(number), access_mode::read_write));
+    HF_TRY_ASSIGN(const std::uint64_t size, file->size());
+    if (size != place_.file_size) {  // an interrupted creation
+        HF_TRY(fill(*file));
+    }
+    HF_TRY(storage_.sync_directory(place_.directory, "log.recycle.directory"));
+    spares_.erase(spare);
+    return file;
+}
+
+void log_files::remove_spares() noexcept {
+    while (spares_.size() > most_spares) {
+        if (!storage_.remove(path_of(spares_.back()), "log.spare.remove")) {
+            return;
+        }
+        spares_.pop_back();
+    }
+}
+
+}  // namespace holdfast::log

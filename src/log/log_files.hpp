@@ -1,0 +1,52 @@
+// The files of a log: found by their names, made, used again. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "persist/storage.hpp"
+
+namespace holdfast::log {
+
+struct log_place {
+    std::string directory;
+    std::string prefix;  ///< of the files' names; the number follows, of six digits or more
+    std::uint64_t file_size = 0;
+};
+
+class log_files {
+public:
+    log_files(persist::storage& storage, log_place place) : storage_(storage), place_(std::move(place)) {}
+
+    [[nodiscard]] std::uint64_t file_size() const noexcept { return place_.file_size; }
+    [[nodiscard]] std::string path_of(std::uint64_t number) const;
+
+    /// Ascending.
+    [[nodiscard]] base::result<std::vector<std::uint64_t>> numbers() const;
+    [[nodiscard]] base::result<bool> exists(std::uint64_t number) const { return storage_.exists(path_of(number)); }
+    [[nodiscard]] base::result<std::unique_ptr<persist::file>> open(std::uint64_t number,
+                                                                    persist::access_mode mode) const {
+        return storage_.open(path_of(number), mode);
+    }
+
+    /// Nothing in this file counts any more; make() may give it another name.
+    void add_spare(std::uint64_t number);
+    /// Durable on return, and later writes to it change no metadata of the file system. Its content may be that of an
+    /// earlier file. After a failure it is not there, or a spare.
+    [[nodiscard]] base::result<std::unique_ptr<persist::file>> make(std::uint64_t number);
+    /// A few stay for make().
+    void remove_spares() noexcept;
+
+private:
+    [[nodiscard]] base::result<std::unique_ptr<persist::file>> create(std::uint64_t number);
+    [[nodiscard]] base::result<void> fill(persist::file& file) const;
+
+    persist::storage& storage_;
+    log_place place_;
+    std::vector<std::uint64_t> spares_;
+};
+
+}  // namespace holdfast::log

@@ -1,0 +1,117 @@
+#include "log/log_reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/units.hpp"
+#include "persist/mutant.hpp"
+
+namespace holdfast::log {
+
+namespace {
+
+constexpr std::uint64_t read_at_once = 64 * base::kibibyte;
+
+}  // namespace
+
+base::result<bool> log_reader::open(std::uint64_t number) {
+    if (file_ != nullptr && number_ == number) {
+        return true;
+    }
+    HF_TRY_ASSIGN(const bool exists, files_.exists(number));
+    if (!exists) {
+        return false;
+    }
+    forget();
+    HF_TRY_ASSIGN(file_, files_.open(number, persist::access_mode::read_only));
+    HF_TRY_ASSIGN(size_, file_->size());
+    size_ = std::min(size_, files_.file_size());
+    number_ = number;
+    return true;
+}
+
+/// Empty where the file is shorter.
+base::result<std::span<const std::byte>> log_reader::bytes(std::uint64_t offset, std::uint64_t length) {
+    if (offset > size_ || length > size_ - offset) {
+        return std::span<const std::byte>();
+    }
+    if (offset < window_at_ || offset + length > window_at_ + window_.size()) {
+        window_.resize(std::min(std::max(length, read_at_once), size_ - offset));
+        window_at_ = offset;
+        if (auto done = file_->read_at(offset, window_); !done) {
+            forget();
+            return std::move(done).error();
+        }
+    }
+    return std::span<const std::byte>(window_).subspan(offset - window_at_, length);
+}
+
+/// LOG-1. A file that is not there holds no record.
+base::result<bool> log_reader::read(std::uint64_t number, std::uint64_t offset, record& found) {
+    HF_TRY_ASSIGN(const bool exists, open(number));
+    if (!exists) {
+        return false;
+    }
+    HF_TRY_ASSIGN(const auto head, bytes(offset, header_size));
+    if (head.empty()) {
+        return false;
+    }
+    record_header_on_media header{};
+    std::memcpy(&header, head.data(), sizeof header);
+    if (header.sequence != end_.sequence + 1 ||
+        (header.checksum != checksum_of(header, key_) && !HF_MUTANT("log.read.checksum")) ||
+        (header.before != end_.checksum && !HF_MUTANT("log.read.chain"))) {
+        return false;
+    }
+    HF_TRY_ASSIGN(const auto all, bytes(offset, space_of(header.size)));
+    if (all.empty()) {
+        return false;
+    }
+    const auto payload = all.subspan(header_size, header.size);
+    if (header.payload_checksum != base::checksum64(payload, key_) && !HF_MUTANT("log.read.payload_checksum")) {
+        return false;
+    }
+    found.kind = header.kind;
+    found.epoch = header.epoch;
+    found.payload = payload;
+    found.end = {number * files_.file_size() + offset + all.size(), header.sequence, header.checksum};
+    return true;
+}
+
+base::result<bool> log_reader::next(record& found) {
+    const std::uint64_t number = end_.position / files_.file_size();
+    const std::uint64_t offset = end_.position % files_.file_size();
+    for (;;) {
+        const bool may_be_stale = !window_.empty();
+        HF_TRY_ASSIGN(bool is_there, read(number, offset, found));
+        if (!is_there && offset != 0) {
+            HF_TRY_ASSIGN(is_there, read(number + 1, 0, found));
+        }
+        if (is_there) {
+            end_ = found.end;
+            return true;
+        }
+        forget();
+        if (!may_be_stale) {  // what was read ahead may have been written meanwhile
+            return false;
+        }
+    }
+}
+
+base::result<void> log_reader::require(std::uint64_t sequence, record& found) {
+    HF_TRY_ASSIGN(const bool is_there, next(found));
+    if (is_there || end_.sequence >= sequence) {
+        return {};
+    }
+    base::failure what;
+    what.code = base::failure_code::corrupt;
+    what.path = files_.path_of(end_.position / files_.file_size());
+    what.field = "last record of the log";
+    what.found = fmt::format("{}", end_.sequence);
+    what.expected = fmt::format("at least {}", sequence);
+    return what;
+}
+
+}  // namespace holdfast::log

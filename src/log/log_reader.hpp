@@ -1,0 +1,56 @@
+// Reads the records behind a mark, in sequence (LOG-1). The log may grow meanwhile. Who reads beside a writer knows
+// from it how far records are durable (LOG-7), and holds back the release of what it has not read yet (LOG-5).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.hpp"
+#include "log/log_files.hpp"
+#include "log/log_format.hpp"
+
+namespace holdfast::log {
+
+struct record {
+    std::uint32_t kind = 0;
+    std::uint64_t epoch = 0;
+    mark end;
+    std::span<const std::byte> payload;  ///< until the reader is asked for the next one
+};
+
+/// Not thread-safe.
+class log_reader {
+public:
+    log_reader(const log_files& files, std::uint64_t key, const mark& begin) noexcept
+        : files_(files), key_(key), end_(begin) {}
+
+    /// False: no further record counts. It may be asked again later.
+    [[nodiscard]] base::result<bool> next(record& found);
+    /// `corrupt` where the log ends before the record `sequence`, which the caller knows to be durable.
+    [[nodiscard]] base::result<void> require(std::uint64_t sequence, record& found);
+    /// Of the last record read.
+    [[nodiscard]] const mark& end() const noexcept { return end_; }
+
+private:
+    [[nodiscard]] base::result<bool> read(std::uint64_t number, std::uint64_t offset, record& found);
+    [[nodiscard]] base::result<std::span<const std::byte>> bytes(std::uint64_t offset, std::uint64_t length);
+    [[nodiscard]] base::result<bool> open(std::uint64_t number);
+    void forget() noexcept {
+        file_.reset();
+        window_.clear();
+    }
+
+    const log_files& files_;
+    std::uint64_t key_;
+    mark end_;
+    std::unique_ptr<persist::file> file_;
+    std::uint64_t number_ = 0;
+    std::uint64_t size_ = 0;
+    std::vector<std::byte> window_;
+    std::uint64_t window_at_ = 0;
+};
+
+}  // namespace holdfast::log

@@ -1,0 +1,236 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "log/log_test_support.hpp"
+
+namespace holdfast::log {
+namespace {
+
+TEST_F(log_test, records_come_back_in_their_order) {
+    std::vector<std::string> written;
+    {
+        const auto opened = open();
+        ASSERT_TRUE(opened.ok()) << opened.error().message();
+        EXPECT_TRUE(seen.empty());
+        for (std::uint64_t size : {0UL, 1UL, 7UL, 8UL, 4048UL, 4096UL, 9000UL, (*opened)->largest_payload(), 3UL}) {
+            written.emplace_back(size, static_cast<char>('a' + written.size()));
+            put(**opened, written.back(), static_cast<std::uint32_t>(written.size()));
+        }
+    }
+    ASSERT_TRUE(open().ok());
+    ASSERT_EQ(seen.size(), written.size());
+    for (std::size_t i = 0; i < written.size(); ++i) {
+        EXPECT_EQ(seen[i].payload, written[i]);
+        EXPECT_EQ(seen[i].kind, i + 1);
+        EXPECT_EQ(seen[i].sequence, i + 1);
+    }
+}
+
+TEST_F(log_test, parts_are_one_payload) {
+    {
+        const auto opened = open();
+        const std::string first = "first, ";
+        const std::string second;
+        const std::string third = "third";
+        const std::array parts{bytes_of(first), bytes_of(second), bytes_of(third)};
+        ASSERT_TRUE((*opened)->wait((*opened)->append(0, parts).value().sequence).ok());
+    }
+    ASSERT_TRUE(open().ok());
+    ASSERT_EQ(seen.size(), 1U);
+    EXPECT_EQ(seen.front().payload, "first, third");
+}
+
+TEST_F(log_test, a_record_that_does_not_fit_begins_the_next_file) {
+    const auto opened = open();
+    const std::string large(file_size / 2 - header_size, 'x');
+    put(**opened, large);
+    EXPECT_EQ(put(**opened, large).position, file_size) << "two halves fill the file";
+    const mark third = put(**opened, "x");
+    EXPECT_EQ(third.position, file_size + space_of(1));
+    ASSERT_TRUE(open().ok());
+    EXPECT_EQ(seen.size(), 3U);
+}
+
+TEST_F(log_test, a_larger_record_than_a_file_is_refused_and_the_log_goes_on) {
+    const auto opened = open();
+    const auto refused = (*opened)->append(0, bytes_of(std::string((*opened)->largest_payload() + 1, 'x')));
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, base::failure_code::limit);
+    put(**opened, "x");
+}
+
+TEST_F(log_test, files_that_are_released_are_used_again) {
+    const auto opened = open();
+    const std::string text(3000, 'x');
+    mark last;
+    for (int i = 0; i < 200; ++i) {
+        last = put(**opened, text);
+        (*opened)->release(last);
+        EXPECT_LE(numbers().size(), 4U);
+    }
+    EXPECT_GT(last.position / file_size, 30U);
+    put(**opened, "behind the mark");
+    ASSERT_TRUE(open(last).ok());
+    ASSERT_EQ(seen.size(), 1U);
+    EXPECT_EQ(seen.front().payload, "behind the mark");
+}
+
+TEST_F(log_test, what_is_not_released_stays) {
+    const auto opened = open();
+    const std::string text(3000, 'x');
+    const mark first = put(**opened, text);
+    for (int i = 0; i < 60; ++i) {
+        put(**opened, text);
+        (*opened)->release(first);
+    }
+    ASSERT_TRUE(open(first).ok());
+    EXPECT_EQ(seen.size(), 60U);
+}
+
+TEST_F(log_test, a_later_opening_goes_on_behind_the_last_record) {
+    for (unsigned i = 0; i < 20; ++i) {
+        const auto opened = open();
+        ASSERT_TRUE(opened.ok()) << opened.error().message();
+        ASSERT_EQ(seen.size(), i);
+        put(**opened, std::string(500 * i, 'x'));
+    }
+}
+
+TEST_F(log_test, a_record_of_which_a_byte_is_wrong_ends_the_log) {
+    for (const std::uint64_t wrong : {0UL, 8UL, 16UL, 24UL, 32UL, 40UL, 44UL, 48UL, 52UL}) {
+        mark second;
+        {
+            const auto opened = open();
+            put(**opened, "first");
+            second = put(**opened, "second");
+            put(**opened, "third");
+        }
+        flip(second.position - space_of(6) + wrong);
+        ASSERT_TRUE(open().ok());
+        EXPECT_EQ(seen.size(), 1U) << wrong;
+        std::error_code ignored;
+        std::filesystem::remove(path_of(0), ignored);
+    }
+}
+
+/// A retry writes the same bytes, so no checksum of content tells the two writers apart.
+TEST_F(log_test, a_record_behind_a_hole_does_not_follow_the_next_writers_record) {
+    mark second;
+    {
+        const auto opened = open();
+        put(**opened, "first");
+        second = put(**opened, "second");
+        put(**opened, "third");
+    }
+    flip(second.position - 8);
+    {
+        const auto opened = open();
+        ASSERT_EQ(seen.size(), 1U);
+        EXPECT_EQ(put(**opened, "second").position, second.position);
+    }
+    ASSERT_TRUE(open().ok());
+    ASSERT_EQ(seen.size(), 2U);
+    EXPECT_EQ(seen.back().payload, "second");
+}
+
+TEST_F(log_test, records_of_another_log_do_not_count) {
+    put(**open(), "x");
+    log_options other = options();
+    ++other.key;
+    unsigned visited = 0;
+    const auto opened = log::open(persist::posix_storage(), other, {}, [&](const record& /*each*/) {
+        ++visited;
+        return base::result<void>();
+    });
+    ASSERT_TRUE(opened.ok());
+    EXPECT_EQ(visited, 0U);
+}
+
+TEST_F(log_test, a_log_whose_first_file_is_missing_is_refused) {
+    const mark first = put(**open(), "x");
+    ASSERT_TRUE(std::filesystem::remove(path_of(0)));
+    const auto opened = open(first);
+    ASSERT_FALSE(opened.ok());
+    EXPECT_EQ(opened.error().path, path_of(0));
+}
+
+TEST_F(log_test, what_a_visitor_refuses_the_opening_refuses) {
+    put(**open(), "x");
+    const auto opened = log::open(persist::posix_storage(), options(), {}, [](const record& /*each*/) {
+        base::failure what;
+        what.code = base::failure_code::corrupt;
+        what.field = "payload";
+        return base::result<void>(what);
+    });
+    ASSERT_FALSE(opened.ok());
+    EXPECT_EQ(opened.error().field, "payload");
+}
+
+TEST_F(log_test, other_names_are_no_files_of_the_log) {
+    for (const char* name : {"log.00000", "log.0000001", "log.000000x", "log.", "other.000000"}) {
+        ASSERT_TRUE(persist::posix_storage().create(options().place.directory + "/" + name, "test.create").ok());
+    }
+    EXPECT_TRUE(numbers().empty());
+    put(**open(), "x");
+    EXPECT_EQ(numbers(), std::vector<std::uint64_t>{0});
+}
+
+TEST_F(log_test, a_reader_follows_the_writer) {
+    const auto opened = open();
+    const log_files files(persist::posix_storage(), options().place);
+    log_reader reader(files, options().key, {});
+    record found;
+    EXPECT_FALSE(reader.next(found).value());
+    for (int i = 0; i < 40; ++i) {
+        const std::string text(static_cast<std::size_t>(i) * 100, static_cast<char>('a' + i % 26));
+        const mark written = put(**opened, text);
+        ASSERT_TRUE(reader.next(found).value()) << i;
+        EXPECT_EQ(text_of(found.payload), text);
+        EXPECT_EQ(reader.end(), written);
+        EXPECT_FALSE(reader.next(found).value());
+    }
+}
+
+TEST_F(log_test, a_reader_that_knows_of_more_records_than_there_are_says_so) {
+    const auto opened = open();
+    const mark first = put(**opened, "x");
+    const log_files files(persist::posix_storage(), options().place);
+    log_reader reader(files, options().key, {});
+    record found;
+    EXPECT_TRUE(reader.require(first.sequence, found).ok());
+    EXPECT_TRUE(reader.require(first.sequence, found).ok()) << "no further one is asked for";
+    const auto missing = reader.require(first.sequence + 1, found);
+    ASSERT_FALSE(missing.ok());
+    EXPECT_EQ(missing.error().code, base::failure_code::corrupt);
+    EXPECT_EQ(missing.error().found, "1");
+}
+
+TEST_F(log_test, threads_that_wait_are_served_together) {
+    constexpr unsigned threads = 8;
+    constexpr unsigned records = 50;
+    {
+        const auto opened = open();
+        std::vector<std::jthread> all;
+        for (unsigned thread = 0; thread < threads; ++thread) {
+            all.emplace_back([&, thread] {
+                for (unsigned i = 0; i < records; ++i) {
+                    const mark appended = put(**opened, fmt::format("{} {}", thread, i), thread);
+                    EXPECT_TRUE((*opened)->is_durable(appended.sequence));
+                }
+            });
+        }
+    }
+    ASSERT_TRUE(open().ok());
+    ASSERT_EQ(seen.size(), threads * records);
+    std::array<unsigned, threads> next{};
+    for (const seen_record& each : seen) {
+        EXPECT_EQ(each.payload, fmt::format("{} {}", each.kind, next.at(each.kind)++));
+    }
+}
+
+}  // namespace
+}  // namespace holdfast::log
