@@ -249,7 +249,7 @@ endfunction()
 # it keeps what it learns in build/fuzz/fuzz/<x>.
 set(HOLDFAST_FUZZ_RUNS_superblock 100000)
 set(HOLDFAST_FUZZ_RUNS_journal 50000)
-set(HOLDFAST_FUZZ_RUNS_log 100000)
+set(HOLDFAST_FUZZ_RUNS_log 8000)
 set(HOLDFAST_FUZZ_RUNS_recovery 4000)
 set(HOLDFAST_FUZZ_RUNS_heap 2500)
 set(HOLDFAST_FUZZ_RUNS_lanes 10000)

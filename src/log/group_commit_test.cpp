@@ -74,8 +74,9 @@ private:
         if (next == self || next == nobody) {
             return;
         }
+        const bool has_ended = states_.at(self) == state::ended;
         turns_.at(next).release();
-        if (states_.at(self) != state::ended) {
+        if (!has_ended) {
             turns_.at(self).acquire();
         }
     }

@@ -50,7 +50,8 @@ log::log(log_files files, const log_options& options, std::uint64_t epoch, const
 
 base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const log_options& options, const mark& begin,
                                              visitor visit) {
-    HF_ASSERT(options.place.file_size >= least_file_size && options.place.file_size % page_size == 0);
+    HF_ASSERT(options.place.file_size >= least_file_size && options.place.file_size <= largest_file_size &&
+              options.place.file_size % page_size == 0);
     log_files files(storage, options.place);
     const std::uint64_t first = begin.position / files.file_size();
     if (begin.position % files.file_size() != 0) {  // `missing` where it is

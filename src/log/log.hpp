@@ -82,7 +82,7 @@ private:
 
     log(log_files files, const log_options& options, std::uint64_t epoch, const mark& end);
 
-    [[nodiscard]] base::result<void> write_again(const mark& begin);
+    [[nodiscard]] base::result<void> write_again(const mark& begin) HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> void_tail() HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> void_header(std::uint64_t number, std::uint64_t offset);
     [[nodiscard]] base::result<void> begin_writing() HF_REQUIRES(mutex_);

@@ -38,8 +38,9 @@ static_assert(sizeof(mark) == 24);
 
 inline constexpr std::uint64_t record_alignment = 8;
 inline constexpr std::uint64_t header_size = sizeof(record_header_on_media);
-/// The files' size is a multiple of a page, and at least this.
+/// The files' size is a multiple of a page.
 inline constexpr std::uint64_t least_file_size = 2 * base::page_size;
+inline constexpr std::uint64_t largest_file_size = base::gibibyte;
 
 [[nodiscard]] constexpr std::uint64_t space_of(std::uint64_t payload) noexcept {
     return (header_size + payload + record_alignment - 1) / record_alignment * record_alignment;

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "log/log_test_support.hpp"
 
 namespace holdfast::log {

@@ -21,13 +21,13 @@ namespace {
 explore_options effort() {
     explore_options chosen;
     chosen.cuts = {choice_limits{1024, 128, 128, 128}, choice_limits{64, 16, 16, 16}, choice_limits{8, 2, 2, 2}};
-    chosen.images_below_one = options().quick ? 10 : 100;
+    chosen.images_below_one = options().quick ? 10 : 60;
     return chosen;
 }
 
 TEST(log_crash_test, every_image_opens_with_what_was_acknowledged) {
     std::vector<log_scenario> jobs = log_scenarios();
-    for (std::uint64_t seed = 1; seed <= options().programs_or(300, 8); ++seed) {
+    for (std::uint64_t seed = 1; seed <= options().programs_or(30, 8); ++seed) {
         jobs.push_back(random_log_scenario(seed));
     }
     std::mutex mutex;
