@@ -77,7 +77,7 @@ public:
     }
     /// Gives the pages below `pages` new addresses. The old ones stay.
     [[nodiscard]] status map_more(std::uint64_t pages) noexcept;
-    /// Calls each(start, bytes) for every range of addresses at which values may have been handed out, the newest first.
+    /// Calls each(start, bytes) for every range of addresses at which values may have been handed out.
     template <class Each>
     void for_each_address_range(Each each) const {
         for (const range* one = ranges_.load(); one != nullptr; one = one->older.get()) {
