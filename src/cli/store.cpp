@@ -62,9 +62,18 @@ std::uint32_t format_version_of(const std::string& file) {
 }
 
 environment open_store(const std::string& path) {
-    return {path,
-            MDB_RDONLY | (is_store_file(path) ? MDB_NOSUBDIR : 0U),
-            {.map_size = 0, .readers = 0, .databases = most_databases}};
+    try {
+        return {path,
+                MDB_RDONLY | (is_store_file(path) ? MDB_NOSUBDIR : 0U),
+                {.map_size = 0, .readers = 0, .databases = most_databases}};
+    } catch (const holdfast_store_tools::call_failure& what) {
+        if (what.code() == MDB_VERSION_MISMATCH) {
+            throw std::runtime_error(path +
+                                     ": the store lies in a heap (name the heap's directory), or has a version "
+                                     "that this program does not read");
+        }
+        throw;
+    }
 }
 
 struct database {
@@ -185,7 +194,8 @@ int store_check(const arguments& given) {
         if (code != MDB_CORRUPTED && code != MDB_PAGE_NOTFOUND && code != MDB_INVALID) {
             throw;
         }
-        problem = mdb_strerror(code);
+        problem = code == MDB_CORRUPTED ? "MDB_CORRUPTED: a page is damaged, or is not what it should be"
+                                        : mdb_strerror(code);
     }
     if (given.json) {
         print({{"path", given.heap},

@@ -90,8 +90,7 @@ status stored_pages::free_pages_at(std::uint64_t version, std::vector<std::uint6
     return from_errno(EAGAIN);
 }
 
-bool stored_pages::read_free_pages(const meta_on_media& meta, std::uint64_t version,
-                                   std::vector<std::uint64_t>& died) {
+bool stored_pages::read_free_pages(const meta_on_media& meta, std::uint64_t version, std::vector<std::uint64_t>& died) {
     page_marks marks(died, file_);
     died.clear();
     if (!reach(meta.next_page)) {

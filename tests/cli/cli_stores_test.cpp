@@ -33,10 +33,10 @@ protected:
     }
     void damage_pages_of_the_store() const {
         constexpr std::streamoff page = 4096;
-        constexpr std::streamoff behind_log = 514 * page;
+        constexpr std::streamoff behind_metas = 2 * page;
         const auto end = static_cast<std::streamoff>(std::filesystem::file_size(file_));
         std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
-        for (std::streamoff at = behind_log; at < end; at += page) {
+        for (std::streamoff at = behind_metas; at < end; at += page) {
             file.seekp(at + page - 1);
             file.put('\x55');
         }
