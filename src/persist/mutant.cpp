@@ -68,11 +68,11 @@ registry& sites() {
 thread_local step_function this_thread_step = nullptr;
 thread_local media_function this_thread_media = nullptr;
 
-/// Addresses of recorded names, each at one place. Trivially destructible: other objects of a thread pass sites when
-/// they are destroyed.
+/// Addresses of recorded names, each at one place. Few: a library that is loaded late has little thread-local memory.
+/// Trivially destructible: other objects of a thread pass sites when they are destroyed.
 struct noted_sites {
     unsigned generation = 0;
-    std::array<const void*, 256> addresses{};
+    std::array<const void*, 64> addresses{};
 
     [[nodiscard]] bool note(const void* address) noexcept {
         const auto number = reinterpret_cast<std::uintptr_t>(address);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <shared_mutex>
@@ -73,9 +74,11 @@ struct open_segment {
 
 class segment_registry {
 public:
-    /// A child of fork finds the registry whole, whatever other threads were doing.
+    /// A child of fork finds the registry whole, whatever other threads were doing. It makes the mutex anew, because the
+    /// C library takes an unlock by a thread of another number than the writer's for one by a reader.
     segment_registry() {
-        ::pthread_atfork([] { only().mutex_.lock(); }, [] { only().mutex_.unlock(); }, [] { only().mutex_.unlock(); });
+        ::pthread_atfork([] { only().mutex_.lock(); }, [] { only().mutex_.unlock(); },
+                         [] { std::construct_at(&only().mutex_); });
     }
     segment_registry(const segment_registry&) = delete;
     segment_registry& operator=(const segment_registry&) = delete;
