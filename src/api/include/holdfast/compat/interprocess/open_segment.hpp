@@ -74,8 +74,8 @@ struct open_segment {
 
 class segment_registry {
 public:
-    /// A child of fork finds the registry whole, whatever other threads were doing. It makes the mutex anew, because the
-    /// C library takes an unlock by a thread of another number than the writer's for one by a reader.
+    /// A child of fork finds the registry whole, whatever other threads were doing. It makes the mutex anew, because
+    /// the C library takes an unlock by a thread of another number than the writer's for one by a reader.
     segment_registry() {
         ::pthread_atfork([] { only().mutex_.lock(); }, [] { only().mutex_.unlock(); },
                          [] { std::construct_at(&only().mutex_); });
