@@ -1,6 +1,7 @@
 #include "heap/device_pins.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 
@@ -16,9 +17,11 @@ using base::failure;
 using base::failure_code;
 
 failure device_pins::refused(std::uint64_t offset, std::uint64_t bytes, const char* found, const char* expected) const {
+    // The program's address, of which `offset` is the distance also where it lies outside of the heap.
+    const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(heap_.files().view().base()) + offset;
     return {failure_code::bad_address,
             heap_.files().paths().directory(),
-            fmt::format("{} bytes at {}", bytes, static_cast<const void*>(heap_.files().view().address({offset}))),
+            fmt::format("{} bytes at {:#x}", bytes, address),
             found,
             expected,
             {},
