@@ -96,10 +96,10 @@ TEST_P(store_environment, tells_errors_in_the_words_of_liblmdb) {
     EXPECT_STREQ(mdb.strerror(MDB_BAD_DBI), "MDB_BAD_DBI: The specified DBI handle was closed/changed unexpectedly");
     const lmdb_library& first = lmdb(lmdb_libraries().front().name);  // Debian's, where it is there
     for (int code = MDB_KEYEXIST - 1; code <= MDB_LAST_ERRCODE + 1; ++code) {
-        EXPECT_STREQ(mdb.strerror(code), std::string(first.strerror(code)).c_str());
+        EXPECT_EQ(std::string(mdb.strerror(code)), std::string(first.strerror(code)));
     }
     for (const int code : {ENOENT, EIO, ENOMEM, EACCES, EBUSY, EINVAL, ENOSPC, EROFS}) {
-        EXPECT_STREQ(mdb.strerror(code), std::string(first.strerror(code)).c_str());
+        EXPECT_EQ(std::string(mdb.strerror(code)), std::string(first.strerror(code)));
     }
 }
 
