@@ -26,6 +26,8 @@ set(HOLDFAST_TEST_LAUNCHER "")
 set(HOLDFAST_SKIPPED_TESTS "") # as --gtest_filter knows them
 if(HOLDFAST_SANITIZE)
     list(APPEND HOLDFAST_SKIPPED_TESTS map_page.*) # they run a browser, which the sanitizer does not see
+    # Debian's liblmdb forgets a name there.
+    list(APPEND HOLDFAST_SKIPPED_TESTS *.a_handle_that_two_have_opened_is_there_when_one_commits/debian)
     # A sanitizer takes half a minute for each kind of database. Those that are left have all the code between them.
     foreach(kind none integer_keys reverse_keys one_each no_duplicates trees_of_duplicates fixed_and_mixed
                  integer_duplicates reverse_duplicates
