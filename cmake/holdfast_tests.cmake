@@ -34,6 +34,9 @@ if(HOLDFAST_SANITIZE)
     )
         list(APPEND HOLDFAST_SKIPPED_TESTS *cursor_table.*/${kind})
     endforeach()
+    # Its child allocates, and clang 16's sanitizer does not let go of its allocator's locks there: the child hangs
+    # where another thread of the parent was in malloc.
+    list(APPEND HOLDFAST_SKIPPED_TESTS heap_fork_test.a_child_opens_heaps_of_its_own_whatever_its_parent_was_doing)
     # Sanitizers take addresses by the tebibyte.
     list(APPEND HOLDFAST_SKIPPED_TESTS *few_addresses_test.* *process_effects_test.* *core_dump_test.*)
 endif()
