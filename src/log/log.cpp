@@ -283,8 +283,9 @@ std::optional<std::uint64_t> log::write() noexcept {
 }
 
 void log::release(const mark& begin) {
+    HF_ASSERT(is_durable(begin.sequence));
     const base::scoped_lock lock(mutex_);
-    HF_ASSERT(begin.position <= end_.position && is_durable(begin.sequence));
+    HF_ASSERT(begin.position <= end_.position);
     const std::uint64_t number = (HF_MUTANT("log.release") ? end_ : begin).position / files_.file_size();
     for (; first_file_ < number; ++first_file_) {
         files_.add_spare(first_file_);
