@@ -282,6 +282,14 @@ std::optional<std::uint64_t> log::write() noexcept {
     return last;
 }
 
+base::result<void> log::reserve(std::uint64_t files) {
+    const base::scoped_lock lock(mutex_);
+    const std::uint64_t next = (end_.position - pending_.back().end) / files_.file_size() + 1;
+    const std::uint64_t in_use = next - first_file_;
+    files_.keep_spares(files);
+    return in_use >= files ? base::result<void>() : files_.reserve(files - in_use, next);
+}
+
 void log::release(const mark& begin) {
     HF_ASSERT(is_durable(begin.sequence));
     const base::scoped_lock lock(mutex_);
