@@ -23,16 +23,6 @@ using persist::access_mode;
 
 constexpr std::uint64_t copied_at_once = 256 * base::kibibyte;
 
-base::result<std::uint64_t> random_epoch() {
-    std::uint64_t epoch = 0;
-    while (::getrandom(&epoch, sizeof epoch, 0) != static_cast<ssize_t>(sizeof epoch)) {
-        if (errno != EINTR) {
-            return base::os_failure(errno, "getrandom", {});
-        }
-    }
-    return epoch;
-}
-
 failure out_of_memory() {
     failure what;
     what.code = failure_code::out_of_memory;
@@ -40,6 +30,16 @@ failure out_of_memory() {
 }
 
 }  // namespace
+
+base::result<std::uint64_t> random_number() {
+    std::uint64_t number = 0;
+    while (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) {
+        if (errno != EINTR) {
+            return base::os_failure(errno, "getrandom", {});
+        }
+    }
+    return number;
+}
 
 log::log(log_files files, const log_options& options, std::uint64_t epoch, const mark& end)
     : files_(std::move(files)),
@@ -70,7 +70,7 @@ base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const lo
     if (options.epoch.has_value()) {
         epoch = *options.epoch;
     } else {
-        HF_TRY_ASSIGN(epoch, random_epoch());
+        HF_TRY_ASSIGN(epoch, random_number());
     }
     HF_TRY_ASSIGN(const auto numbers, files.numbers());
     const std::uint64_t last = reader.end().position / files.file_size();
@@ -244,7 +244,7 @@ base::result<void> log::wait(std::uint64_t sequence) {
 
 /// Takes all that was appended. The page that is not full stays, to be written again with what follows; what is durable
 /// in it stays as it is, byte for byte, so a torn write takes nothing away. Nothing: no memory.
-std::optional<std::uint64_t> log::take(std::vector<portion>& taken) noexcept {
+std::optional<std::uint64_t> log::take() noexcept {
     const base::scoped_lock lock(mutex_);
     try {
         portion next;
@@ -252,12 +252,13 @@ std::optional<std::uint64_t> log::take(std::vector<portion>& taken) noexcept {
         next.file = last.file;
         next.first = base::align_down(last.end, page_size);
         next.end = last.end;
+        next.pages = std::move(spare_pages_);
         if (next.first != next.end) {
             next.pages.push_back(last.pages.back());
         }
-        std::vector<portion> rest;
-        rest.push_back(std::move(next));
-        taken = std::exchange(pending_, std::move(rest));
+        taken_.reserve(1);
+        pending_.swap(taken_);
+        pending_.push_back(std::move(next));
     } catch (const std::bad_alloc&) {
         note(out_of_memory());
         return {};
@@ -266,9 +267,8 @@ std::optional<std::uint64_t> log::take(std::vector<portion>& taken) noexcept {
 }
 
 std::optional<std::uint64_t> log::write() noexcept {
-    std::vector<portion> taken;
-    const std::optional<std::uint64_t> last = take(taken);
-    for (portion& each : taken) {
+    const std::optional<std::uint64_t> last = take();
+    for (portion& each : taken_) {
         if (each.end == each.first) {
             continue;  // its pages were full, and are durable
         }
@@ -279,26 +279,44 @@ std::optional<std::uint64_t> log::write() noexcept {
             return {};
         }
     }
+    if (last.has_value()) {
+        const base::scoped_lock lock(mutex_);
+        spare_pages_ = std::move(taken_.front().pages);
+        spare_pages_.clear();
+        taken_.clear();
+    }
     return last;
 }
 
-base::result<void> log::reserve(std::uint64_t files) {
+base::result<void> log::reserve(std::uint64_t files, std::uint64_t bytes) {
     const base::scoped_lock lock(mutex_);
-    const std::uint64_t next = (end_.position - pending_.back().end) / files_.file_size() + 1;
-    const std::uint64_t in_use = next - first_file_;
-    files_.keep_spares(files);
-    return in_use >= files ? base::result<void>() : files_.reserve(files - in_use, next);
+    try {
+        const std::uint64_t pages = bytes / page_size + 2;  // it begins and ends within pages
+        pending_.back().pages.reserve(pages);
+        spare_pages_.reserve(pages);
+        taken_.reserve(1);
+        files_.keep_spares(files);
+        const std::uint64_t next = (end_.position - pending_.back().end) / files_.file_size() + 1;
+        const std::uint64_t in_use = next - first_file_;
+        return in_use >= files ? base::result<void>() : files_.reserve(files - in_use, next);
+    } catch (const std::bad_alloc&) {
+        return out_of_memory();
+    }
 }
 
-void log::release(const mark& begin) {
+void log::release(const mark& begin) noexcept {
     HF_ASSERT(is_durable(begin.sequence));
     const base::scoped_lock lock(mutex_);
     HF_ASSERT(begin.position <= end_.position);
     const std::uint64_t number = (HF_MUTANT("log.release") ? end_ : begin).position / files_.file_size();
-    for (; first_file_ < number; ++first_file_) {
-        files_.add_spare(first_file_);
+    try {
+        for (; first_file_ < number; ++first_file_) {
+            files_.add_spare(first_file_);
+        }
+        files_.remove_spares();
+    } catch (const std::bad_alloc&) {
+        return;  // the next one does the rest
     }
-    files_.remove_spares();
 }
 
 mark log::end() const noexcept {

@@ -88,7 +88,7 @@ base::result<std::unique_ptr<persist::file>> log_files::make(std::uint64_t numbe
         return file;
     }
     auto spare = std::ranges::find(spares_, number);
-    spare = spare == spares_.end() ? spares_.end() - 1 : spare;
+    spare = spare == spares_.end() ? spares_.begin() : spare;  // the oldest goes first
     if (*spare != number) {
         HF_TRY(storage_.rename(path_of(*spare), path_of(number), "log.recycle"));
         *spare = number;
@@ -103,12 +103,12 @@ base::result<std::unique_ptr<persist::file>> log_files::make(std::uint64_t numbe
     return file;
 }
 
-void log_files::remove_spares() noexcept {
+void log_files::remove_spares() {
     while (spares_.size() > most_spares_) {
-        if (!storage_.remove(path_of(spares_.back()), "log.spare.remove")) {
+        if (!storage_.remove(path_of(spares_.front()), "log.spare.remove")) {
             return;
         }
-        spares_.pop_back();
+        spares_.erase(spares_.begin());
     }
 }
 

@@ -187,7 +187,7 @@ TEST_F(log_test, reserved_files_are_all_that_is_needed_until_they_are_full) {
         const auto opened = open(begin);
         ASSERT_TRUE(opened.ok());
         for (int again = 0; again < 2; ++again) {
-            ASSERT_TRUE((*opened)->reserve(files).ok());
+            ASSERT_TRUE((*opened)->reserve(files, 0).ok());
             EXPECT_EQ(numbers().size(), files);
         }
         for (std::uint64_t i = 0; i < empty; ++i) {
