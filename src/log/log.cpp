@@ -50,6 +50,20 @@ log::log(log_files files, const log_options& options, std::uint64_t epoch, const
 
 base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const log_options& options, const mark& begin,
                                              visitor visit) {
+    HF_TRY_ASSIGN(auto opened, read(storage, options, begin, visit));
+    const base::scoped_lock lock(opened->mutex_);
+    HF_TRY(opened->begin_writing());
+    return opened;
+}
+
+base::result<mark> log::settle(persist::storage& storage, const log_options& options, const mark& begin,
+                               visitor visit) {
+    HF_TRY_ASSIGN(const auto opened, read(storage, options, begin, visit));
+    return opened->end();
+}
+
+base::result<std::unique_ptr<log>> log::read(persist::storage& storage, const log_options& options, const mark& begin,
+                                             visitor visit) {
     HF_ASSERT(options.place.file_size >= least_file_size && options.place.file_size <= largest_file_size &&
               options.place.file_size % page_size == 0);
     log_files files(storage, options.place);
@@ -80,12 +94,12 @@ base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const lo
             files.add_spare(number);
         }
     }
+    files.set_last(std::max(last, numbers.empty() ? 0 : numbers.back()));
     std::unique_ptr<log> opened(new log(std::move(files), options, epoch, reader.end()));
     const base::scoped_lock lock(opened->mutex_);
     opened->first_file_ = first;
     HF_TRY(opened->write_again(begin));
     HF_TRY(opened->void_tail());
-    HF_TRY(opened->begin_writing());
     return opened;
 }
 
@@ -143,7 +157,7 @@ base::result<void> log::begin_writing() {
     const std::uint64_t number = end_.position / files_.file_size();
     const std::uint64_t offset = end_.position % files_.file_size();
     if (offset == 0) {
-        return begin_file();
+        return begin_file(0);
     }
     HF_TRY_ASSIGN(auto file, files_.open(number, access_mode::read_write));
     portion next;
@@ -157,12 +171,13 @@ base::result<void> log::begin_writing() {
     return {};
 }
 
-/// The file behind the one that is being filled.
-base::result<void> log::begin_file() {
+/// The file behind the one that is being filled, for a record of so many bytes. One that fills most of the file takes
+/// longer to write than zeros would save.
+base::result<void> log::begin_file(std::uint64_t bytes) {
     const std::uint64_t size = files_.file_size();
     const std::uint64_t number = (end_.position + size - 1) / size;
     pending_.reserve(pending_.size() + 1);
-    auto file = files_.make(number);
+    auto file = files_.make(number, bytes < size / 2 ? file_content::written : file_content::allocated);
     if (!file) {
         if (persist::is_failed_sync(file.error())) {
             note(file.error());
@@ -178,9 +193,11 @@ base::result<void> log::begin_file() {
     return {};
 }
 
+/// Zeros follow the last record, if only in a page of their own: so a reader sees that nothing was begun behind it.
 void log::make_room(std::uint64_t bytes) {
     portion& last = pending_.back();
-    last.pages.resize((last.end + bytes - last.first + page_size - 1) / page_size);
+    const std::uint64_t end = std::min(last.end + bytes + record_alignment, files_.file_size());
+    last.pages.resize((end - last.first + page_size - 1) / page_size);
 }
 
 base::result<mark> log::append(std::uint32_t kind, std::span<const std::span<const std::byte>> parts) {
@@ -204,7 +221,7 @@ base::result<mark> log::append(std::uint32_t kind, std::span<const std::span<con
     const std::uint64_t space = space_of(size);
     try {
         if (pending_.back().end + space > files_.file_size()) {
-            HF_TRY(begin_file());
+            HF_TRY(begin_file(space));
         }
         make_room(space);
     } catch (const std::bad_alloc&) {
@@ -280,6 +297,15 @@ std::optional<std::uint64_t> log::write() noexcept {
         }
     }
     return last;
+}
+
+base::result<void> log::reserve(std::size_t files) {
+    const base::scoped_lock lock(mutex_);
+    try {
+        return files_.reserve(files);
+    } catch (const std::bad_alloc&) {
+        return out_of_memory();
+    }
 }
 
 void log::release(const mark& begin) {
