@@ -333,6 +333,12 @@ void log::note(failure why) noexcept {
 failure log::poisoned() const {
     failure what = failure_.value_or(failure{});
     what.code = failure_code::poisoned;
+    if (what.path.empty()) {
+        what.path = files_.path_of(end_.position / files_.file_size());
+        what.field = "write";
+        what.found = "no memory";
+        what.expected = "free memory";
+    }
     what.hint = "nothing was acknowledged since; close and open again";
     return what;
 }
