@@ -61,6 +61,8 @@ heap_statistics heap_information::statistics() const {
     numbers.recoveries = superblock.recoveries;
     numbers.recovered = engine.files().recovered();
     numbers.rolled_forward = engine.files().rolled_forward();
+    numbers.log_commits = engine.files().log_commits();
+    numbers.log_bytes = engine.files().log_bytes();
     return numbers;
 }
 

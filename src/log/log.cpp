@@ -50,6 +50,20 @@ log::log(log_files files, const log_options& options, std::uint64_t epoch, const
 
 base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const log_options& options, const mark& begin,
                                              visitor visit) {
+    HF_TRY_ASSIGN(auto opened, read(storage, options, begin, visit));
+    const base::scoped_lock lock(opened->mutex_);
+    HF_TRY(opened->begin_writing());
+    return opened;
+}
+
+base::result<mark> log::settle(persist::storage& storage, const log_options& options, const mark& begin,
+                               visitor visit) {
+    HF_TRY_ASSIGN(const auto opened, read(storage, options, begin, visit));
+    return opened->end();
+}
+
+base::result<std::unique_ptr<log>> log::read(persist::storage& storage, const log_options& options, const mark& begin,
+                                             visitor visit) {
     HF_ASSERT(options.place.file_size >= least_file_size && options.place.file_size <= largest_file_size &&
               options.place.file_size % page_size == 0);
     log_files files(storage, options.place);
@@ -85,7 +99,6 @@ base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const lo
     opened->first_file_ = first;
     HF_TRY(opened->write_again(begin));
     HF_TRY(opened->void_tail());
-    HF_TRY(opened->begin_writing());
     return opened;
 }
 
@@ -143,7 +156,7 @@ base::result<void> log::begin_writing() {
     const std::uint64_t number = end_.position / files_.file_size();
     const std::uint64_t offset = end_.position % files_.file_size();
     if (offset == 0) {
-        return begin_file();
+        return begin_file(0);
     }
     HF_TRY_ASSIGN(auto file, files_.open(number, access_mode::read_write));
     portion next;
@@ -157,12 +170,13 @@ base::result<void> log::begin_writing() {
     return {};
 }
 
-/// The file behind the one that is being filled.
-base::result<void> log::begin_file() {
+/// The file behind the one that is being filled, for a record of so many bytes. One that fills most of the file takes
+/// longer to write than zeros would save.
+base::result<void> log::begin_file(std::uint64_t bytes) {
     const std::uint64_t size = files_.file_size();
     const std::uint64_t number = (end_.position + size - 1) / size;
     pending_.reserve(pending_.size() + 1);
-    auto file = files_.make(number);
+    auto file = files_.make(number, bytes < size / 2 ? file_content::written : file_content::allocated);
     if (!file) {
         if (persist::is_failed_sync(file.error())) {
             note(file.error());
@@ -178,9 +192,11 @@ base::result<void> log::begin_file() {
     return {};
 }
 
+/// Zeros follow the last record, if only in a page of their own: so a reader sees that nothing was begun behind it.
 void log::make_room(std::uint64_t bytes) {
     portion& last = pending_.back();
-    last.pages.resize((last.end + bytes - last.first + page_size - 1) / page_size);
+    const std::uint64_t end = std::min(last.end + bytes + record_alignment, files_.file_size());
+    last.pages.resize((end - last.first + page_size - 1) / page_size);
 }
 
 base::result<mark> log::append(std::uint32_t kind, std::span<const std::span<const std::byte>> parts) {
@@ -204,7 +220,7 @@ base::result<mark> log::append(std::uint32_t kind, std::span<const std::span<con
     const std::uint64_t space = space_of(size);
     try {
         if (pending_.back().end + space > files_.file_size()) {
-            HF_TRY(begin_file());
+            HF_TRY(begin_file(space));
         }
         make_room(space);
     } catch (const std::bad_alloc&) {
@@ -288,7 +304,7 @@ std::optional<std::uint64_t> log::write() noexcept {
     return last;
 }
 
-base::result<void> log::reserve(std::uint64_t files, std::uint64_t bytes) {
+base::result<void> log::reserve(std::uint64_t files, std::uint64_t bytes, file_content content) {
     const base::scoped_lock lock(mutex_);
     try {
         const std::uint64_t pages = bytes / page_size + 2;  // it begins and ends within pages
@@ -298,7 +314,7 @@ base::result<void> log::reserve(std::uint64_t files, std::uint64_t bytes) {
         files_.keep_spares(files);
         const std::uint64_t next = (end_.position - pending_.back().end) / files_.file_size() + 1;
         const std::uint64_t in_use = next - first_file_;
-        return in_use >= files ? base::result<void>() : files_.reserve(files - in_use, next);
+        return in_use >= files ? base::result<void>() : files_.reserve(files - in_use, next, content);
     } catch (const std::bad_alloc&) {
         return out_of_memory();
     }
@@ -334,6 +350,12 @@ void log::note(failure why) noexcept {
 failure log::poisoned() const {
     failure what = failure_.value_or(failure{});
     what.code = failure_code::poisoned;
+    if (what.path.empty()) {
+        what.path = files_.path_of(end_.position / files_.file_size());
+        what.field = "write";
+        what.found = "no memory";
+        what.expected = "free memory";
+    }
     what.hint = "nothing was acknowledged since; close and open again";
     return what;
 }
