@@ -60,9 +60,9 @@ heap_statistics heap_information::statistics() const {
     numbers.created_ns = superblock.created_ns;
     numbers.recoveries = superblock.recoveries;
     numbers.recovered = engine.files().recovered();
-    numbers.rolled_forward = engine.files().rolled_forward();
-    numbers.log_commits = engine.files().log_commits();
-    numbers.log_bytes = engine.files().log_bytes();
+    numbers.rolled_forward = engine.files().replayed().commits != 0;
+    numbers.log_commits = engine.files().replayed().commits;
+    numbers.log_bytes = engine.files().replayed().bytes;
     return numbers;
 }
 

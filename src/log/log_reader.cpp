@@ -100,8 +100,8 @@ base::result<bool> log_reader::next(record& found) {
     }
 }
 
-/// A record that was written whole has zeros behind it, but at the end of its file; a file that is used again begins with
-/// a record that came before.
+/// A record that was written whole has zeros behind it, but at the end of its file; a file that is used again begins
+/// with a record that came before.
 base::result<bool> log_reader::has_begun(std::uint64_t number, std::uint64_t offset) {
     HF_TRY_ASSIGN(const bool exists, open(number));
     if (!exists || offset >= size_) {
@@ -141,11 +141,13 @@ base::result<bool> log_reader::is_followed() {
     const std::uint64_t first = end_.position / files_.file_size();
     HF_TRY_ASSIGN(const auto numbers, files_.numbers());
     for (const std::uint64_t number : numbers) {
-        if (number >= first) {
-            HF_TRY_ASSIGN(const bool found, has_later(number, number == first ? end_.position % files_.file_size() : 0));
-            if (found) {
-                return true;
-            }
+        if (number < first) {
+            continue;
+        }
+        const std::uint64_t offset = number == first ? end_.position % files_.file_size() : 0;
+        HF_TRY_ASSIGN(const bool found, has_later(number, offset));
+        if (found) {
+            return true;
         }
     }
     return false;

@@ -84,10 +84,8 @@ public:
     base::result<base::pages> grow(base::pages wanted) { return space_.grow(wanted); }
 
     [[nodiscard]] bool recovered() const noexcept { return superblock_.recovered(); }
-    [[nodiscard]] bool rolled_forward() const noexcept { return rolled_forward_; }
-    /// Commits that the log had for this open, and its bytes.
-    [[nodiscard]] std::uint64_t log_commits() const noexcept { return log_commits_; }
-    [[nodiscard]] std::uint64_t log_bytes() const noexcept { return log_bytes_; }
+    /// What the log had for this open.
+    [[nodiscard]] const replayed_log& replayed() const noexcept { return replayed_; }
     [[nodiscard]] const std::vector<base::failure>& warnings() const noexcept { return warnings_; }
     /// With mapping_options::verify.
     [[nodiscard]] const page_comparison& compared() const noexcept { return compared_; }
@@ -141,9 +139,7 @@ private:
     page_comparison compared_;
     std::optional<log_content> overlay_;
     std::vector<base::failure> warnings_;
-    bool rolled_forward_ = false;
-    std::uint64_t log_commits_ = 0;
-    std::uint64_t log_bytes_ = 0;
+    replayed_log replayed_;
     bool limit_changed_ = false;                      ///< the superblock must be written
     heap_creation creation_{location_, superblock_};  ///< goes first: it may remove the files
 };

@@ -33,22 +33,22 @@ base::result<void> commit_builder::scan() {
     HF_TRY(from_.scanner.scan(view.base(), base::to_bytes(from_.mapping.frontier()), dirty));
     HF_TRY(scan_user_runs(dirty));
 
+    // The tables of all segments lie side by side.
     const std::uint64_t segments = from_.mapping.segment_count(from_.mapping.frontier());
     const std::uint64_t committed = from_.mapping.segment_count(from_.mapping.committed());
-    for (std::uint64_t i = 0; i < segments; ++i) {
-        dirty.clear();
-        std::byte* const metadata = view.metadata_of(i);
-        HF_TRY(from_.scanner.scan(metadata, shape.metadata_size(), dirty));
-        for (const memory_run& run : dirty) {
-            for (std::uint64_t k = 0; k < run.pages; ++k) {
-                std::byte* const page = run.address + k * page_size;
-                const auto offset = static_cast<std::uint64_t>(page - metadata);
-                if (offset >= shape.checksums_at()) {
-                    checksum_pages_.emplace_back(i, (offset - shape.checksums_at()) / page_size);
-                } else {
-                    add({i, shape.pages() + offset / page_size, 1, page},
-                        i >= committed ? content::none : content::known);
-                }
+    std::byte* const metadata = view.metadata_of(0);
+    dirty.clear();
+    HF_TRY(from_.scanner.scan(metadata, segments * shape.metadata_size(), dirty));
+    for (const memory_run& run : dirty) {
+        for (std::uint64_t k = 0; k < run.pages; ++k) {
+            std::byte* const page = run.address + k * page_size;
+            const auto distance = static_cast<std::uint64_t>(page - metadata);
+            const std::uint64_t i = distance / shape.metadata_size();
+            const std::uint64_t offset = distance % shape.metadata_size();
+            if (offset >= shape.checksums_at()) {
+                checksum_pages_.emplace_back(i, (offset - shape.checksums_at()) / page_size);
+            } else {
+                add({i, shape.pages() + offset / page_size, 1, page}, i >= committed ? content::none : content::known);
             }
         }
     }

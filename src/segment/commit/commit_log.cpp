@@ -21,6 +21,8 @@ constexpr std::uint64_t file_of_large_heap = 4 * mebibyte;
 constexpr std::uint64_t longest_log = 64 * mebibyte;
 /// Pages that are synced within a commit.
 constexpr std::uint64_t few_pages = 1024;
+/// A log that is so many times as long as it should be waits no longer for the device.
+constexpr std::uint64_t most_overrun = 8;
 
 /// Page entries, slab headers and checksums of all pages, as entries of whole pages.
 std::uint64_t least_room(base::pages frontier) noexcept {
@@ -107,16 +109,20 @@ std::uint64_t commit_log::most_bytes(const superblock_on_media& superblock) cons
 
 base::result<void> commit_log::maintain(persist::storage& storage, const heap_paths& paths,
                                         superblock_on_media& superblock) {
-    if (bytes() < most_bytes(superblock) && pages_ < limits_.checkpoint_pages) {
+    const std::uint64_t most = most_bytes(superblock);
+    if (bytes() < most && pages_ < limits_.checkpoint_pages) {
         return {};
     }
     if (pages_ > few_pages && !is_being_written_) {
         is_being_written_ = true;
         for (const std::uint64_t id : unsynced_) {
             if (const auto file = home_.get(storage, paths, id)) {
-                (*file)->start_writeback();
+                device_.start(*file);
             }
         }
+        return {};
+    }
+    if (device_.is_busy() && bytes() < most * most_overrun && pages_ < limits_.checkpoint_pages * most_overrun) {
         return {};
     }
     return checkpoint(storage, paths, superblock);

@@ -17,6 +17,7 @@
 #include "log/log.hpp"
 #include "persist/storage.hpp"
 #include "segment/commit/home_files.hpp"
+#include "segment/commit/writeback.hpp"
 #include "segment/files/heap_paths.hpp"
 #include "segment/format/superblock.hpp"
 
@@ -41,6 +42,7 @@ public:
 
     [[nodiscard]] const commit_log_limits& limits() const noexcept { return limits_; }
     [[nodiscard]] home_files& home() noexcept { return home_; }
+    [[nodiscard]] writeback& device() noexcept { return device_; }
 
     /// For the superblock that says that a session begins.
     void begin_session(superblock_on_media& superblock) const noexcept;
@@ -60,8 +62,10 @@ public:
     [[nodiscard]] std::uint64_t bytes() const noexcept;
     [[nodiscard]] bool is_empty() const noexcept { return bytes() == 0; }
 
-    /// A checkpoint where the log is long. One that has much to sync comes with the next commit, when the device has
-    /// written most of it: so no commit stalls, and no thread is needed.
+    /// A checkpoint where the log is long. One that has much to sync waits for a later commit, when the device has
+    /// written most of it, unless the log grows by too much meanwhile. To submit scattered pages takes seconds of a
+    /// processor, so a thread does that; the checkpoint itself takes the few milliseconds that are left, so a commit
+    /// may make it.
     base::result<void> maintain(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
     /// `superblock`: of the last commit. It says on return what is on media.
     base::result<void> checkpoint(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
@@ -87,6 +91,7 @@ private:
     std::set<std::uint64_t> unsynced_;
     std::uint64_t pages_ = 0;
     bool is_being_written_ = false;
+    writeback device_;
 };
 
 /// Best effort.

@@ -185,9 +185,7 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     if (state.crashed) {
         HF_TRY_ASSIGN(content, log_content::read(storage, paths, *newest));
         state.superblock = content.superblock();
-        state.log_commits = content.commits();
-        state.log_bytes = content.bytes();
-        state.rolled_forward = content.commits() != 0;
+        state.replayed = {content.commits(), content.bytes()};
     }
     HF_TRY(check_files(storage, paths, state.superblock, mode));
     if (content.is_torn()) {

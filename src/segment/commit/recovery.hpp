@@ -24,12 +24,15 @@
 
 namespace holdfast::segment {
 
+struct replayed_log {
+    std::uint64_t commits = 0;
+    std::uint64_t bytes = 0;
+};
+
 struct recovered_state {
     superblock_on_media superblock{};
     bool crashed = false;
-    bool rolled_forward = false;
-    std::uint64_t log_commits = 0;  ///< commits that the log had, and its bytes
-    std::uint64_t log_bytes = 0;
+    replayed_log replayed;
     /// A reader lays its pages over the mappings.
     std::optional<log_content> overlay;
     /// A bad copy of the superblock.

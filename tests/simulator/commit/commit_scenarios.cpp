@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <random>
 #include <set>
 #include <string_view>
 
@@ -330,7 +329,9 @@ std::string judge(commit_trial& trial, state_book& book) {
             return problems.front().message();
         }
     }
-    const std::string_view kind = recovered->rolled_forward ? "whole" : recovered->warnings.empty() ? "void" : "bad";
+    const std::string_view kind = recovered->replayed.commits != 0 ? "whole"
+                                  : recovered->warnings.empty()    ? "void"
+                                                                   : "bad";
     return is_worth_using(storage, book, id, kind) ? go_on(trial, book, id, &*recovered) : std::string{};
 }
 
@@ -488,51 +489,6 @@ std::string live_after_death(simulated_storage& storage, commit_timeline& marks,
 const std::vector<commit_scenario>& commit_scenarios() {
     static const std::vector<commit_scenario> all = make_scenarios();
     return all;
-}
-
-commit_scenario random_scenario(std::uint64_t seed) {
-    std::mt19937_64 random(seed);
-    const auto chance = [&random](unsigned percent) { return random() % 100 < percent; };
-    commit_scenario one;
-    one.name = "random_" + std::to_string(seed);
-    one.segment_size = chance(20) ? large_segment : small_segment;
-    one.first_cut = 1;
-    one.program.push_back(creation());
-    std::uint64_t regions = 1;
-    std::uint64_t objects = 65536;
-    const std::uint64_t user_pages = one.segment_size / base::page_size;
-    for (int step = 0; step < 3; ++step) {
-        model_step next;
-        next.grow_regions = chance(25) ? 1 : 0;
-        next.lower_regions = next.grow_regions == 0 && regions > 1 && chance(30) ? 1 : 0;
-        next.grow_objects = chance(20) ? 65536 : 0;
-        next.close = chance(25);
-        regions += next.grow_regions;
-        regions -= next.lower_regions;
-        objects += next.grow_objects;
-        // Few places, so that steps meet; in old and new segments, metadata and objects.
-        std::set<page_place> places;
-        for (std::uint64_t count = random() % 4; count > 0; --count) {
-            const std::uint64_t page = chance(50) ? random() % 3 : random() % (regions * 512);
-            places.emplace(page / user_pages, page % user_pages);
-        }
-        if (chance(30)) {
-            const std::uint64_t segments = base::divide_up(regions * 512, user_pages);
-            places.emplace(random() % segments, user_pages + random() % 2);
-        }
-        if (chance(30)) {
-            places.emplace(objects_file_id, 1 + random() % (objects / base::page_size - 1));
-        }
-        next.dirty.assign(places.begin(), places.end());
-        for (const page_place& before : one.program.back().dirty) {
-            const bool inside = before.second < user_pages && before.first * user_pages + before.second < regions * 512;
-            if (inside && !places.contains(before) && chance(15)) {
-                next.holes.push_back(before);
-            }
-        }
-        one.program.push_back(std::move(next));
-    }
-    return one;
 }
 
 explore_options full_effort() {
