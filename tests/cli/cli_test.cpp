@@ -104,7 +104,7 @@ TEST_F(cli, info_says_what_the_heap_is_and_holds) {
     const answer given = run({"info"});
     EXPECT_EQ(given.status, 0) << given.err;
     for (const char* line :
-         {"heap  ", "description         a heap of points\n", "uuid  ", "format version      1\n",
+         {"heap  ", "description         a heap of points\n", "uuid  ", "format version      2\n",
           "domain              page-cache\n", "durability          commit\n", "state               clean\n",
           "created  ", "last commit         number 2, 20", "recoveries          0\n", "files, apparent  ",
           "files, on disk  ", "user space          2097152 B (2.0 MiB) in 1 segment\n", "allocated  ", "free  ",
@@ -130,7 +130,7 @@ TEST_F(cli, info_as_json_has_every_number) {
     const nlohmann::json info = run({"info", "--json"}).json();
     EXPECT_EQ(info["path"], heap());
     EXPECT_EQ(info["uuid"], manager::get_uuid(heap()));
-    EXPECT_EQ(info["format_version"], "1");
+    EXPECT_EQ(info["format_version"], "2");
     EXPECT_EQ(info["description"], "a heap of points");
     EXPECT_EQ(info["open"], false);
     EXPECT_EQ(info["domain"], "page-cache");
@@ -177,7 +177,7 @@ TEST_F(cli, info_of_a_heap_that_a_writer_has_open_says_who) {
     const nlohmann::json info = run({"info", "--json"}).json();
     EXPECT_EQ(info["open"], true);
     EXPECT_EQ(info["uuid"], writer.get_uuid());
-    EXPECT_EQ(info["format_version"], "1");
+    EXPECT_EQ(info["format_version"], "2");
     EXPECT_EQ(info["holder"], fmt::format("writer, process {}", ::getpid()));
 }
 

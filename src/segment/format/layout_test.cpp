@@ -66,7 +66,7 @@ superblock_on_media fixed_superblock() {
 
 TEST(layout, of_the_superblock) {
     EXPECT_EQ(dump_object(fixed_superblock()),
-              "0000: 48 4f 4c 44 46 41 53 54 01 00 00 00 00 10 00 00\n"
+              "0000: 48 4f 4c 44 46 41 53 54 02 00 00 00 00 10 00 00\n"
               "0010: 08 07 06 05 04 03 02 01 a0 a1 a2 a3 a4 a5 a6 a7\n"
               "0020: a8 a9 aa ab ac ad ae af 18 17 16 15 14 13 12 11\n"
               "0030: 00 00 00 10 00 00 00 00 00 00 00 00 00 01 00 00\n"
@@ -75,7 +75,7 @@ TEST(layout, of_the_superblock) {
               "0060: 02 00 00 00 01 00 00 00 28 27 26 25 24 23 22 21\n"
               "0070: 38 37 36 35 34 33 32 31 41 00 00 00 00 00 00 00\n"
               "0080: 42 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"
-              "0ff0: 00 00 00 00 00 00 00 00 e4 96 f6 61 fd 38 b5 37\n");
+              "0ff0: 00 00 00 00 00 00 00 00 bd 0e f3 fc 49 12 16 ae\n");
     EXPECT_TRUE(validate(fixed_superblock(), "golden", 0).ok());
     EXPECT_EQ(uuid_text(fixed_superblock().uuid), "a0a1a2a3-a4a5-a6a7-a8a9-aaabacadaeaf");
 }
@@ -109,8 +109,8 @@ TEST(layout, of_the_journal) {
               "0000: 48 46 4a 4f 55 52 4e 4c 01 00 00 00 00 00 00 00\n"
               "0010: a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 aa ab ac ad ae af\n"
               "0020: 08 07 06 05 04 03 02 01 03 00 00 00 00 00 00 00\n"
-              "0030: c5 a8 6d ea 74 f5 7b db 00 00 00 00 00 00 00 00\n"
-              "0ff0: 00 00 00 00 00 00 00 00 64 37 ef 9c 14 16 ab 21\n");
+              "0030: 6b bf 06 67 2f f8 10 90 00 00 00 00 00 00 00 00\n"
+              "0ff0: 00 00 00 00 00 00 00 00 eb 53 00 3d eb 3b 6b df\n");
     EXPECT_EQ(dump(page(1)), dump_object(fixed_superblock()));
     EXPECT_EQ(dump(page(2)),
               "0000: 89 67 45 23 01 03 00 00 d8 fc 4d 31 a9 d8 d4 40\n"
@@ -292,12 +292,12 @@ TEST(layout, of_names) {
     EXPECT_EQ(paths.segment(1234567), "h/segment.1234567");
     EXPECT_EQ(paths.file(objects_file_id), "h/objects");
     EXPECT_EQ(paths.file(42), "h/segment.000042");
-    for (const char* name :
-         {"superblock", "superblock.new", "journal", "objects", "lock", "segment.000000", "store.000000"}) {
+    for (const char* name : {"superblock", "superblock.new", "journal", "objects", "lock", "segment.000000",
+                             "store.000000", "lanes.000000"}) {
         EXPECT_TRUE(heap_paths::is_heap_file(name)) << name;
     }
-    for (const char* name :
-         {"segment", "segment.", "segment.1", "segment.00000x", "notes.txt", "superblock.old", "store.shop"}) {
+    for (const char* name : {"segment", "segment.", "segment.1", "segment.00000x", "notes.txt", "superblock.old",
+                             "store.shop", "lanes.1"}) {
         EXPECT_FALSE(heap_paths::is_heap_file(name)) << name;
     }
 }

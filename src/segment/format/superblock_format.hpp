@@ -8,7 +8,7 @@
 namespace holdfast::segment {
 
 inline constexpr char superblock_magic[8] = {'H', 'O', 'L', 'D', 'F', 'A', 'S', 'T'};
-inline constexpr std::uint32_t format_version = 1;
+inline constexpr std::uint32_t format_version = 2;
 inline constexpr std::uint64_t superblock_size = 4096;
 inline constexpr std::uint64_t superblock_copies = 2;
 
