@@ -149,8 +149,8 @@ TEST_F(manager_test, refuses_options_without_a_meaning) {
 TEST_F(manager_test, says_what_it_is) {
     const manager heap = create();
     EXPECT_EQ(heap.path(), path());
-    EXPECT_EQ(heap.get_version(), "1");
-    EXPECT_EQ(manager::get_version(path()), "1");
+    EXPECT_EQ(heap.get_version(), "2");
+    EXPECT_EQ(manager::get_version(path()), "2");
     EXPECT_EQ(heap.get_uuid().size(), 36U);
     EXPECT_EQ(manager::get_uuid(path()), heap.get_uuid());
     EXPECT_EQ(heap.domain(), "page-cache");

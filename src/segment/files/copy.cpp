@@ -213,7 +213,22 @@ private:
             HF_TRY_ASSIGN(auto from, from_.open(places.path(0), access_mode::read_only));
             HF_TRY(to_->copy_content(*from, *to, blocks_, "copy.lanes"));
         }
-        return to->sync("copy.sync_lanes");
+        HF_TRY(to->sync("copy.sync_lanes"));
+        return state_.superblock.record_order == logged_records ? copy_log() : base::result<void>();
+    }
+
+    /// It is written again before it is used, so it shares no blocks.
+    base::result<void> copy_log() {
+        const log::log_files files(from_, place_of_lane_log(source_));
+        const log::log_files copies(*to_, place_of_lane_log(target_));
+        HF_TRY_ASSIGN(const auto numbers, files.numbers());
+        for (const std::uint64_t number : numbers) {
+            HF_TRY_ASSIGN(auto from, files.open(number, access_mode::read_only));
+            HF_TRY_ASSIGN(auto to, create_like(files.path_of(number), copies.path_of(number), "copy.create_log"));
+            HF_TRY(to_->copy_content(*from, *to, persist::shared_blocks::none, "copy.log"));
+            HF_TRY(to->sync("copy.sync_log"));
+        }
+        return {};
     }
 
     base::result<void> apply_overlay(persist::file& to, std::uint64_t id) {

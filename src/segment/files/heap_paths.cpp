@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "segment/files/lane_places.hpp"
 #include "segment/files/store_files.hpp"
 
 namespace holdfast::segment {
@@ -58,7 +59,8 @@ bool heap_paths::is_heap_file(const std::string& name) {
     if (name == "superblock" || name == "superblock.new" || name == "objects" || name == "lock" || name == "lanes") {
         return true;
     }
-    return segment_index(name) || node_index(name) || store_number(name) || log_number(name);
+    return segment_index(name) || node_index(name) || store_number(name) || log_number(name) ||
+           number_of(name, prefix_of_lane_log, "{:06}");
 }
 
 bool heap_paths::is_node_file(const std::string& name) {

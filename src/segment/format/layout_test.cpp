@@ -288,12 +288,12 @@ TEST(layout, of_names) {
     EXPECT_EQ(paths.segment(1234567), "h/segment.1234567");
     EXPECT_EQ(paths.file(objects_file_id), "h/objects");
     EXPECT_EQ(paths.file(42), "h/segment.000042");
-    for (const char* name :
-         {"superblock", "superblock.new", "log.000000", "objects", "lock", "segment.000000", "store.000000"}) {
+    for (const char* name : {"superblock", "superblock.new", "log.000000", "objects", "lock", "segment.000000",
+                             "store.000000", "lanes.000000"}) {
         EXPECT_TRUE(heap_paths::is_heap_file(name)) << name;
     }
-    for (const char* name :
-         {"segment", "segment.", "segment.1", "segment.00000x", "notes.txt", "superblock.old", "store.shop", "log.1"}) {
+    for (const char* name : {"segment", "segment.", "segment.1", "segment.00000x", "notes.txt", "superblock.old",
+                             "store.shop", "log.1", "lanes.1"}) {
         EXPECT_FALSE(heap_paths::is_heap_file(name)) << name;
     }
 }
