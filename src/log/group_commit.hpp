@@ -24,6 +24,7 @@ struct thread_synchronisation {
         word.wait(while_it_is, std::memory_order_acquire);
     }
     using instant = std::chrono::steady_clock::time_point;
+    using duration = std::chrono::steady_clock::duration;
     [[nodiscard]] static instant now() noexcept { return std::chrono::steady_clock::now(); }
     /// False once that time has come, and where a test chooses who runs. Lets other threads run.
     [[nodiscard]] static bool has_time_until(instant latest) noexcept {
@@ -129,7 +130,7 @@ private:
     // The leader's.
     std::uint64_t served_ = 0;  ///< of those who came, by the last write
     std::uint64_t busy_ = 0;    ///< whom it served, and who came during it
-    decltype(Synchronisation::now() - Synchronisation::now()) last_write_{};
+    typename Synchronisation::duration last_write_{};
 };
 
 }  // namespace holdfast::log

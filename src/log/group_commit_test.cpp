@@ -166,6 +166,7 @@ struct stepped_synchronisation {
         }
         std::atomic<T> value_;
     };
+    using duration = int;
     [[nodiscard]] static int now() { return stepper::now == nullptr ? 0 : stepper::now->time; }
     [[nodiscard]] static bool has_time_until(int latest) {
         stepper::now->has_waited = true;
