@@ -100,6 +100,11 @@ void commit_log::note_home(std::uint64_t file, std::uint64_t pages) {
     pages_ += pages;
 }
 
+void commit_log::forget_beyond(std::uint64_t segments) noexcept {
+    home_.forget();
+    unsynced_.erase(unsynced_.lower_bound(segments), unsynced_.lower_bound(objects_file_id));
+}
+
 std::uint64_t commit_log::bytes() const noexcept { return opened_ == nullptr ? 0 : opened_->end().position - begin_; }
 
 std::uint64_t commit_log::most_bytes(const superblock_on_media& superblock) const noexcept {
@@ -108,11 +113,14 @@ std::uint64_t commit_log::most_bytes(const superblock_on_media& superblock) cons
 }
 
 base::result<void> commit_log::maintain(persist::storage& storage, const heap_paths& paths,
-                                        superblock_on_media& superblock) {
-    const std::uint64_t most = most_bytes(superblock);
-    if (bytes() < most && pages_ < limits_.checkpoint_pages) {
+                                        superblock_on_media& superblock, bool needs_space) {
+    if (!is_long(superblock)) {
         return {};
     }
+    if (needs_space) {
+        return checkpoint(storage, paths, superblock);
+    }
+    const std::uint64_t most = most_bytes(superblock);
     if (pages_ > few_pages && !is_being_written_) {
         is_being_written_ = true;
         for (const std::uint64_t id : unsynced_) {

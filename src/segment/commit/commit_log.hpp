@@ -58,6 +58,8 @@ public:
                                  const superblock_on_media& superblock);
     /// Pages of the file went home without a sync.
     void note_home(std::uint64_t file, std::uint64_t pages);
+    /// The heap has only so many segments now.
+    void forget_beyond(std::uint64_t segments) noexcept;
     /// Bytes since the last checkpoint.
     [[nodiscard]] std::uint64_t bytes() const noexcept;
     [[nodiscard]] bool is_empty() const noexcept { return bytes() == 0; }
@@ -66,7 +68,12 @@ public:
     /// written most of it, unless the log grows by too much meanwhile. To submit scattered pages takes seconds of a
     /// processor, so a thread does that; the checkpoint itself takes the few milliseconds that are left, so a commit
     /// may make it.
-    base::result<void> maintain(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
+    /// Nothing waits where `needs_space`.
+    base::result<void> maintain(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
+                                bool needs_space = false);
+    [[nodiscard]] bool is_long(const superblock_on_media& superblock) const noexcept {
+        return bytes() >= most_bytes(superblock) || pages_ >= limits_.checkpoint_pages;
+    }
     /// `superblock`: of the last commit. It says on return what is on media.
     base::result<void> checkpoint(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
     /// A checkpoint, behind which there is no log until get() or reserve() makes one. Removes its files.

@@ -95,7 +95,7 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
         }
         if (mapping_.frontier() < before) {
             space_.remove_beyond(mapping_.frontier(), before);
-            log_.home().forget();
+            log_.forget_beyond(mapping_.segment_count(mapping_.frontier()));
         }
         done->given_back_pages = space_.punch(going.holes);
         HF_TRY(after_commit(superblock_.maintain_log()));

@@ -67,6 +67,11 @@ std::vector<commit_scenario> scenarios_of_space() {
                    {begin, growing(pages(1, {0, 10, 513})), giving(pages(0, {1}), pages(0, {5}), 1, false),
                     growing(pages(1, {10}))},
                    2});
+    all.push_back({"a_segment_that_is_home_and_not_synced_goes",
+                   small_segment,
+                   {begin, growing(pages(1, {0, 10})), change(pages(0, {1}) + pages(1, {0, 10})),
+                    giving(pages(0, {1}), {}, 1, true), growing({})},
+                   2});
     all.push_back({"a_segment_goes_and_the_heap_is_closed",
                    small_segment,
                    {begin, growing(pages(1, {0, 10})), giving({}, {}, 1, true), growing({})},

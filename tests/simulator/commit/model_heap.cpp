@@ -331,7 +331,7 @@ result<void> model_heap::commit(const model_step& step, const model_state& next,
     HF_TRY(segment::run_transaction(storage_, paths_, log_, plan_for(step, next), on_media_, report));
     adopt(next);
     if (next.superblock.frontier < frontier_before) {
-        log_.home().forget();
+        log_.forget_beyond(base::divide_up(next.superblock.frontier, next.superblock.segment_size));
     }
     HF_TRY(give_back(step, frontier_before));
     const log::mark before = on_media_.log_begin;
