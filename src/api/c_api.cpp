@@ -368,7 +368,8 @@ hf_code hf_get_statistics(const hf_heap* heap, hf_statistics* statistics) {
                                   in.recoveries,
                                   in.recovered ? 1U : 0U,
                                   in.rolled_forward ? 1U : 0U,
-                                  in.guard_ranges};
+                                  in.guard_ranges,
+                                  in.watched_bytes};
         holdfast::c_api::fill_known_part(statistics, known, "statistics", "HF_STATISTICS_INIT");
     });
 }

@@ -42,6 +42,8 @@ struct heap_statistics {
     bool recovered = false;          ///< this open found a heap that was not closed
     bool rolled_forward = false;     ///< and finished a commit from the journal
     std::uint64_t maximum_size = 0;  ///< open_options::maximum_size; 0: the reservation alone
+    /// Durability `commit`: memory whose stores the kernel notes, so that a commit finds them faster (docs/limits.md).
+    std::uint64_t watched_bytes = 0;
 };
 
 /// What manager::shrink() did, in bytes.
