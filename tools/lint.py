@@ -44,6 +44,8 @@ OUTSIDE = (
 SHARED = {
     ("src/store/page_checksum.cpp", "base/checksum.hpp"),
     ("src/store/shared_lock.hpp", "base/atomic.hpp"),
+    ("src/store/committer.cpp", "persist/mutant.hpp"),
+    ("src/store/log.cpp", "persist/mutant.hpp"),
     ("src/store/shared_lock.cpp", "persist/mutant.hpp"),
     ("src/store/shared_state.cpp", "persist/mutant.hpp"),
     ("src/store/deaths_test.cpp", "base/process_test_support.hpp"),

@@ -282,9 +282,18 @@ std::optional<std::uint64_t> log::write() noexcept {
     return last;
 }
 
-void log::release(const mark& begin) {
+base::result<void> log::reserve(std::uint64_t files) {
     const base::scoped_lock lock(mutex_);
-    HF_ASSERT(begin.position <= end_.position && is_durable(begin.sequence));
+    const std::uint64_t next = (end_.position - pending_.back().end) / files_.file_size() + 1;
+    const std::uint64_t in_use = next - first_file_;
+    files_.keep_spares(files);
+    return in_use >= files ? base::result<void>() : files_.reserve(files - in_use, next);
+}
+
+void log::release(const mark& begin) {
+    HF_ASSERT(is_durable(begin.sequence));
+    const base::scoped_lock lock(mutex_);
+    HF_ASSERT(begin.position <= end_.position);
     const std::uint64_t number = (HF_MUTANT("log.release") ? end_ : begin).position / files_.file_size();
     for (; first_file_ < number; ++first_file_) {
         files_.add_spare(first_file_);

@@ -59,11 +59,16 @@ public:
     [[nodiscard]] base::result<void> wait(std::uint64_t sequence);
     [[nodiscard]] bool is_durable(std::uint64_t sequence) const noexcept { return group_.durable() >= sequence; }
 
+    /// So many files are there and stay, those in use included: until they are full, append() needs no space.
+    /// `no_space`: some of them may be there.
+    [[nodiscard]] base::result<void> reserve(std::uint64_t files);
+
     /// Nothing before `begin`, which is durable as the beginning, is read any more (LOG-5).
     void release(const mark& begin);
 
     /// Of the last record appended.
     [[nodiscard]] mark end() const noexcept;
+    [[nodiscard]] std::uint64_t file_size() const noexcept { return files_.file_size(); }
     [[nodiscard]] std::uint64_t largest_payload() const noexcept { return files_.file_size() - header_size; }
 
 private:

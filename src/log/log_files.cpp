@@ -13,7 +13,6 @@ namespace {
 
 using persist::access_mode;
 
-constexpr std::size_t most_spares = 2;
 constexpr std::uint64_t filled_at_once = 64 * base::kibibyte;
 
 }  // namespace
@@ -63,16 +62,30 @@ base::result<std::unique_ptr<persist::file>> log_files::create(std::uint64_t num
         static_cast<void>(storage_.remove(path_of(number), "log.create.remove"));
         return std::move(filled).error();
     }
-    if (auto synced = storage_.sync_directory(place_.directory, "log.create.directory"); !synced) {
-        add_spare(number);
-        return std::move(synced).error();
-    }
     return file;
+}
+
+base::result<void> log_files::reserve(std::size_t spares, std::uint64_t next) {
+    if (spares_.size() >= spares) {
+        return {};
+    }
+    for (; spares_.size() < spares; ++next) {
+        if (std::ranges::find(spares_, next) == spares_.end()) {
+            HF_TRY_ASSIGN(const auto file, create(next));
+            add_spare(next);
+        }
+    }
+    return storage_.sync_directory(place_.directory, "log.reserve.directory");
 }
 
 base::result<std::unique_ptr<persist::file>> log_files::make(std::uint64_t number) {
     if (spares_.empty()) {
-        return create(number);
+        HF_TRY_ASSIGN(auto file, create(number));
+        if (auto synced = storage_.sync_directory(place_.directory, "log.create.directory"); !synced) {
+            add_spare(number);
+            return std::move(synced).error();
+        }
+        return file;
     }
     auto spare = std::ranges::find(spares_, number);
     spare = spare == spares_.end() ? spares_.end() - 1 : spare;
@@ -91,7 +104,7 @@ base::result<std::unique_ptr<persist::file>> log_files::make(std::uint64_t numbe
 }
 
 void log_files::remove_spares() noexcept {
-    while (spares_.size() > most_spares) {
+    while (spares_.size() > most_spares_) {
         if (!storage_.remove(path_of(spares_.back()), "log.spare.remove")) {
             return;
         }

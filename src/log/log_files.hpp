@@ -37,6 +37,9 @@ public:
     /// Durable on return, and later writes to it change no metadata of the file system. Its content may be that of an
     /// earlier file. After a failure it is not there, or a spare.
     [[nodiscard]] base::result<std::unique_ptr<persist::file>> make(std::uint64_t number);
+    /// So many spares are there, durable; the new ones have numbers from `next` on. `no_space`: some may be.
+    [[nodiscard]] base::result<void> reserve(std::size_t spares, std::uint64_t next);
+    void keep_spares(std::size_t most) noexcept { most_spares_ = most; }
     /// A few stay for make().
     void remove_spares() noexcept;
 
@@ -47,6 +50,7 @@ private:
     persist::storage& storage_;
     log_place place_;
     std::vector<std::uint64_t> spares_;
+    std::size_t most_spares_ = 2;
 };
 
 }  // namespace holdfast::log

@@ -179,6 +179,26 @@ TEST_F(log_test, other_names_are_no_files_of_the_log) {
     EXPECT_EQ(numbers(), std::vector<std::uint64_t>{0});
 }
 
+TEST_F(log_test, reserved_files_are_all_that_is_needed_until_they_are_full) {
+    constexpr std::uint64_t files = 5;
+    const std::string text(file_size / 2, 'x');  // one in each file
+    mark begin;
+    for (const std::uint64_t empty : {files, files - 1}) {  // the second time, the first file is in use
+        const auto opened = open(begin);
+        ASSERT_TRUE(opened.ok());
+        for (int again = 0; again < 2; ++again) {
+            ASSERT_TRUE((*opened)->reserve(files).ok());
+            EXPECT_EQ(numbers().size(), files);
+        }
+        for (std::uint64_t i = 0; i < empty; ++i) {
+            begin = put(**opened, text);
+            EXPECT_EQ(numbers().size(), files) << i;
+        }
+        (*opened)->release(begin);
+        EXPECT_GE(numbers().size(), files) << "they stay";
+    }
+}
+
 TEST_F(log_test, a_reader_follows_the_writer) {
     const auto opened = open();
     const log_files files(persist::posix_storage(), options().place);

@@ -1,11 +1,14 @@
 #include "store/committer.hpp"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
 #include <utility>
 
+#include "persist/mutant.hpp"
 #include "store/block.hpp"
 #include "store/page_checksum.hpp"
 
@@ -22,6 +25,25 @@ constexpr std::size_t least_written_record = std::size_t{16} << 10U;
 constexpr std::uint64_t log_growth = 8;
 // Where there is a limit, the log takes no larger part of it.
 constexpr std::uint64_t log_part_of_limit = 32;
+
+// After a death in a sync: pages that the records behind the checkpoint changed, and those of a transaction.
+status write_pages_again(const data_file& file, std::span<const std::byte> log, log_mark at, std::uint64_t seed,
+                         const write_set& changes) {
+    const auto write = [&file](std::uint64_t page, std::uint64_t pages) {
+        return file.write_again(page * page_size, pages * page_size);
+    };
+    for (log_record record; read_record(log, at, seed, record); at = record.end) {
+        page_change change;
+        std::span<const std::byte> rest = record.pages;
+        for (std::uint32_t left = record.head.page_count; left > 0 && next_page_change(rest, change); --left) {
+            HF_STORE_TRY(write(change.head.page, change.head.pages));
+        }
+    }
+    for (const dirty_page& dirty : changes.dirty) {
+        HF_STORE_TRY(dirty.live ? write(dirty.page, dirty.pages) : status::ok);
+    }
+    return status::ok;
+}
 
 }  // namespace
 
@@ -74,8 +96,11 @@ bool committer::append(write_set& changes) {
     if (!encode_commit(changes, file_, capacity - offset, record_)) {
         return false;
     }
-    seal_record(record_, log_seed(), offset);
-    free_transaction_ = no_transaction;
+    const log_mark before{.transaction = header.written.load(std::memory_order_relaxed),
+                          .offset = offset,
+                          .checksum = header.log_checksum.load(std::memory_order_relaxed)};
+    const log_mark end = seal_record(record_, log_seed(), before, header.log_epoch.load(std::memory_order_relaxed));
+    free_end_.transaction = no_transaction;
     apply_own(changes);
     // One call writes many pages for less than the faults cost that their first stores after a sync take.
     if (record_.size() < least_written_record ||
@@ -85,10 +110,10 @@ bool committer::append(write_set& changes) {
     }
     shared_.set_root(changes.version);
     header.committer.store(shared_.number(), std::memory_order_relaxed);
-    header.log_end.store(offset + record_.size(), std::memory_order_release);
-    header.written.store(changes.version.transaction, std::memory_order_release);
-    free_transaction_ = changes.version.transaction;
-    free_offset_ = offset + record_.size();
+    header.log_checksum.store(end.checksum, std::memory_order_relaxed);
+    header.log_end.store(end.offset, std::memory_order_release);
+    header.written.store(end.transaction, std::memory_order_release);
+    free_end_ = end;
     return true;
 }
 
@@ -119,19 +144,26 @@ status committer::sync_log_now() {
     const std::uint64_t written = header.written.load(std::memory_order_acquire);
     const std::uint64_t end = header.log_end.load(std::memory_order_acquire);
     const std::uint64_t begin = header.log_synced.load();
-    status outcome = status::ok;
-    if (header.unsynced.load() != 0) {
-        HF_STORE_TRY(write_metas_again());
-        outcome = file_.sync_all();
-    } else if (begin < end) {
-        outcome = overlay_ ? status::ok : extend_addresses(own_log().page + own_log().pages);  // another moved it
-        if (outcome == status::ok) {
-            outcome = overlay_ ? file_.sync_all() : file_.sync_range(own_log().page * page_size + begin, end - begin);
+    const std::uint64_t offset = own_log().page * page_size + begin;
+    if (!overlay_ && begin < end) {
+        HF_STORE_TRY(extend_addresses(own_log().page + own_log().pages));  // another moved it
+    }
+    shared_.doubt_sync_of_a_dead();
+    if ((header.doubtful.load() & doubtful_records) != 0) {
+        if (options_.read_only) {
+            return status::ok;  // nothing becomes durable before a writer looks
         }
+        HF_STORE_TRY(file_.write_again(offset, end - begin));
     }
-    if (outcome != status::ok) {
-        return fail(outcome);
+    const bool is_unsynced = header.unsynced.load() != 0;
+    if (is_unsynced) {
+        HF_STORE_TRY(write_metas_again());
     }
+    if (is_unsynced || begin < end) {
+        const bool all = overlay_ || is_unsynced;
+        HF_STORE_TRY(shared_.announce([&] { return all ? file_.sync_all() : file_.sync_range(offset, end - begin); }));
+    }
+    header.doubtful.store(header.doubtful.load() & ~doubtful_records);
     if (!options_.read_only) {  // else the metas were not written again
         header.unsynced.store(0);
         header.unpromised.store(0);
@@ -154,38 +186,34 @@ status committer::write_metas_again() const noexcept {
     return status::ok;
 }
 
-// A loss of power may leave a record on the medium, and none of the one before. If a commit then wrote that one anew,
-// as long as it was, the next recovery would go on with what lies behind it. Called before the first commit, when the
-// checkpoint is durable: what lies behind its records is void.
-void committer::void_lost_records() noexcept {
+// Where the next record goes, a crash may have left a part of one that does not count. The next one, where it has the
+// bytes that this lacks, would complete it. Called when the checkpoint is durable: before, the records of the one
+// before may count. In a heap, records count up to the heap's word, and are durable before it is set.
+status committer::begin_epoch() {
     shared_header& header = shared_.header();
-    const std::span<const std::byte> log = log_bytes();
-    const std::uint64_t written = header.written.load();
-    constexpr std::size_t head_size = sizeof(log_record_on_media);
-    std::uint64_t left = 4 * log.size();  // bytes to be read; what exceeds them is void unseen
-    for (std::uint64_t at = header.log_end.load(); at + head_size <= log.size(); at += 8) {
-        log_record record;
-        std::memcpy(&record.head, log.data() + at, head_size);
-        const std::uint64_t size = record.head.size;
-        const std::uint64_t transaction = record.head.transaction;
-        if (transaction <= written || transaction - written > log.size() / head_size || size < head_size ||
-            size > log.size() - at) {
-            continue;
-        }
-        const bool is_known = size <= left;
-        left -= is_known ? size : 0;
-        if (is_known && !read_record(log, at, log_seed(), transaction, record)) {
-            continue;
-        }
-        std::memset(reinterpret_cast<std::byte*>(file_.writable_page(own_log().page)) + at, 0, head_size);
-        header.unsynced.store(1);
+    const std::uint64_t at = header.log_end.load();
+    const std::span<const std::byte> rest = log_bytes().subspan(at);
+    const std::size_t size = std::min(rest.size(), sizeof(log_record_on_media));
+    const bool is_void = std::ranges::all_of(rest.first(size), [](std::byte one) { return one == std::byte{0}; });
+    if (!is_void && !shared_.is_private() && !HF_MUTANT("store.log.void")) {
+        sync_turn turn = shared_.turn_to_sync();
+        HF_STORE_TRY(turn.take());
+        std::memset(reinterpret_cast<std::byte*>(file_.writable_page(own_log().page)) + at, 0, size);
+        const auto sync = [&] { return file_.sync_range(own_log().page * page_size + at, size); };
+        HF_STORE_TRY(must_be_durable() ? shared_.announce(sync) : status::ok);
     }
+    std::uint64_t epoch = 1;
+    if (!HF_MUTANT("store.log.epoch") && ::getrandom(&epoch, sizeof(epoch), 0) != sizeof(epoch)) {
+        return last_error();
+    }
+    header.log_epoch.store(std::max<std::uint64_t>(epoch, 1));
+    return status::ok;
 }
 
 // Under the writer's lock, and with the sync turn: the log is not synced while it begins anew.
 status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     shared_header& header = shared_.header();
-    free_transaction_ = no_transaction;  // until the end: a failure leaves free_ with a part of this
+    free_end_.transaction = no_transaction;  // until the end: a failure leaves free_ with a part of this
     sync_turn turn = shared_.turn_to_sync();
     HF_STORE_TRY(turn.take());
     if (header.panic.load() != 0) {
@@ -194,7 +222,7 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     if (keeps_both_ && base_.sequence != header.checkpoint_sequence.load()) {
         return from_errno(EBUSY);  // it would write over one of two that may be needed
     }
-    free_transaction_ = no_transaction;  // until the end: a failure leaves free_ with a part of this
+    free_end_.transaction = no_transaction;  // until the end: a failure leaves free_ with a part of this
     const bool durable = kind.durable || must_be_durable();
     shared_.clear_dead();  // a killed reader keeps no page from use
     apply_own(changes);
@@ -215,20 +243,23 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     HF_STORE_TRY(write_free_list(version, meta, kind.lent));
     meta.next_page = version.next_page;
     if (durable) {
-        if (const status outcome = file_.sync_all(); outcome != status::ok) {
-            return fail(outcome);
+        shared_.doubt_sync_of_a_dead();
+        if (header.doubtful.load() != 0) {
+            const log_mark begin{.transaction = header.checkpoint_transaction.load()};
+            HF_STORE_TRY(write_pages_again(file_, log_bytes(), begin, log_seed(), changes));
         }
+        HF_STORE_TRY(shared_.announce([&] { return file_.sync_all(); }));
     }
     HF_STORE_TRY(write_meta(meta, durable));
     header.unsynced.store(durable ? 0 : 1);
     adopt(meta);
     if (durable) {
+        header.doubtful.store(0);
         header.unpromised.store(0);
         header.synced.store(meta.transaction, std::memory_order_release);
     }
-    free_transaction_ = meta.transaction;
+    free_end_ = {.transaction = meta.transaction};
     free_sequence_ = meta.sequence;
-    free_offset_ = 0;
     free_list_page_ = meta.free_list;
     free_list_pages_ = (meta.free_list_size + page_size - 1) / page_size;
     if (options_.in_heap) {
@@ -345,8 +376,8 @@ status committer::write_meta(meta_on_media& meta, bool durable) {
         one.checksum = meta_checksum(one);
         const std::uint64_t page = one.sequence % meta_pages;
         std::memcpy(file_.writable_page(page), &one, sizeof(one));
-        const status outcome = durable ? file_.sync_range(page * page_size, page_size) : status::ok;
-        return outcome == status::ok ? outcome : fail(outcome);
+        const auto sync = [&] { return file_.sync_range(page * page_size, page_size); };
+        return durable ? shared_.announce(sync) : status::ok;
     };
     meta.magic = store_magic;
     meta.page_bytes = page_size;

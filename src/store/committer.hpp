@@ -39,7 +39,7 @@ protected:
     [[nodiscard]] bool is_synced(std::uint64_t transaction) const noexcept;
     [[nodiscard]] status sync_log(std::uint64_t transaction);
     [[nodiscard]] status sync_log_now();
-    void void_lost_records() noexcept;
+    [[nodiscard]] status begin_epoch();
     [[nodiscard]] status write_metas_again() const noexcept;
     struct checkpoint_kind {
         checkpoint_purpose purpose = checkpoint_purpose::commit;

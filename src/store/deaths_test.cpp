@@ -27,6 +27,11 @@ namespace holdfast::store_engine {
 namespace {
 
 std::function<bool()> at_a_sync;  ///< false: it fails
+struct range_of_file {
+    off_t begin;
+    off_t end;
+};
+std::vector<range_of_file> written;  ///< by calls
 
 int answer_of_sync() {
     if (at_a_sync && !at_a_sync()) {
@@ -43,6 +48,10 @@ extern "C" int fstatfs(int file, struct statfs* information) noexcept {
     const long outcome = ::syscall(SYS_fstatfs, file, information);
     information->f_type = EXT4_SUPER_MAGIC;  // a store in memory syncs nothing
     return static_cast<int>(outcome);
+}
+extern "C" ssize_t pwrite(int file, const void* from, std::size_t size, off_t offset) {
+    holdfast::store_engine::written.push_back({offset, offset + static_cast<off_t>(size)});
+    return ::syscall(SYS_pwrite64, file, from, size, offset);
 }
 extern "C" int fdatasync(int /*file*/) { return holdfast::store_engine::answer_of_sync(); }
 extern "C" int msync(void* /*start*/, std::size_t /*size*/, int /*flags*/) {
@@ -244,6 +253,49 @@ TEST_F(store_deaths_test, a_read_behind_an_aborted_write_was_older_than_that) {
     now->has_read = true;
     EXPECT_EQ(read, 1);
     EXPECT_TRUE(other.wait().succeeded());
+}
+
+/// Was: a sync had failed, and its process was killed before it could say so. The kernel took for written what it had
+/// lost, so the next sync worked, and all believed in a commit that no medium had.
+TEST_F(store_deaths_test, what_a_killed_process_failed_to_sync_is_written_again) {
+    const test_environment env(directory_.path());
+    ASSERT_EQ(commit_number(env.get(), 0), 0);
+    ASSERT_TRUE(base::run_in_child([&] {
+                    const test_environment own(directory_.path());
+                    at_a_sync = [] { return ::kill(::getpid(), SIGKILL) == 0; };
+                    return commit_number(own.get(), 1, {.entries = 1, .bytes = 9000});
+                }).was_killed());
+    shared_state state;
+    bool first = false;
+    ASSERT_EQ(state.open(directory_.lock(), 0664, first), status::ok);
+    const auto in_file = [](std::uint64_t at) { return static_cast<off_t>(at); };
+    const std::uint64_t log = state.header().log_page * page_size;
+    const range_of_file record{in_file(log + state.header().log_synced), in_file(log + state.header().log_end)};
+    ASSERT_LT(record.begin, record.end);
+    root last{};
+    ASSERT_TRUE(state.get_root(1 + state.header().durable, last));
+    const range_of_file page{in_file(last.main.root * page_size), in_file((last.main.root + 1) * page_size)};
+    const auto was_written = [](const range_of_file& wanted) {
+        return std::ranges::any_of(
+            written, [&](const range_of_file& each) { return each.begin <= wanted.begin && wanted.end <= each.end; });
+    };
+    const test_environment reader(directory_.path(), MDB_RDONLY | MDB_NOTLS);
+    EXPECT_EQ(hf_lmdb_check(reader.get(), nullptr), 0);
+    EXPECT_EQ(number_in(reader.get(), MDB_RDONLY), 0) << "it can write nothing again";
+    written.clear();
+    bool is_again = false;
+    at_a_sync = [&] { return is_again = was_written(record); };
+    EXPECT_EQ(number_in(env.get(), MDB_RDONLY), 1);
+    EXPECT_TRUE(is_again) << "the record";
+    written.clear();
+    at_a_sync = [&] {
+        is_again = was_written(page);
+        at_a_sync = nullptr;
+        return true;
+    };
+    EXPECT_EQ(commit_number(env.get(), 2, larger_than_the_log), 0);
+    EXPECT_TRUE(is_again) << "pages, before the checkpoint";
+    at_a_sync = nullptr;
 }
 
 /// Nobody goes on behind a failed sync, also who saw what it lost, until all have closed the store.

@@ -59,7 +59,7 @@ void engine::notice_deaths() noexcept {
                 roll_back(changes, lock);
             }
         } catch (const std::bad_alloc&) {
-            free_transaction_ = no_transaction;  // the next who looks does it
+            free_end_.transaction = no_transaction;  // the next who looks does it
         }
     }
 }
@@ -115,7 +115,7 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
         outcome = status::panic;
     }
     if (outcome != status::ok) {
-        free_transaction_ = no_transaction;
+        free_end_.transaction = no_transaction;
         lock.unlock();
         return outcome;
     }
@@ -125,17 +125,11 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
 
 // The last checkpoint is durable before the records of the one before are written over.
 status engine::secure_what_was_found() {
-    shared_header& header = shared_.header();
-    const auto sync_if_needed = [&] {
-        return must_be_durable() && header.unsynced.load() != 0 ? sync_log(header.written.load()) : status::ok;
-    };
-    HF_STORE_TRY(sync_if_needed());
-    if (header.unscanned.load() != 0) {
-        void_lost_records();
-        HF_STORE_TRY(sync_if_needed());
-        header.unscanned.store(0);
+    const shared_header& header = shared_.header();
+    if (must_be_durable() && header.unsynced.load() != 0) {
+        HF_STORE_TRY(sync_log(header.written.load()));
     }
-    return status::ok;
+    return header.log_epoch.load() != 0 ? status::ok : begin_epoch();
 }
 
 // Brings what this process knows of free pages to the last commit of any process.
@@ -144,17 +138,16 @@ status engine::take_in() {
     const std::uint64_t written = header.written.load(std::memory_order_acquire);
     const std::uint64_t sequence = header.checkpoint_sequence.load(std::memory_order_relaxed);
     file_.set_pages(header.file_pages.load(std::memory_order_relaxed));
-    if (free_transaction_ == no_transaction || free_sequence_ != sequence) {
+    if (free_end_.transaction == no_transaction || free_sequence_ != sequence) {
         HF_STORE_TRY(load_free_list());
     }
-    while (free_transaction_ < written) {
+    while (free_end_.transaction < written) {
         log_record record;
-        if (!read_record(log_bytes(), free_offset_, log_seed(), free_transaction_ + 1, record)) {
+        if (!read_record(log_bytes(), free_end_, log_seed(), record)) {
             return status::corrupted;
         }
         HF_STORE_TRY(apply(record));
-        free_offset_ += record.head.size;
-        free_transaction_ = record.head.transaction;
+        free_end_ = record.end;
     }
     release_pages();
     return status::ok;
@@ -164,7 +157,8 @@ status engine::take_in() {
 // that is whole. Other pages that it wrote belong to no version.
 status engine::after_a_death() {
     shared_header& header = shared_.header();
-    free_transaction_ = no_transaction;
+    free_end_.transaction = no_transaction;
+    header.log_epoch.store(0);  // it may have left a part of a record
     meta_on_media meta{};
     HF_STORE_TRY(read_meta(meta));
     sync_turn turn = shared_.turn_to_sync();
@@ -172,9 +166,7 @@ status engine::after_a_death() {
     // It may have died while it made the meta known: the transaction comes last.
     if (meta.sequence != header.checkpoint_sequence.load() || meta.transaction > header.written.load()) {
         HF_STORE_TRY(write_metas_again());
-        if (const status outcome = file_.sync_all(); outcome != status::ok) {
-            return fail(outcome);
-        }
+        HF_STORE_TRY(shared_.announce([&] { return file_.sync_all(); }));
         adopt(meta);
     } else {
         HF_STORE_TRY(publish_what_is_whole(meta));
@@ -183,7 +175,9 @@ status engine::after_a_death() {
     root last{};
     // The dead one may have made holes behind the last page.
     header.file_pages.store(shared_.get_root(header.written.load(), last) ? last.next_page : meta.next_page);
-    header.died.store(0);
+    if (header.durable.load() == header.written.load()) {  // else a writer goes on with it
+        header.died.store(0);
+    }
     return reach_last_commit();
 }
 
@@ -191,22 +185,22 @@ status engine::after_a_death() {
 status engine::publish_what_is_whole(const meta_on_media& meta) {
     shared_header& header = shared_.header();
     const std::uint64_t written = header.written.load();
-    std::uint64_t offset = 0;
-    std::uint64_t at = meta.transaction;
+    log_mark end{.transaction = meta.transaction};
     log_record record;
-    while (read_record(log_bytes(), offset, log_seed(), at + 1, record)) {
-        offset += record.head.size;
-        ++at;
-        if (at > written) {
-            shared_.set_root({.transaction = at, .main = record.head.main, .next_page = record.head.next_page});
+    while (read_record(log_bytes(), end, log_seed(), record)) {
+        end = record.end;
+        if (end.transaction > written) {
+            shared_.set_root(
+                {.transaction = end.transaction, .main = record.head.main, .next_page = record.head.next_page});
         }
     }
-    if (at < written) {
+    if (end.transaction < written) {
         return status::corrupted;
     }
-    header.log_end.store(offset);
-    header.log_synced.store(std::min(header.log_synced.load(), offset));
-    header.written.store(at, std::memory_order_release);
+    header.log_end.store(end.offset);
+    header.log_checksum.store(end.checksum);
+    header.log_synced.store(std::min(header.log_synced.load(), end.offset));
+    header.written.store(end.transaction, std::memory_order_release);
     return status::ok;
 }
 

@@ -36,6 +36,7 @@ struct prepared_commit {
     std::uint64_t log_page = 0;
     std::uint64_t log_pages = 0;
     std::uint64_t log_end = 0;
+    std::uint64_t log_checksum = 0;
     std::uint64_t log_synced = 0;
     std::uint64_t file_pages = 0;
     std::uint64_t map_size = 0;

@@ -45,7 +45,7 @@ status engine::begin_in_heap(const meta_on_media& meta) {
 // A copy of the heap's files may have holes where the store wrote zeros: a store there on a full disk ends in a signal.
 // Pages known as free get their blocks when they are used.
 status engine::give_holes_blocks() {
-    if (free_transaction_ == no_transaction) {
+    if (free_end_.transaction == no_transaction) {
         HF_STORE_TRY(load_free_list());
     }
     const std::uint64_t end = stored_pages::last_root().next_page;
@@ -111,6 +111,7 @@ status engine::prepare(write_set& changes) {
                  .log_page = header.log_page.load(),
                  .log_pages = header.log_pages.load(),
                  .log_end = header.log_end.load(),
+                 .log_checksum = header.log_checksum.load(),
                  .log_synced = header.log_synced.load(),
                  .file_pages = header.file_pages.load(),
                  .map_size = header.map_size.load(),
@@ -152,7 +153,7 @@ status engine::withdraw() noexcept {
     shared_header& header = shared_.header();
     const bool was_checkpoint =
         std::memcmp(&prepared_.meta, file_.page(prepared_.meta_page), sizeof(prepared_.meta)) != 0;
-    free_transaction_ = no_transaction;       // it has some of this commit
+    free_end_.transaction = no_transaction;   // it has some of this commit
     sync_turn turn = shared_.turn_to_sync();  // so nobody syncs the log now
     if (const status outcome = turn.take(); outcome != status::ok) {
         return fail(outcome);
@@ -163,6 +164,7 @@ status engine::withdraw() noexcept {
     header.checkpoint_sequence.store(prepared_.checkpoint_sequence);
     shared_.set_log(prepared_.log_page, prepared_.log_pages);
     header.log_end.store(prepared_.log_end);
+    header.log_checksum.store(prepared_.log_checksum);
     header.log_synced.store(prepared_.log_synced);
     header.file_pages.store(prepared_.file_pages);
     header.map_size.store(prepared_.map_size);
@@ -173,8 +175,7 @@ status engine::withdraw() noexcept {
     }
     if (was_checkpoint) {
         std::memcpy(file_.writable_page(prepared_.meta_page), &prepared_.meta, sizeof(prepared_.meta));
-        const status outcome = file_.sync_range(prepared_.meta_page * page_size, page_size);
-        return outcome == status::ok ? outcome : fail(outcome);
+        return shared_.announce([&] { return file_.sync_range(prepared_.meta_page * page_size, page_size); });
     }
     return status::ok;
 }
@@ -189,7 +190,7 @@ void engine::leave() noexcept {
     try {
         static_cast<void>(checkpoint_now({.purpose = checkpoint_purpose::end}, lock_mode::tries));
     } catch (const std::bad_alloc&) {
-        free_transaction_ = no_transaction;
+        free_end_.transaction = no_transaction;
     }
     header.panic.store(1);
 }

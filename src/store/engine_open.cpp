@@ -138,10 +138,10 @@ status engine::start() {
         return status::corrupted;  // the meta of a later checkpoint, durable before its log began, is lost
     }
     shared_.header().unsynced.store(1);  // a process may have died before the sync of this checkpoint
-    shared_.header().unscanned.store(is_new || shared_.is_private() ? 0 : 1);
     shared_.header().unpromised.store(is_new && options_.no_sync && !options_.in_heap ? 1 : 0);
     log_record record;
-    if (meta.transaction < accepted_.load() && read_record(log_bytes(), 0, log_seed(), meta.transaction + 1, record)) {
+    if (meta.transaction < accepted_.load() &&
+        read_record(log_bytes(), {.transaction = meta.transaction}, log_seed(), record)) {
         HF_STORE_TRY(recover(meta));
     }
     shared_.header().file_pages.store(stored_pages::last_root().next_page);  // a crash may have left holes behind

@@ -298,12 +298,12 @@ TEST_F(store_forged_test, a_record_frees_a_page_that_is_free_or_will_be) {
     const std::uint64_t seed = identity ^ meta().sequence * 0xD6E8FEB86659FD93U;
     const std::span log(reinterpret_cast<std::byte*>(&page(meta().log_page)), meta().log_pages * page_size);
     log_record record;
-    ASSERT_TRUE(read_record(log, 0, seed, meta().transaction + 1, record));
+    ASSERT_TRUE(read_record(log, {.transaction = meta().transaction}, seed, record));
     ASSERT_FALSE(record.freed.empty());
     std::byte* const at = log.data() + (record.freed.data() - log.data());
     const auto outcome_of = [&](const freed_extent_on_media& freed) {
         std::memcpy(at, &freed, sizeof(freed));
-        seal_record(log.first(record.head.size), seed, 0);
+        seal_record(log.first(record.head.size), seed, {}, record.head.epoch);
         write();
         return check(0);
     };

@@ -332,6 +332,8 @@ TEST_F(store_in_heap, a_record_leads_behind_the_end_of_the_file) {
         extent_on_media returned;
     } record{};
     record.head = {.checksum = 0,
+                   .before = 0,
+                   .epoch = 0,
                    .size = sizeof(record),
                    .transaction = meta.transaction + 1,
                    .main = meta.main,
@@ -345,7 +347,7 @@ TEST_F(store_in_heap, a_record_leads_behind_the_end_of_the_file) {
     std::uint64_t seed = 0;
     std::memcpy(&seed, meta.uuid.data(), sizeof(seed));
     seed ^= meta.sequence * 0xD6E8FEB86659FD93U;
-    seal_record(std::as_writable_bytes(std::span(&record, 1)), seed, 0);
+    seal_record(std::as_writable_bytes(std::span(&record, 1)), seed, {}, 1);
     const std::uint64_t log_page = meta.log_page + meta.sequence % 2 * (meta.log_pages / 2);
     forged.seekp(static_cast<std::streamoff>(log_page * page_size));
     forged.write(reinterpret_cast<const char*>(&record), sizeof(record));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "persist/mutant.hpp"
 #include "store/block.hpp"
 #include "store/page_checksum.hpp"
 
@@ -125,6 +126,8 @@ std::uint64_t seed_at(std::uint64_t seed, std::uint64_t offset) noexcept {
 bool encode_commit(const write_set& changes, const data_file& file, std::size_t limit, std::vector<std::byte>& record) {
     record_builder builder(record, limit);
     log_record_on_media head{.checksum = 0,
+                             .before = 0,
+                             .epoch = 0,
                              .size = 0,
                              .transaction = changes.version.transaction,
                              .main = changes.version.main,
@@ -158,27 +161,37 @@ bool encode_commit(const write_set& changes, const data_file& file, std::size_t 
     return true;
 }
 
-void seal_record(std::span<std::byte> record, std::uint64_t seed, std::uint64_t offset) noexcept {
-    constexpr std::size_t covered = sizeof(std::uint64_t);
-    const std::uint64_t sum = bytes_checksum(record.subspan(covered), seed_at(seed, offset));
+log_mark seal_record(std::span<std::byte> record, std::uint64_t seed, const log_mark& before,
+                     std::uint64_t epoch) noexcept {
+    log_record_on_media head{};
+    std::memcpy(&head, record.data(), sizeof(head));
+    head.before = before.checksum;
+    head.epoch = epoch;
+    std::memcpy(record.data(), &head, sizeof(head));
+    constexpr std::size_t covered = sizeof(head.checksum);
+    const std::uint64_t sum = bytes_checksum(record.subspan(covered), seed_at(seed, before.offset));
     std::memcpy(record.data(), &sum, sizeof(sum));
+    return {.transaction = head.transaction, .offset = before.offset + head.size, .checksum = sum};
 }
 
-bool read_record(std::span<const std::byte> log, std::uint64_t offset, std::uint64_t seed, std::uint64_t expected,
+bool read_record(std::span<const std::byte> log, const log_mark& before, std::uint64_t seed,
                  log_record& record) noexcept {
     log_record_on_media& head = record.head;
-    if (offset > log.size() || log.size() - offset < sizeof(head)) {
+    if (before.offset > log.size() || log.size() - before.offset < sizeof(head)) {
         return false;
     }
-    std::memcpy(&head, log.data() + offset, sizeof(head));
-    if (head.size < sizeof(head) || head.size % 8 != 0 || head.size > log.size() - offset ||
-        head.transaction != expected) {
+    std::memcpy(&head, log.data() + before.offset, sizeof(head));
+    if (head.size < sizeof(head) || head.size % 8 != 0 || head.size > log.size() - before.offset ||
+        head.transaction != before.transaction + 1 ||
+        (head.before != before.checksum && !HF_MUTANT("store.log.read.chain"))) {
         return false;
     }
-    const auto bytes = log.subspan(offset, head.size);
-    if (head.checksum != bytes_checksum(bytes.subspan(sizeof(head.checksum)), seed_at(seed, offset))) {
+    const auto bytes = log.subspan(before.offset, head.size);
+    const auto rest = bytes.subspan(sizeof(head.checksum));
+    if (head.checksum != bytes_checksum(rest, seed_at(seed, before.offset)) && !HF_MUTANT("store.log.read.checksum")) {
         return false;
     }
+    record.end = {.transaction = head.transaction, .offset = before.offset + head.size, .checksum = head.checksum};
     const std::size_t taken = std::size_t{head.taken_count} * sizeof(extent_on_media);
     const std::size_t returned = std::size_t{head.returned_count} * sizeof(extent_on_media);
     const std::size_t freed = std::size_t{head.freed_count} * sizeof(freed_extent_on_media);

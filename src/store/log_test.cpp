@@ -205,13 +205,14 @@ TEST_F(recovery_test, a_record_that_claims_pages_which_it_does_not_write_is_dama
     std::uint64_t seed = 0;  // of the first checkpoint, whose sequence is 0
     std::memcpy(&seed, content_.data() + offsetof(meta_on_media, uuid), sizeof(seed));
     const std::span record(reinterpret_cast<std::byte*>(content_.data()) + start, size);
-    seal_record(record, seed, start - meta_pages * page_size);
-    ASSERT_EQ(last_of(content_), count - 1);
     log_record_on_media head{};
     std::memcpy(&head, record.data(), sizeof(head));
+    const log_mark before{.offset = start - meta_pages * page_size, .checksum = head.before};
+    seal_record(record, seed, before, head.epoch);
+    ASSERT_EQ(last_of(content_), count - 1);
     head.next_page += std::uint64_t{1} << 20U;  // four gigabytes that nobody wrote
     std::memcpy(record.data(), &head, sizeof(head));
-    seal_record(record, seed, start - meta_pages * page_size);
+    seal_record(record, seed, before, head.epoch);
     EXPECT_EQ(last_of(content_), -2);
 }
 
@@ -268,7 +269,7 @@ TEST(recovery_of_lost_records_test, commits_that_were_undone_came_back) {
             bytes content = read_file(first.data());
             const auto records = records_of(content);
             ASSERT_EQ(records.size(), 5U);
-            std::memset(content.data() + records[lost].first, 0, 96);
+            std::memset(content.data() + records[lost].first, 0, sizeof(log_record_on_media));
             const store_directory second;
             write_file(second.data(), content);
             crash_after_values(second.path(), {}, reader);

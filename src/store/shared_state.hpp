@@ -63,14 +63,17 @@ struct shared_header {
     base::atomic<std::uint64_t> checkpoint_transaction;
     base::atomic<std::uint64_t> log_page;
     base::atomic<std::uint64_t> log_pages;
-    base::atomic<std::uint64_t> log_end;     ///< bytes of records since the checkpoint
-    base::atomic<std::uint64_t> file_pages;  ///< pages below have blocks or are known as free
-    base::atomic<std::uint64_t> log_synced;  ///< of log_end, durable
-    base::atomic<std::uint64_t> map_size;    ///< of the last checkpoint
-    base::atomic<std::uint32_t> unsynced;    ///< the checkpoint, or pages of it, may not be synced
-    base::atomic<std::uint32_t> unpromised;  ///< made without syncs in this session: a loss of power may take all
-    base::atomic<std::uint32_t> unreplayed;  ///< the first opener could not write what recovery rebuilt
-    base::atomic<std::uint32_t> unscanned;   ///< the log may have records behind one that was lost
+    base::atomic<std::uint64_t> log_end;       ///< bytes of records since the checkpoint
+    base::atomic<std::uint64_t> log_checksum;  ///< of the last of these records; 0: there is none
+    base::atomic<std::uint64_t> log_epoch;     ///< of the records that follow; 0: the next writer begins one
+    base::atomic<std::uint64_t> file_pages;    ///< pages below have blocks or are known as free
+    base::atomic<std::uint64_t> log_synced;    ///< of log_end, durable
+    base::atomic<std::uint64_t> map_size;      ///< of the last checkpoint
+    base::atomic<std::uint32_t> unsynced;      ///< the checkpoint, or pages of it, may not be synced
+    base::atomic<std::uint32_t> unpromised;    ///< made without syncs in this session: a loss of power may take all
+    base::atomic<std::uint32_t> unreplayed;    ///< the first opener could not write what recovery rebuilt
+    base::atomic<std::uint32_t> syncing;       ///< by who has the turn; it died in it where nobody has
+    base::atomic<std::uint32_t> doubtful;      ///< what a process that died in a sync may have lost
     base::atomic<std::uint32_t> next_process;
     base::atomic<std::uint32_t> reader_limit;
     base::atomic<std::uint32_t> reader_count;  ///< slots ever used
@@ -79,6 +82,8 @@ struct shared_header {
 };
 
 inline constexpr std::uint32_t lock_ready = 0x52454144;
+inline constexpr std::uint32_t doubtful_records = 1;  ///< of the log, that are not durable
+inline constexpr std::uint32_t doubtful_pages = 2;    ///< since the last checkpoint
 inline constexpr std::size_t readers_offset = (sizeof(shared_header) + 4095) / 4096 * 4096;
 inline constexpr std::size_t shared_bytes = readers_offset + most_readers * sizeof(reader_slot);
 
@@ -107,6 +112,26 @@ public:
     [[nodiscard]] bool is_alive(std::uint32_t process) const noexcept override;
     [[nodiscard]] bool is_held_here(const lock_word& word, std::uint32_t process) const noexcept override;
     [[nodiscard]] bool is_private() const noexcept { return !file_.valid(); }
+    /// With the turn: a process that died in its sync may have been told that it failed.
+    void doubt_sync_of_a_dead() noexcept {
+        if (header_->syncing.load() != 0) {
+            header_->doubtful.store(doubtful_records | doubtful_pages);
+            header_->syncing.store(0);
+        }
+    }
+    /// A sync, with the turn: who has the turn next learns whether this process died in it. A failure is everybody's.
+    template <class Sync>
+    [[nodiscard]] status announce(Sync sync) noexcept {
+        doubt_sync_of_a_dead();
+        header_->syncing.store(1);
+        const status outcome = sync();
+        if (outcome == status::ok) {
+            header_->syncing.store(0);
+        } else {
+            header_->panic.store(1);
+        }
+        return outcome;
+    }
     /// What a first opener sets.
     void initialise(const std::array<std::uint8_t, 16>& uuid, std::uint64_t inode, unsigned reader_limit) noexcept;
 

@@ -8,11 +8,12 @@
 namespace holdfast::store_engine {
 
 inline constexpr std::array<char, 8> store_magic = {'H', 'F', 'S', 'T', 'O', 'R', 'E', '\n'};
-/// Programs that know version 1 alone must not read long keys: a store has version 2 from its first one on.
-inline constexpr std::uint32_t version_without_long_keys = 1;
-inline constexpr std::uint32_t store_version = 2;
+/// Programs that know version 4 alone must not read long keys: a store has version 5 from its first one on. Versions 1
+/// to 3 had records without epoch and chain.
+inline constexpr std::uint32_t version_without_long_keys = 4;
+inline constexpr std::uint32_t store_version = 5;
 /// The heap says which commits count: no program must open the store without it.
-inline constexpr std::uint32_t version_in_heap = 3;
+inline constexpr std::uint32_t version_in_heap = 6;
 inline constexpr std::uint64_t meta_pages = 2;
 
 /// Page 0 or 1: the last checkpoint, or the one before.
@@ -38,6 +39,8 @@ static_assert(sizeof(meta_on_media) == 160 && offsetof(meta_on_media, checksum) 
 /// Of a commit. Behind it: extents taken, extents given back, extents freed, then page changes.
 struct log_record_on_media {
     std::uint64_t checksum;  ///< XXH3 of the rest and what follows; seed: of the store, the checkpoint and the place
+    std::uint64_t before;    ///< checksum of the record before; 0: it is the first behind the checkpoint
+    std::uint64_t epoch;     ///< random, of those who wrote since the last crash
     std::uint64_t size;      ///< bytes with what follows; a multiple of 8
     std::uint64_t transaction;
     tree_record main;
@@ -47,7 +50,7 @@ struct log_record_on_media {
     std::uint32_t freed_count;
     std::uint32_t page_count;
 };
-static_assert(sizeof(log_record_on_media) == 96);
+static_assert(sizeof(log_record_on_media) == 112 && offsetof(log_record_on_media, main) == 40);
 
 struct extent_on_media {
     std::uint64_t start;

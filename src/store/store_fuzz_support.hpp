@@ -304,14 +304,13 @@ private:
         std::uint64_t identity = 0;
         std::memcpy(&identity, meta_.uuid.data(), sizeof(identity));
         const std::uint64_t seed = identity ^ sequence * 0xD6E8FEB86659FD93U;
-        for (std::uint64_t offset = 0; offset + sizeof(log_record_on_media) <= log.size();) {
+        for (log_mark end; end.offset + sizeof(log_record_on_media) <= log.size();) {
             log_record_on_media head;
-            std::memcpy(&head, log.data() + offset, sizeof(head));
-            if (head.size < sizeof(head) || head.size > log.size() - offset || head.transaction == 0) {
+            std::memcpy(&head, log.data() + end.offset, sizeof(head));
+            if (head.size < sizeof(head) || head.size > log.size() - end.offset || head.transaction == 0) {
                 return;
             }
-            seal_record(log.subspan(offset, head.size), seed, offset);
-            offset += head.size;
+            end = seal_record(log.subspan(end.offset, head.size), seed, end, head.epoch);
         }
     }
 

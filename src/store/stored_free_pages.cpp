@@ -111,14 +111,12 @@ bool stored_pages::read_free_pages(const meta_on_media& meta, std::uint64_t vers
         }
     }
     const std::span log(reinterpret_cast<const std::byte*>(file_.page(log_page)), log_pages * page_size);
-    std::uint64_t offset = 0;
     log_record record;
-    for (std::uint64_t at = meta.transaction + 1; at <= version; ++at) {
-        if (!read_record(log, offset, log_seed(meta.sequence), at, record) || !reach(record.head.next_page) ||
+    for (log_mark at{.transaction = meta.transaction}; at.transaction < version; at = record.end) {
+        if (!read_record(log, at, log_seed(meta.sequence), record) || !reach(record.head.next_page) ||
             !add_record(record, marks)) {
             return false;
         }
-        offset += record.head.size;
     }
     return true;
 }

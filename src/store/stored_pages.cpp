@@ -160,6 +160,7 @@ void stored_pages::adopt(const meta_on_media& meta) noexcept {
     shared_.set_log(meta.log_page, meta.log_pages);
     header.log_synced.store(0);
     header.log_end.store(0);
+    header.log_checksum.store(0);
     header.map_size.store(meta.map_size);
     header.checkpoint_sequence.store(meta.sequence);
     header.checkpoint_transaction.store(meta.transaction);
@@ -202,8 +203,7 @@ bool stored_pages::has_record_of(std::uint64_t sequence) const noexcept {
     const std::span<const std::byte> log = log_bytes();
     log_record record;
     std::memcpy(&record.head, log.data(), sizeof(record.head));
-    const std::uint64_t transaction = record.head.transaction;
-    return read_record(log, 0, log_seed(sequence), transaction, record);
+    return read_record(log, {.transaction = record.head.transaction - 1}, log_seed(sequence), record);
 }
 
 status stored_pages::load_free_list() {
@@ -229,9 +229,8 @@ status stored_pages::load_free_list() {
             return status::corrupted;
         }
     }
-    free_transaction_ = meta.transaction;
+    free_end_ = {.transaction = meta.transaction};
     free_sequence_ = meta.sequence;
-    free_offset_ = 0;
     return status::ok;
 }
 
@@ -317,8 +316,7 @@ status stored_pages::replay(const meta_on_media& meta) {
     page_table pages;
     root version{.transaction = meta.transaction, .main = meta.main, .next_page = meta.next_page};
     log_record record;
-    while (version.transaction < accepted_.load() &&
-           read_record(log_bytes(), free_offset_, log_seed(), version.transaction + 1, record)) {
+    while (version.transaction < accepted_.load() && read_record(log_bytes(), free_end_, log_seed(), record)) {
         HF_STORE_TRY(record.head.main.item_size != 0 ? status::corrupted : apply(record));
         page_change change;
         std::span<const std::byte> rest = record.pages;
@@ -336,18 +334,18 @@ status stored_pages::replay(const meta_on_media& meta) {
         }
         version = {
             .transaction = record.head.transaction, .main = record.head.main, .next_page = record.head.next_page};
-        free_offset_ += record.head.size;
-        free_transaction_ = version.transaction;
+        free_end_ = record.end;
     }
     HF_STORE_TRY(write_rebuilt(pages, version.next_page));
     if (!overlay_) {
-        HF_STORE_TRY(file_.write_again(own_log().page * page_size, free_offset_));
+        HF_STORE_TRY(file_.write_again(own_log().page * page_size, free_end_.offset));
     }
     shared_header& header = shared_.header();
     // Only the first opener tells others, who may have committed more afterwards.
     if (header.ready.load() != lock_ready) {
         shared_.set_root(version);
-        header.log_end.store(free_offset_);
+        header.log_end.store(free_end_.offset);
+        header.log_checksum.store(free_end_.checksum);
         header.written.store(version.transaction, std::memory_order_release);
         raise_durable(version.transaction);
     }

@@ -132,10 +132,9 @@ protected:
 
     // Valid while this process has the write lock.
     free_space free_;
-    std::uint64_t free_transaction_ = no_transaction;  ///< the version of free_; no_transaction: none
-    std::uint64_t free_sequence_ = 0;                  ///< the checkpoint that it began with
-    std::uint64_t free_offset_ = 0;                    ///< of the log, behind the last record that it has
-    std::uint64_t free_list_page_ = 0;                 ///< of the last checkpoint
+    log_mark free_end_{.transaction = no_transaction};  ///< of the last record in free_; no_transaction: free_ is void
+    std::uint64_t free_sequence_ = 0;                   ///< the checkpoint that it began with
+    std::uint64_t free_list_page_ = 0;                  ///< of the last checkpoint
     std::uint64_t free_list_pages_ = 0;
 
 private:

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -122,6 +124,9 @@ private:
             HF_TRY(copy_file(i));
         }
         HF_TRY(copy_file(objects_file_id));
+        while (!unsynced_.empty()) {
+            HF_TRY(sync_oldest());
+        }
         HF_TRY(copy_stores());
         // The copy of a crashed heap is crashed, too.
         const bool crashed = superblock.state != heap_state::clean;
@@ -160,7 +165,20 @@ private:
             }
         }
         HF_TRY(apply_overlay(*to, id));
-        return to->sync("copy.sync");
+        return sync_later(std::move(to));
+    }
+
+    /// The disk writes a file while the next ones are copied.
+    base::result<void> sync_later(std::unique_ptr<persist::file> file) {
+        constexpr std::size_t most = 4;
+        file->start_writeback();
+        unsynced_.push_back(std::move(file));
+        return unsynced_.size() > most ? sync_oldest() : base::result<void>{};
+    }
+    base::result<void> sync_oldest() {
+        const std::unique_ptr<persist::file> oldest = std::move(unsynced_.front());
+        unsynced_.pop_front();
+        return oldest->sync("copy.sync");
     }
 
     /// Stores are written through shared mappings: no shared blocks.
@@ -241,6 +259,7 @@ private:
     persist::storage& outer_;
     std::shared_ptr<persist::storage> to_;
     std::optional<heap_lock> lock_;
+    std::deque<std::unique_ptr<persist::file>> unsynced_;
     persist::permissions of_source_;
     bool made_directory_ = false;
     bool owns_files_ = false;  ///< it was empty

@@ -221,7 +221,7 @@ int mdb_reader_check(MDB_env* env, int* dead);
 
 /// Lets keys, and names of databases, have up to `bytes`, from 511 (what programs expect of mdb_env_get_maxkeysize) to
 /// 65,536; values of MDB_DUPSORT as many, up to 1,978. Before mdb_env_open, by each process that writes longer keys;
-/// reading and removing them needs no call. Programs that know only version 1 refuse the store from the first key of
+/// reading and removing them needs no call. Programs that know only version 4 refuse the store from the first key of
 /// more than 1,978 bytes on. EINVAL outside of the range or where the environment is open.
 #define HF_LMDB_MOST_KEYSIZE 65536
 int hf_lmdb_set_maxkeysize(MDB_env* env, unsigned int bytes);
