@@ -212,6 +212,22 @@ TEST_P(ways_to_store, of_a_child_stay_in_the_child) {
     expect_after_a_crash("after a child");
 }
 
+/// Its descriptors mean the parent's memory: a scan would make the kernel forget the parent's stores.
+TEST_P(ways_to_store, are_not_forgotten_by_a_child_that_commits) {
+    must(files_->commit({}));
+    must(files_->commit({}));
+    at(6)[1] = std::byte{2};
+    EXPECT_TRUE(base::run_in_child([this] {
+                    const auto is_refused = [](const auto& outcome) {
+                        return !outcome && outcome.error().code == base::failure_code::wrong_process;
+                    };
+                    return is_refused(files_->unchanged({})) && is_refused(files_->commit({}));
+                }).succeeded());
+    EXPECT_FALSE(must(files_->unchanged({})));
+    EXPECT_EQ(must(files_->commit({})).dirty_pages, 1U);
+    expect_after_a_crash("a child that commits");
+}
+
 TEST_P(ways_to_store, are_committed_over_growth_guards_and_segments) {
     must(files_->commit({}));
     for (char value = 1; value < 12; ++value) {
