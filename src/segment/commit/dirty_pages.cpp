@@ -289,8 +289,10 @@ void dirty_scanner::look(piece& part) const {
     const nanoseconds start = time_of_thread();
     part.done = method_ == method::pagemap_scan ? pages_.find_private(part.begin, part.bytes, swapped::found, part.runs)
                                                 : pages_.find_private_by_entries(part.begin, part.bytes, part.runs);
-    const nanoseconds found = finding_a_page * static_cast<std::int64_t>(pages_in(part.runs)) + asking_the_kernel;
-    part.lost = std::max(nanoseconds{}, time_of_thread() - start - found);
+    const auto found = static_cast<std::int64_t>(pages_in(part.runs));
+    const auto pages = static_cast<std::int64_t>(part.bytes / base::page_size);
+    const nanoseconds took = time_of_thread() - start - asking_the_kernel - finding_a_page * found;
+    part.lost = std::max(nanoseconds{}, took) / pages * (pages - found);
     if (part.how != way::and_watch || !part.done || !watch_->watch(part.begin, part.bytes)) {
         return;
     }

@@ -155,25 +155,26 @@ TEST_P(kept_pages_test, AreNoChangesWhereTheyAreEqual) {
     must(files_->close_cleanly());
 }
 
-/// A device's store is noted nowhere, and after it no page is compared any more.
-TEST_P(kept_pages_test, AreWrittenWhenTheyAreLetGo) {
-    must(files_->commit({}));
-    must(files_->commit({}));
-    for (const bool stores_before : {false, true}) {
+/// A device's store is noted nowhere, and when its pages are let go they are compared no more.
+TEST_P(kept_pages_test, AreWrittenWhileTheyAreKeptAndWhenTheyAreLetGo) {
+    for (const bool commits_between : {true, false}) {
+        must(files_->commit({}));
+        must(files_->commit({}));
         keep(kept_first, kept_length);
-        fill(kept_first, kept_length, 1);
         persist::pinned_device device(directory_.path("source"), files_->view().base() + kept_first * page_size,
                                       kept_length * page_size);
-        if (stores_before) {
-            device.store(2);
+        for (char value = 1; commits_between && value < 4; ++value) {
+            device.store(value);
+            must(files_->commit({}));
+            expect_after_a_crash(kept_first, value);
         }
-        must(files_->commit({}));
-        device.store(3);
+        device.store(9);
         let_all_go();
         must(files_->commit({}));
-        expect_after_a_crash(kept_first, 3);
-        expect_after_a_crash(kept_first + kept_length - 1, 3);
+        expect_after_a_crash(kept_first, 9);
+        expect_after_a_crash(kept_first + kept_length - 1, 9);
         EXPECT_TRUE(must(files_->unchanged({})));
+        fill(kept_first, kept_length, 0);
     }
 }
 

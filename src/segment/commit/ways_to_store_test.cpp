@@ -237,6 +237,7 @@ TEST_P(ways_to_store, are_committed_over_growth_guards_and_segments) {
             std::memset(at(files_->frontier().value - 3), value, 3 * page_size);
         }
         must(files_->commit({}));
+        at(42)[3] = static_cast<std::byte>(value + 10);  // is dropped, not committed
         must(files_->mapping().protect({40}, {4}, page_access::rights::none));
         at(44)[3] = static_cast<std::byte>(value + 20);
         must(files_->commit({}));
