@@ -164,7 +164,8 @@ bool dirty_scanner::can_watch() noexcept {
 void dirty_scanner::plan_zone(std::byte* begin, std::uint64_t bytes, std::vector<piece>& pieces) {
     zone& of = zones_[begin];
     const std::uint64_t watched = std::min(of.watched, bytes);
-    const bool kept = is_kept(begin, bytes);
+    // A page that was dropped before it was guarded may be noted, and the commit would read it.
+    const bool kept = is_kept(begin, bytes) || (watch_ != nullptr && watch_->is_guarded());
     const bool exact = of.exact && !kept;
     const bool watches = commits_ && !kept && (watched != 0 && !exact ? !of.refused : pays(of, bytes - watched));
     if (commits_) {
@@ -269,7 +270,7 @@ void dirty_scanner::run_piece(piece& part) const noexcept {
     try {
         if (part.how == way::notes) {
             const written afterwards = commits_ ? written::are_protected_again : written::stay;
-            if (pages_.find_written(part.begin, part.bytes, afterwards, watch_->is_guarded(), part.runs)) {
+            if (pages_.find_written(part.begin, part.bytes, afterwards, part.runs)) {
                 return;
             }
             part.mapped_anew = true;

@@ -6,8 +6,8 @@
 //
 //   - Every page that was stored to since the last commit that ended is found, and perhaps others.
 //   - What the kernel notes in a zone counts only while it has noted all since the last commit that ended
-//     (zone::exact): after a commit that failed, a mapping that was replaced, a device, or an error, the zone's private
-//     pages are looked for, which are all of these pages.
+//     (zone::exact): after a commit that failed, a mapping that was replaced, a device, guarded memory, or an error,
+//     the zone's private pages are looked for, which are all of these pages.
 #pragma once
 
 #include <chrono>

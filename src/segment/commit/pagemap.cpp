@@ -2,13 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <utility>
 
 #include "base/units.hpp"
@@ -56,20 +54,7 @@ constexpr std::uint64_t bit_file = std::uint64_t{1} << 61;
 
 unsigned long scan_request() noexcept { return _IOWR('f', 16, pm_scan_arg); }
 
-/// Before Linux 6.11 the quick search took a bit of a swap entry's place for the protection of its page, and could miss
-/// a page that was stored to and is in swap.
-bool is_quick_search_right() noexcept {
-    utsname kernel{};
-    unsigned major = 0;
-    unsigned minor = 0;
-    return ::uname(&kernel) == 0 &&
-           std::sscanf(static_cast<const char*>(kernel.release), "%u.%u", &major, &minor) == 2 &&
-           (major > 6 || (major == 6 && minor >= 11));
-}
-
 }  // namespace
-
-pagemap::pagemap(persist::descriptor file) noexcept : file_(std::move(file)), may_be_quick_(is_quick_search_right()) {}
 
 void append(std::vector<memory_run>& runs, const memory_run& run) {
     if (!runs.empty() && runs.back().address + runs.back().pages * base::page_size == run.address) {
@@ -139,13 +124,12 @@ base::result<void> pagemap::find_private(std::byte* begin, std::uint64_t bytes, 
         runs);
 }
 
-base::result<void> pagemap::find_written(std::byte* begin, std::uint64_t bytes, written afterwards, bool exact,
+base::result<void> pagemap::find_written(std::byte* begin, std::uint64_t bytes, written afterwards,
                                          std::vector<memory_run>& runs) const {
     return scan(
         begin, bytes,
-        [this, afterwards, exact](pm_scan_arg& request) {
-            // The kernel has a quick search for just this question and answer.
-            request.return_mask = may_be_quick_ && !exact ? page_is_written : 0;
+        [afterwards](pm_scan_arg& request) {
+            request.return_mask = page_is_written;  // the kernel has a quick search for just this answer
             request.flags =
                 fail_where_unwatched | (afterwards == written::are_protected_again ? protect_what_matches : 0);
             request.category_mask = page_is_written;

@@ -36,19 +36,18 @@ public:
 
     enum class written { stay, are_protected_again };
     /// Pages of watched memory (write_watch.hpp) that were stored to since they were protected. Fails where a part of
-    /// the range is not watched. After a failure any page may be protected again that was not found. `exact` leaves out
-    /// pages that were dropped while they were not protected; else these may be found, in less than half of the time.
-    base::result<void> find_written(std::byte* begin, std::uint64_t bytes, written afterwards, bool exact,
+    /// the range is not watched. After a failure any page may be protected again that was not found. Pages
+    /// that were dropped while they were not protected may be found, too.
+    base::result<void> find_written(std::byte* begin, std::uint64_t bytes, written afterwards,
                                     std::vector<memory_run>& runs) const;
 
 private:
-    explicit pagemap(persist::descriptor file) noexcept;
+    explicit pagemap(persist::descriptor file) noexcept : file_(std::move(file)) {}
     template <class Request>
     base::result<void> scan(std::byte* begin, std::uint64_t bytes, const Request& wanted,
                             std::vector<memory_run>& runs) const;
 
     persist::descriptor file_;
-    bool may_be_quick_;
 };
 
 }  // namespace holdfast::segment

@@ -193,8 +193,8 @@ TEST_P(watched_memory, loses_no_store) {
     std::mt19937_64 random(7);
     std::uint64_t value = pages_in_all;
     for (int round = 0; round < 400; ++round) {
-        if (round == 200) {
-            watch_.set_guarded();  // the other search of the kernel
+        if (round == 350) {
+            watch_.set_guarded();
         }
         const std::uint64_t stores = random() % 4 == 0 ? random() % 600 : random() % 20;
         const std::uint64_t around = random() % scanned_;

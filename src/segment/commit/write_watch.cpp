@@ -5,9 +5,12 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <sstream>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -38,6 +41,25 @@ failure refused(const char* call) {
 
 failure misses(const char* what, const char* expected) {
     return {failure_code::unsupported, name, "stores to a private page", what, expected, {}, 0};
+}
+
+/// Before, PAGEMAP_SCAN took a bit of the place of a swap entry for the protection of its page, and could miss a page
+/// that was stored to and is in swap.
+base::result<void> check_kernel() {
+    constexpr unsigned major_needed = 6;
+    constexpr unsigned minor_needed = 11;
+    utsname kernel{};
+    unsigned major = 0;
+    unsigned minor = 0;
+    ::uname(&kernel);
+    std::istringstream release(static_cast<const char*>(kernel.release));
+    char dot = 0;
+    release >> major >> dot >> minor;
+    if (std::tie(major, minor) >= std::tie(major_needed, minor_needed)) {
+        return {};
+    }
+    return failure{
+        failure_code::unsupported, name, "kernel", static_cast<const char*>(kernel.release), "Linux 6.11", {}, 0};
 }
 
 /// A private mapping of a file.
@@ -81,7 +103,7 @@ base::result<void> try_it(const write_watch& watch, const pagemap& pages) {
     }
     const auto noted = [&](written afterwards) -> base::result<std::uint64_t> {
         std::vector<memory_run> runs;
-        HF_TRY(pages.find_written(trial.begin(), trial_mapping::size(), afterwards, true, runs));
+        HF_TRY(pages.find_written(trial.begin(), trial_mapping::size(), afterwards, runs));
         std::uint64_t count = 0;
         for (const memory_run& run : runs) {
             count += run.pages;
@@ -116,6 +138,7 @@ base::result<void> try_it(const write_watch& watch, const pagemap& pages) {
 }  // namespace
 
 base::result<void> write_watch::start(const pagemap& pages) {
+    HF_TRY(check_kernel());
     // Stores by the kernel are noted in this mode as well: nothing is ever delivered.
     persist::descriptor calls(
         static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)));

@@ -1,6 +1,6 @@
-// The kernel itself notes stores to watched memory, in its page tables (userfaultfd with WP_ASYNC, Linux 6.7), and
-// pagemap::find_written() reads them. Stores by system calls are noted, too, but not those of devices. No thread waits
-// for anything, and no signal is sent. What is noted may be more than what was stored.
+// The kernel itself notes stores to watched memory, in its page tables (userfaultfd with WP_ASYNC, from Linux 6.11 on),
+// and pagemap::find_written() reads them. Stores by system calls are noted, too, but not those of devices. No thread
+// waits for anything, and no signal is sent. What is noted may be more than what was stored.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,7 @@ public:
     /// Protects private mappings, so that stores are noted. Pages are mapped one by one from now on, also where they
     /// are only read. What is mapped there later is not watched.
     base::result<void> watch(std::byte* begin, std::uint64_t bytes) const;
-    /// Some of the memory cannot be read, and was dropped: a page that was not stored to must not be found.
-    /// Thread-safe.
+    /// Some of the memory cannot be read, so that a commit must not find it. Thread-safe.
     void set_guarded() noexcept { guarded_.store(true, std::memory_order_relaxed); }
     [[nodiscard]] bool is_guarded() const noexcept { return guarded_.load(std::memory_order_relaxed); }
     /// No page looks protected afterwards. Also where nothing or only a part is watched. Needs no memory.
