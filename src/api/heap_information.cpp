@@ -61,7 +61,9 @@ heap_statistics heap_information::statistics() const {
     numbers.created_ns = superblock.created_ns;
     numbers.recoveries = superblock.recoveries;
     numbers.recovered = engine.files().recovered();
-    numbers.rolled_forward = engine.files().rolled_forward();
+    numbers.rolled_forward = engine.files().replayed().commits != 0;
+    numbers.log_commits = engine.files().replayed().commits;
+    numbers.log_bytes = engine.files().replayed().bytes;
     return numbers;
 }
 

@@ -265,7 +265,7 @@ TEST_F(manager_test, reports_what_a_commit_did) {
     const commit_report report = heap.last_commit();
     EXPECT_GE(report.dirty_pages, 100U);
     EXPECT_LE(report.dirty_pages, 104U);
-    EXPECT_GE(report.journaled_pages, 100U);
+    EXPECT_GE(report.logged_pages, 100U);
     EXPECT_EQ(report.fresh_pages, 0U);
     EXPECT_GE(report.written_bytes, std::uint64_t{200 * 4096});
     EXPECT_GE(report.total_ns, report.scan_ns);

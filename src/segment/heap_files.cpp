@@ -106,7 +106,7 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
     sign_locks(*files->location_.hold());
     files->superblock_.set_recovered(state.superblock, state.crashed);
     files->location_.set_nodes(state.superblock.nodes);
-    files->rolled_forward_ = state.rolled_forward;
+    files->replayed_ = state.replayed;
     files->warnings_ = std::move(state.warnings);
     files->overlay_ = std::move(state.overlay);
     if (options.verify) {

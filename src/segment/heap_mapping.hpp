@@ -20,7 +20,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "segment/commit/folio_policy.hpp"
-#include "segment/commit/journal.hpp"
+#include "segment/commit/log_content.hpp"
 #include "segment/commit/write_watch.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/heap_location.hpp"
@@ -54,7 +54,7 @@ public:
     }
 
     base::result<void> map_committed(base::pages frontier);
-    base::result<void> apply_overlay(const journal_content& journal);
+    base::result<void> apply_overlay(const log_content& overlay);
     base::result<void> map_fresh(base::pages from, base::pages to);
     /// Shared pages: maps files whose space up to `to` was just reserved. The committed end is `to` then; on failure it
     /// stays.

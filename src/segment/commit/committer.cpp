@@ -11,7 +11,6 @@
 #include "base/cancellation.hpp"
 #include "persist/mutant.hpp"
 #include "segment/commit/commit_builder.hpp"
-#include "segment/commit/journal_space.hpp"
 #include "segment/files/heap_creation.hpp"
 #include "segment/page_runs.hpp"
 
@@ -33,6 +32,7 @@ std::uint64_t elapsed_ns(clock::time_point start) {
 committer::committer(const committer_parts& parts) noexcept
     : location_(parts.location),
       superblock_(parts.superblock),
+      log_(parts.log),
       segments_(parts.segments),
       mapping_(parts.mapping),
       objects_(parts.objects),
@@ -109,13 +109,15 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
         auto done = commit_scanned(free, going, check);
         if (!done) {
             mapping_.set_frontier(before);
+            log_.home().forget();
             return done;
         }
         if (mapping_.frontier() < before) {
             space_.remove_beyond(mapping_.frontier(), before);
+            log_.home().forget();
         }
         done->given_back_pages = space_.punch(going.holes);
-        shorten_journal(location_, mapping_.frontier());
+        HF_TRY(after_commit(superblock_.maintain_log()));
         return done;
     } catch (const std::bad_alloc&) {
         if (mapping_.committed() != mapping_.frontier()) {
@@ -188,7 +190,7 @@ base::result<void> committer::write_commit(commit_builder& builder, commit_plan&
 
 base::result<void> committer::run(commit_plan& plan, transaction_report& report) {
     if (superblock_.is_on_media()) {
-        return run_transaction(location_.storage(), location_.paths(), plan, report);
+        return run_transaction(location_.storage(), location_.paths(), log_, plan, superblock_.of_commit(), report);
     }
     HF_TRY(finish_creation(location_, plan, report));
     superblock_.set_on_media();
@@ -238,6 +240,36 @@ void committer::note_free(const free_runs& free) noexcept {
     } catch (const std::bad_alloc&) {
         committed_free_.clear();
     }
+}
+
+/// The commit is durable. A checkpoint that fails before its syncs is tried again by the next commit.
+base::result<void> committer::after_commit(base::result<void> done) {
+    if (done || !persist::is_failed_sync(done.error())) {
+        return {};
+    }
+    failure what = std::move(done).error();
+    poison_.code = what.code;  // first: the text needs memory
+    what.hint = "the commit itself is durable; opening the heap again finishes it";
+    poison_ = what;
+    return what;
+}
+
+base::result<void> committer::finish_log(base::function_ref<base::result<void>()> how) {
+    if (poison_.code != failure_code::none) {
+        return poisoned();
+    }
+    const base::cancellation_off until_done;
+    auto done = how();
+    HF_TRY(after_commit(done));
+    return done;
+}
+
+base::result<void> committer::checkpoint() {
+    return finish_log([this] { return superblock_.checkpoint(); });
+}
+
+base::result<void> committer::end_log() {
+    return finish_log([this] { return superblock_.end_log(); });
 }
 
 base::result<void> committer::close_unchanged() {

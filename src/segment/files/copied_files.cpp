@@ -6,7 +6,7 @@
 
 #include "base/units.hpp"
 #include "persist/backing.hpp"
-#include "segment/commit/transaction.hpp"
+#include "segment/files/heap_paths.hpp"
 
 namespace holdfast::segment {
 

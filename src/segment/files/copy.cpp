@@ -138,9 +138,8 @@ private:
             HF_TRY(is_unchanged_());
         }
         superblock.state = pending ? superblock.state : heap_state::clean;
+        empty_log(superblock, {}, superblock.log_file_size);  // the copy has what the log has
         seal(superblock);
-        HF_TRY_ASSIGN(auto journal, create_like(source_.journal(), target_.journal(), "copy.journal"));
-        HF_TRY(write_void_journal(*journal, superblock));
         HF_TRY_ASSIGN(auto lock, create_like(source_.lock(), target_.lock(), "copy.lock"));
         HF_TRY(write_superblocks(*file, superblock));
         HF_TRY(sync_segment_names(*to_, target_, "copy.node.sync"));
@@ -221,13 +220,13 @@ private:
         if (!state_.overlay) {
             return {};
         }
-        HF_TRY_ASSIGN(auto journal, from_.open(source_.journal(), access_mode::read_only));
-        std::vector<std::byte> page(page_size);
-        for (std::size_t i = 0; i < state_.overlay->entries.size(); ++i) {
-            if (entry_file(state_.overlay->entries[i]) == id) {
-                HF_TRY(read_journal_page(*journal, *state_.overlay, i, page));
-                HF_TRY(to.write_at(entry_page(state_.overlay->entries[i]) * page_size, page, "copy.overlay"));
-            }
+        patch_reader reader(from_, source_, *state_.overlay);
+        std::vector<std::byte> bytes(page_size);
+        for (const log_content::patch& patch :
+             state_.overlay->patches(place_of(id, 0), place_of(id, last_page_of_place))) {
+            const auto part = std::span(bytes).first(patch.length);
+            HF_TRY(reader.read(patch, part));
+            HF_TRY(to.write_at(page_of_place(patch.place) * page_size + patch.offset, part, "copy.overlay"));
         }
         return {};
     }

@@ -12,7 +12,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "persist/storage.hpp"
-#include "segment/commit/transaction.hpp"
+#include "segment/files/heap_paths.hpp"
 #include "segment/format/lanes_format.hpp"
 #include "segment/format/superblock_format.hpp"
 

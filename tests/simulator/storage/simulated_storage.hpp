@@ -43,7 +43,6 @@ struct storage_image {
     std::vector<node> nodes;
 
     [[nodiscard]] std::uint64_t hash() const;
-    [[nodiscard]] std::uint64_t hash_without(const std::string& path) const;
     /// The content of a file, which must exist.
     [[nodiscard]] std::vector<std::byte> bytes_of(const std::string& path) const;
     /// Writes what the image holds below `directory` into an existing, empty real directory. Links that point below
@@ -90,6 +89,11 @@ public:
     /// A sync of a file fails, after `others` that do not. What it should have written stays to be seen, and no later
     /// sync writes it, as the kernel takes it for written; a new write does.
     void fail_sync(std::uint64_t others) noexcept { syncs_before_failure_ = others + 1; }
+
+    /// The process is dead: no call changes anything, and each that would fails. An observer may call it.
+    void die() noexcept { dead_ = true; }
+    /// The next process has come.
+    void revive() noexcept { dead_ = false; }
 
     /// From now on nothing can be lost, and no crash images are taken: for a checker after recovery.
     void run_in_peace() noexcept;
@@ -149,6 +153,7 @@ private:
     /// Follows all links.
     [[nodiscard]] std::string resolved(const std::string& path) const;
     [[nodiscard]] const node_id* find(const std::string& resolved_path) const;
+    [[nodiscard]] base::result<void> check_alive(const char* operation, const std::string& path) const;
     [[nodiscard]] base::result<void> check_parent(const std::string& path, const char* operation) const;
     [[nodiscard]] bool is_empty(const std::string& directory) const;
     void add_name_change(name_change one);
@@ -172,6 +177,7 @@ private:
     std::vector<name_change> pending_names_;
     std::vector<node> nodes_;
     bool in_peace_ = false;
+    bool dead_ = false;
     std::uint64_t syncs_before_failure_ = 0;  ///< and that one; 0: none fails
     std::uint64_t operations_ = 0;
     persist::site last_site_ = "start";
