@@ -383,7 +383,8 @@ hf_code hf_get_statistics(const hf_heap* heap, hf_statistics* statistics) {
                                   in.rolled_forward ? 1U : 0U,
                                   in.guard_ranges,
                                   in.log_commits,
-                                  in.log_bytes};
+                                  in.log_bytes,
+                                  in.watched_bytes};
         holdfast::c_api::fill_known_part(statistics, known, "statistics", "HF_STATISTICS_INIT");
     });
 }

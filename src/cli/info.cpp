@@ -39,6 +39,7 @@ json as_json(const holdfast::manager& heap, const holdfast::heap_statistics& num
     object["open"] = false;
     object["domain"] = heap.domain();
     object["durability"] = last_durability(lanes);
+    object["search_for_changes"] = holdfast::manager::search_for_changes();
     object["state"] = numbers.recovered ? "crashed" : "clean";
     object["log"] = {{"commits", numbers.log_commits}, {"bytes", numbers.log_bytes}};
     object["lanes"] = as_json_object(lanes);
@@ -80,6 +81,7 @@ void print_text(const holdfast::manager& heap, const holdfast::heap_statistics& 
     print_line("domain", heap.domain());
     const holdfast::lane_information lanes = heap.lanes();
     print_line("durability", last_durability(lanes));
+    print_line("changes found by", holdfast::manager::search_for_changes());
     print_line("state", state_of(numbers, lanes));
     print_lanes(lanes);
     print_recovery(heap);

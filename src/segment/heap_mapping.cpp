@@ -280,6 +280,7 @@ base::result<void> heap_mapping::protect(pages start, pages length, rights left)
     std::byte* const address = view_.base() + base::to_bytes(start);
     if (!location_.shared()) {
         // A commit reads every dirty page.
+        watch_.set_guarded();
         HF_TRY(try_to_drop_private_pages(address, base::to_bytes(length)));
     }
     return set_rights(address, base::to_bytes(length), left == rights::none ? page_rights::none : page_rights::read);

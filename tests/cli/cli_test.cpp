@@ -135,6 +135,7 @@ TEST_F(cli, info_as_json_has_every_number) {
     EXPECT_EQ(info["open"], false);
     EXPECT_EQ(info["domain"], "page-cache");
     EXPECT_EQ(info["durability"], "commit");
+    EXPECT_EQ(info["search_for_changes"], manager::search_for_changes());
     EXPECT_EQ(info["state"], "clean");
     EXPECT_EQ(info["log"]["commits"], 0);
     EXPECT_EQ(info["recoveries"], 0);

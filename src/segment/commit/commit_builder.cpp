@@ -30,7 +30,8 @@ base::result<void> commit_builder::scan() {
     const space_view& view = from_.mapping.view();
     const geometry& shape = view.shape();
     std::vector<memory_run> dirty;
-    HF_TRY(from_.scanner.scan(view.base(), base::to_bytes(from_.mapping.frontier()), dirty));
+    HF_TRY(from_.scanner.scan(view.base(), base::to_bytes(from_.mapping.frontier()), dirty,
+                              dirty_scanner::memory_of::user));
     HF_TRY(scan_user_runs(dirty));
 
     // The tables of all segments lie side by side.

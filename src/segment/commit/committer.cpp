@@ -38,10 +38,27 @@ committer::committer(const committer_parts& parts) noexcept
       objects_(parts.objects),
       space_(parts.space) {}
 
-base::result<void> committer::start() {
-    HF_TRY_ASSIGN(dirty_scanner scanner, dirty_scanner::open());
+base::result<void> committer::start(store_watch watch) {
+    // On persistent memory that is mapped by huge pages Linux was seen to note no store.
+    const bool persistent =
+        location_.domain() == persist::domain_kind::dax || location_.domain() == persist::domain_kind::eadr;
+    HF_TRY_ASSIGN(dirty_scanner scanner,
+                  dirty_scanner::open(&mapping_.watch(), persistent ? store_watch::never : watch));
     scanner_ = std::make_unique<dirty_scanner>(std::move(scanner));
     return {};
+}
+
+void committer::keep(const free_runs& pages) {
+    std::vector<memory_run> memory;
+    memory.reserve(pages.size());
+    for (const auto& [first, length] : pages) {
+        memory.push_back({mapping_.view().address(base::offset_of(first)), length.value});
+    }
+    free_runs pinned = pages;
+    if (scanner_ != nullptr) {
+        scanner_->keep(std::move(memory));
+    }
+    pinned_ = std::move(pinned);
 }
 
 commit_builder committer::builder(const free_runs& free, const space_going& going, const free_runs& kept) {
@@ -52,6 +69,7 @@ commit_builder committer::builder(const free_runs& free, const space_going& goin
 free_runs committer::kept() const { return either(pinned_, mapping_.memory_below()); }
 
 base::result<bool> committer::unchanged(const free_runs& free) {
+    HF_TRY(location_.check_process());
     if (mapping_.frontier() != mapping_.committed() || objects_.size() != objects_.committed_size()) {
         return false;
     }
@@ -64,6 +82,7 @@ base::result<bool> committer::unchanged(const free_runs& free) {
 
 base::result<commit_statistics> committer::commit(const free_runs& free, const space_going& going,
                                                   metadata_check check) {
+    HF_TRY(location_.check_process());  // the scanner would look at the parent's memory
     HF_TRY(location_.check_writer(location_.paths().directory(), "commit"));
     if (poison_.code != failure_code::none) {
         return poisoned();
@@ -114,6 +133,7 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     commit_statistics statistics;
     const free_runs stay = kept();
     commit_builder changes = builder(free, going, stay);
+    scanner_->begin_commit();
     HF_TRY(changes.scan());
     HF_TRY(changes.check_metadata(check));
     statistics.scan_ns = elapsed_ns(start);
@@ -122,6 +142,7 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     transaction_report report;
     HF_TRY(write_commit(changes, plan, statistics, report));
     changes.release();
+    scanner_->end_commit();
     adopt(plan);
     if (!HF_MUTANT("space.note_free")) {
         note_free(free);

@@ -68,10 +68,10 @@ public:
     committer& operator=(const committer&) = delete;
     ~committer() = default;
 
-    base::result<void> start();
+    base::result<void> start(store_watch watch);
     /// Sorted and disjoint, below the frontier: from now on commits leave these pages as they lie in memory, for
     /// devices that store to them, and compare them with the media. May throw std::bad_alloc.
-    void keep(const free_runs& pages) { pinned_ = pages; }
+    void keep(const free_runs& pages);
 
     /// Makes the mapped state durable, then gives the space in `going` back, if it can. `check` judges each page of
     /// metadata before it is written, checksum pages excepted; its failure refuses the commit.
@@ -87,6 +87,8 @@ public:
     base::result<void> close_cleanly();
     /// Forgets changes since the last commit(). A failed commit() leaves the heap as a crash would.
     base::result<void> close_unchanged();
+    /// Memory whose stores the kernel notes.
+    [[nodiscard]] std::uint64_t watched_bytes() const noexcept { return scanner_ ? scanner_->watched_bytes() : 0; }
 
 private:
     /// `kept` must outlive the result.

@@ -44,6 +44,8 @@ struct heap_statistics {
     std::uint64_t log_commits = 0;   ///< so many
     std::uint64_t log_bytes = 0;     ///< of the log
     std::uint64_t maximum_size = 0;  ///< open_options::maximum_size; 0: the reservation alone
+    /// Durability `commit`: memory whose stores the kernel notes, so that a commit finds them faster (docs/limits.md).
+    std::uint64_t watched_bytes = 0;
 };
 
 /// What manager::shrink() did, in bytes.
