@@ -1,7 +1,10 @@
 #pragma once
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "base/units.hpp"
 #include "persist/descriptor.hpp"
 #include "persist/posix_io.hpp"
 #include "persist/storage.hpp"
@@ -40,19 +44,12 @@ public:
                           SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
     }
     base::result<void> sync(site /*where*/) override {
-        // The kernel reports a lost write once; the next fdatasync returns 0.
-        if (sync_failure_) {
-            return *sync_failure_;
-        }
-        int answer = 0;
-        do {
-            answer = ::fdatasync(fd_.get());
-        } while (answer != 0 && errno == EINTR);
-        if (answer != 0) {
-            sync_failure_ = base::os_failure(errno, "fdatasync", path_);
-            return *sync_failure_;
-        }
-        return {};
+        return sync_by("fdatasync", [this] { return ::fdatasync(fd_.get()); });
+    }
+    base::result<void> sync_mapped(std::uint64_t offset, std::span<const std::byte> mapped, site /*where*/) override {
+        const std::uint64_t before = offset % base::page_size;  // msync() begins with a page
+        auto* const begin = const_cast<std::byte*>(mapped.data()) - before;
+        return sync_by("msync", [&] { return ::msync(begin, mapped.size() + before, MS_SYNC); });
     }
 
     base::result<void> write_through(std::uint64_t offset, std::span<const std::byte> data, site /*where*/) override {
@@ -72,6 +69,10 @@ public:
     base::result<void> punch_hole(std::uint64_t offset, std::uint64_t length, site /*where*/) override {
         return punch(fd_.get(), offset, length, path_);
     }
+    bool is_in_memory() noexcept override {
+        struct statfs numbers {};
+        return ::fstatfs(fd_.get(), &numbers) == 0 && (numbers.f_type == TMPFS_MAGIC || numbers.f_type == RAMFS_MAGIC);
+    }
     base::result<std::uint64_t> charged() override {
         struct stat status {};
         if (::fstat(fd_.get(), &status) != 0) {
@@ -81,6 +82,23 @@ public:
     }
 
 private:
+    // The kernel reports a lost write once; the next sync returns 0.
+    template <class Call>
+    base::result<void> sync_by(const char* operation, Call call) {
+        if (sync_failure_) {
+            return *sync_failure_;
+        }
+        int answer = 0;
+        do {
+            answer = call();
+        } while (answer != 0 && errno == EINTR);
+        if (answer != 0) {
+            sync_failure_ = base::os_failure(errno, operation, path_);
+            return *sync_failure_;
+        }
+        return {};
+    }
+
     static constexpr std::uint64_t stat_block_size = 512;
 
     std::string path_;

@@ -120,8 +120,14 @@ public:
         : held_(held), of_new_(of_new), known_(std::move(known)) {}
 
     result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) override {
+        return open_with(path, mode, O_NOFOLLOW);
+    }
+    result<std::unique_ptr<file>> open_target(const std::string& path, access_mode mode) override {
+        return open_with(path, mode, 0);
+    }
+    result<std::unique_ptr<file>> open_with(const std::string& path, access_mode mode, int more_flags) const {
         // Opening a pipe must not wait for its other end.
-        const int flags = (mode == access_mode::read_only ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+        const int flags = (mode == access_mode::read_only ? O_RDONLY : O_RDWR) | more_flags | O_NONBLOCK | O_NOCTTY;
         const place where = held_.find_name(path);
         descriptor fd = open_uninterrupted(where, flags);
         if (!fd.valid()) {

@@ -25,7 +25,7 @@ using site = const char*;
 
 /// Whether the sync itself has failed, and not what came before it.
 [[nodiscard]] inline bool is_failed_sync(const base::failure& what) noexcept {
-    return what.field == "fdatasync" || what.field == "fsync";
+    return what.field == "fdatasync" || what.field == "fsync" || what.field == "msync";
 }
 
 enum class access_mode { read_only, read_write };
@@ -69,12 +69,20 @@ public:
     virtual void bypass_page_cache() noexcept {}
     /// Includes the metadata needed to read the earlier writes (fdatasync).
     virtual base::result<void> sync(site where) = 0;
+    /// sync() of bytes that a shared mapping has at `mapped`, with what was stored there. Bytes elsewhere may stay as
+    /// they are on media.
+    virtual base::result<void> sync_mapped(std::uint64_t /*offset*/, std::span<const std::byte> /*mapped*/,
+                                           site where) {
+        return sync(where);
+    }
     /// New bytes are a hole that reads as zero.
     virtual base::result<void> resize(std::uint64_t bytes, site where) = 0;
     /// Later writes there cannot fail with no_space. Extends the file where needed; content stays.
     virtual base::result<void> allocate(std::uint64_t offset, std::uint64_t length, site where) = 0;
     /// Reads as zero afterwards. The size of the file stays.
     virtual base::result<void> punch_hole(std::uint64_t offset, std::uint64_t length, site where) = 0;
+    /// Its file system is memory, which sync() makes no more durable.
+    [[nodiscard]] virtual bool is_in_memory() noexcept { return false; }
     /// Bytes charged by the file system.
     virtual base::result<std::uint64_t> charged() = 0;
     /// For mmap() and flock(); -1: none (simulator).
@@ -94,6 +102,10 @@ public:
     /// it. In a held directory: `permission` where the file belongs to another user, `corrupt` where it has a second
     /// name and is to be written, or where the path led to another file since the directory was held.
     virtual base::result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) = 0;
+    /// open() of what the path leads to, also by a link at its end.
+    virtual base::result<std::unique_ptr<file>> open_target(const std::string& path, access_mode mode) {
+        return open(path, mode);
+    }
     /// `already_exists` where the path exists.
     virtual base::result<std::unique_ptr<file>> create(const std::string& path, site where) = 0;
     virtual base::result<bool> exists(const std::string& path) = 0;

@@ -30,7 +30,7 @@ constexpr std::uint64_t log_part_of_limit = 32;
 status write_pages_again(const data_file& file, std::span<const std::byte> log, log_mark at, std::uint64_t seed,
                          const write_set& changes) {
     const auto write = [&file](std::uint64_t page, std::uint64_t pages) {
-        return file.write_again(page * page_size, pages * page_size);
+        return file.write_again(page * page_size, pages * page_size, "store.pages.again");
     };
     for (log_record record; read_record(log, at, seed, record); at = record.end) {
         page_change change;
@@ -104,7 +104,7 @@ bool committer::append(write_set& changes) {
     apply_own(changes);
     // One call writes many pages for less than the faults cost that their first stores after a sync take.
     if (record_.size() < least_written_record ||
-        file_.write(log.page * page_size + offset, record_.data(), record_.size()) != status::ok) {
+        file_.write(log.page * page_size + offset, record_.data(), record_.size(), "store.log.write") != status::ok) {
         std::memcpy(reinterpret_cast<std::byte*>(file_.writable_page(log.page)) + offset, record_.data(),
                     record_.size());
     }
@@ -153,15 +153,18 @@ status committer::sync_log_now() {
         if (options_.read_only) {
             return status::ok;  // nothing becomes durable before a writer looks
         }
-        HF_STORE_TRY(file_.write_again(offset, end - begin));
+        HF_STORE_TRY(file_.write_again(offset, end - begin, "store.log.again"));
     }
     const bool is_unsynced = header.unsynced.load() != 0;
     if (is_unsynced) {
+        HF_STORE_TRY(options_.read_only ? status::ok : file_.sync_name("store.found.name"));
         HF_STORE_TRY(write_metas_again());
     }
     if (is_unsynced || begin < end) {
         const bool all = overlay_ || is_unsynced;
-        HF_STORE_TRY(shared_.announce([&] { return all ? file_.sync_all() : file_.sync_range(offset, end - begin); }));
+        HF_STORE_TRY(shared_.announce([&] {
+            return all ? file_.sync_all("store.found.sync") : file_.sync_range(offset, end - begin, "store.log.sync");
+        }));
     }
     header.doubtful.store(header.doubtful.load() & ~doubtful_records);
     if (!options_.read_only) {  // else the metas were not written again
@@ -181,7 +184,7 @@ status committer::write_metas_again() const noexcept {
         return status::ok;
     }
     for (std::uint64_t page = 0; page < meta_pages; ++page) {
-        HF_STORE_TRY(file_.write_again(page * page_size, sizeof(meta_on_media)));
+        HF_STORE_TRY(file_.write_again(page * page_size, sizeof(meta_on_media), "store.meta.again"));
     }
     return status::ok;
 }
@@ -199,7 +202,7 @@ status committer::begin_epoch() {
         sync_turn turn = shared_.turn_to_sync();
         HF_STORE_TRY(turn.take());
         std::memset(reinterpret_cast<std::byte*>(file_.writable_page(own_log().page)) + at, 0, size);
-        const auto sync = [&] { return file_.sync_range(own_log().page * page_size + at, size); };
+        const auto sync = [&] { return file_.sync_range(own_log().page * page_size + at, size, "store.void.sync"); };
         HF_STORE_TRY(must_be_durable() ? shared_.announce(sync) : status::ok);
     }
     std::uint64_t epoch = 1;
@@ -248,7 +251,8 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
             const log_mark begin{.transaction = header.checkpoint_transaction.load()};
             HF_STORE_TRY(write_pages_again(file_, log_bytes(), begin, log_seed(), changes));
         }
-        HF_STORE_TRY(shared_.announce([&] { return file_.sync_all(); }));
+        HF_STORE_TRY(header.unpromised.load() != 0 ? file_.sync_name("store.checkpoint.name") : status::ok);
+        HF_STORE_TRY(shared_.announce([&] { return file_.sync_all("store.checkpoint.sync"); }));
     }
     HF_STORE_TRY(write_meta(meta, durable));
     header.unsynced.store(durable ? 0 : 1);
@@ -315,7 +319,7 @@ status committer::clear_log(std::uint64_t start, std::uint64_t pages) noexcept {
     set_unverified(start, pages);
     for (std::uint64_t page = 0; page < pages; page += 16) {
         const std::size_t size = std::min<std::uint64_t>(16, pages - page) * page_size;
-        HF_STORE_TRY(file_.write((start + page) * page_size, zeros.data(), size));
+        HF_STORE_TRY(file_.write((start + page) * page_size, zeros.data(), size, "store.log.clear"));
     }
     return status::ok;
 }
@@ -363,7 +367,7 @@ status committer::write_free_list(root& version, meta_on_media& meta, std::span<
         return status::corrupted;
     }
     set_unverified(meta.free_list, pages);
-    std::memcpy(file_.writable_page(meta.free_list), list.data(), list.size());
+    HF_STORE_TRY(file_.write(meta.free_list * page_size, list.data(), list.size(), "store.list.write"));
     meta.free_list_size = list.size();
     meta.free_list_checksum = bytes_checksum(list, meta.sequence);
     return status::ok;
@@ -375,8 +379,8 @@ status committer::write_meta(meta_on_media& meta, bool durable) {
     const auto put = [&](meta_on_media& one) {
         one.checksum = meta_checksum(one);
         const std::uint64_t page = one.sequence % meta_pages;
-        std::memcpy(file_.writable_page(page), &one, sizeof(one));
-        const auto sync = [&] { return file_.sync_range(page * page_size, page_size); };
+        HF_STORE_TRY(file_.write(page * page_size, &one, sizeof(one), "store.meta.write"));
+        const auto sync = [&] { return file_.sync_range(page * page_size, page_size, "store.meta.sync"); };
         return durable ? shared_.announce(sync) : status::ok;
     };
     meta.magic = store_magic;

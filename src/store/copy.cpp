@@ -1,51 +1,48 @@
 #include "store/copy.hpp"
 
-#include <fcntl.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <functional>
+#include <span>
 #include <unordered_map>
+#include <utility>
 
 #include "store/file_size_signal.hpp"
+#include "store/outcome.hpp"
 #include "store/page_checksum.hpp"
 #include "store/transaction.hpp"
 
 namespace holdfast::store_engine {
 namespace {
 
+using write_call = std::function<status(std::span<const std::byte>)>;
+
 class page_stream {
 public:
-    explicit page_stream(int file) : file_(file) { buffer_.reserve(most + page_size); }
+    explicit page_stream(write_call write) : write_(std::move(write)) { buffer_.reserve(most + page_size); }
     [[nodiscard]] status append(const void* bytes, std::size_t size) {
         const auto* from = static_cast<const std::byte*>(bytes);
         buffer_.insert(buffer_.end(), from, from + size);
         return buffer_.size() >= most ? flush() : status::ok;
     }
     [[nodiscard]] status flush() {
-        std::size_t done = 0;
-        while (done < buffer_.size()) {
-            const ssize_t written = ::write(file_, buffer_.data() + done, buffer_.size() - done);
-            if (written < 0 && errno != EINTR) {
-                return last_error();
-            }
-            done += written > 0 ? static_cast<std::size_t>(written) : 0;
-        }
+        HF_STORE_TRY(write_(buffer_));
         buffer_.clear();
         return status::ok;
     }
 
 private:
     static constexpr std::size_t most = std::size_t{1} << 20U;
-    int file_;
+    write_call write_;
     std::vector<std::byte> buffer_;
 };
 
 // Two walks over one version: the first numbers the pages of the copy, the second writes them in order.
 class copier {
 public:
-    copier(transaction_pages& pages, int file) : pages_(pages), stream_(file) {}
+    copier(transaction_pages& pages, write_call write) : pages_(pages), stream_(std::move(write)) {}
 
     [[nodiscard]] status copy(const root& version) {
         HF_STORE_TRY(number_tree(version.main, 0));
@@ -190,24 +187,44 @@ status copier::write_page(std::uint64_t number) {
     return stream_.append(memory.data(), memory.size() * sizeof(std::uint64_t));
 }
 
+status copy_by(environment& env, write_call write) {
+    std::unique_ptr<transaction> reader;
+    HF_STORE_TRY(transaction::begin(env, nullptr, MDB_RDONLY, reader));
+    return copier(reader->pages(), std::move(write)).copy(reader->version());
+}
+
 }  // namespace
 
 status copy_to_file(environment& env, int file) {
     const no_file_size_signal guard;
-    std::unique_ptr<transaction> reader;
-    HF_STORE_TRY(transaction::begin(env, nullptr, MDB_RDONLY, reader));
-    return copier(reader->pages(), file).copy(reader->version());
+    return copy_by(env, [file](std::span<const std::byte> rest) {
+        while (!rest.empty()) {
+            const ssize_t written = ::write(file, rest.data(), rest.size());
+            if (written < 0 && errno != EINTR) {
+                return last_error();
+            }
+            rest = rest.subspan(written > 0 ? static_cast<std::size_t>(written) : 0);
+        }
+        return status::ok;
+    });
 }
 
 status copy_to_path(environment& env, const char* path) {
     const bool in_directory = !env.has(MDB_NOSUBDIR);
     const std::string name = in_directory ? std::string(path) + "/data.mdb" : std::string(path);
-    const descriptor file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (!file.valid()) {
-        return last_error();
+    persist::storage& storage = persist::posix_storage();
+    const auto made = storage.with({.files = 0666})->create(name, "store.copy");
+    if (!made) {
+        return status_of(made.error());
     }
-    HF_STORE_TRY(copy_to_file(env, file.get()));
-    return ::fsync(file.get()) == 0 ? status::ok : last_error();
+    persist::file& file = **made;
+    std::uint64_t offset = 0;
+    HF_STORE_TRY(copy_by(env, [&](std::span<const std::byte> bytes) {
+        const std::uint64_t at = std::exchange(offset, offset + bytes.size());
+        return outcome_of([&] { return file.write_at(at, bytes, "store.copy.write"); });
+    }));
+    HF_STORE_TRY(outcome_of([&] { return file.sync("store.copy.sync"); }));
+    return outcome_of([&] { return storage.sync_directory(directory_of(name), "store.copy.name"); });
 }
 
 }  // namespace holdfast::store_engine

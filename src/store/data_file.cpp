@@ -1,20 +1,20 @@
 #include "store/data_file.hpp"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
+#include <span>
 #include <utility>
+#include <vector>
 
-#include "store/file_size_signal.hpp"
+#include "store/outcome.hpp"
 
 namespace holdfast::store_engine {
 namespace {
@@ -41,34 +41,7 @@ std::size_t most_reserved_at_first() noexcept {
 
 constexpr std::size_t whole_pages(std::size_t bytes) noexcept { return (bytes + page_size - 1) & ~(page_size - 1); }
 
-// Where the file system cannot reserve blocks, the C library writes zeros.
-int give_blocks(int file, std::uint64_t start, std::uint64_t count) noexcept {
-    const no_file_size_signal guard;
-    const auto offset = static_cast<off_t>(start * page_size);
-    const auto size = static_cast<off_t>(count * page_size);
-    while (::fallocate(file, 0, offset, size) != 0) {
-        if (errno == EOPNOTSUPP) {
-            return ::posix_fallocate(file, offset, size);
-        }
-        if (errno != EINTR) {
-            return errno;
-        }
-    }
-    return 0;
-}
-
 }  // namespace
-
-descriptor& descriptor::operator=(descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-}
-descriptor::~descriptor() {
-    if (number_ >= 0) {
-        ::close(number_);
-    }
-}
-int descriptor::release() noexcept { return std::exchange(number_, -1); }
 
 mapping::mapping(std::byte* start, std::size_t size) noexcept : start_(start), size_(size) {
     ::madvise(start, size, MADV_DONTDUMP);
@@ -88,15 +61,12 @@ mapping::~mapping() {
 }
 
 status data_file::open(const std::string& path, const file_options& options) {
-    const int access = options.read_only ? O_RDONLY : O_RDWR | O_CREAT;
     options_ = options;
     reserved_pages_.store(0);
     ranges_.store(nullptr);
     newest_.reset();
-    file_ = descriptor(::open(path.c_str(), access | O_CLOEXEC, options.mode));
-    if (!file_.valid()) {
-        return last_error();
-    }
+    file_.reset();
+    HF_STORE_TRY(open_file(path));
     HF_STORE_TRY(refresh_size());
     created_ = pages() == 0;
     // Under a limit of addresses, down to what the data needs.
@@ -111,55 +81,66 @@ status data_file::open(const std::string& path, const file_options& options) {
     return outcome;
 }
 
-bool data_file::in_memory() const noexcept {
-    struct statfs information {};
-    return ::fstatfs(file_.get(), &information) == 0 && information.f_type == TMPFS_MAGIC;
+// Another process may make or remove the file meanwhile.
+status data_file::open_file(const std::string& path) {
+    constexpr int most_attempts = 100;
+    const auto mode = options_.read_only ? persist::access_mode::read_only : persist::access_mode::read_write;
+    for (int attempt = 0; attempt < most_attempts; ++attempt) {
+        auto opened = options_.storage->open_target(path, mode);
+        if (opened) {
+            file_ = std::move(opened).value();
+            return status::ok;
+        }
+        if (opened.error().os_error != ENOENT || options_.read_only) {
+            return status_of(opened.error());
+        }
+        const auto link = options_.storage->link_target(path);
+        const std::string target = link ? link.value() : std::string();
+        const std::string place = target.empty()            ? path
+                                  : target.starts_with('/') ? target
+                                                            : directory_of(path) + "/" + target;
+        auto made = options_.storage->with({.files = options_.mode})->create(place, "store.create");
+        if (made) {
+            file_ = std::move(made).value();
+            return status::ok;
+        }
+        if (made.error().os_error != EEXIST) {
+            return status_of(made.error());
+        }
+    }
+    return from_errno(EAGAIN);
 }
 
 status data_file::refresh_size() noexcept {
-    struct stat information {};
-    if (::fstat(file_.get(), &information) != 0) {
-        return last_error();
-    }
-    pages_.store(static_cast<std::uint64_t>(information.st_size) / page_size, std::memory_order_relaxed);
-    return status::ok;
+    return outcome_of([this]() -> base::result<void> {
+        HF_TRY_ASSIGN(const std::uint64_t size, file_->size());
+        pages_.store(size / page_size, std::memory_order_relaxed);
+        return {};
+    });
 }
 
 status data_file::is_blank(std::uint64_t most, bool& blank) const {
-    struct stat information {};
-    if (::fstat(file_.get(), &information) != 0) {
-        return last_error();
-    }
-    blank = false;
-    if (static_cast<std::uint64_t>(information.st_size) > most * page_size) {
-        return status::ok;
-    }
-    std::array<std::byte, 16 * page_size> piece{};
-    for (off_t offset = 0; offset < information.st_size;) {
-        const ssize_t size = ::pread(file_.get(), piece.data(), piece.size(), offset);
-        if (size < 0 && errno == EINTR) {
-            continue;
+    return outcome_of([&]() -> base::result<void> {
+        HF_TRY_ASSIGN(const std::uint64_t size, file_->size());
+        blank = false;
+        if (size > most * page_size) {
+            return {};
         }
-        if (size <= 0) {
-            return size < 0 ? last_error() : status::invalid_file;  // it became shorter
-        }
-        if (std::any_of(piece.data(), piece.data() + size, [](std::byte one) { return one != std::byte{0}; })) {
-            return status::ok;
-        }
-        offset += size;
-    }
-    blank = true;
-    return status::ok;
+        std::vector<std::byte> content(size);
+        HF_TRY(file_->read_at(0, content));
+        blank = std::ranges::all_of(content, [](std::byte one) { return one == std::byte{0}; });
+        return {};
+    });
 }
 
 bool data_file::find_hole(std::uint64_t from, std::uint64_t end, std::uint64_t& start,
                           std::uint64_t& count) const noexcept {
-    const off_t hole = from >= end ? -1 : ::lseek(file_.get(), static_cast<off_t>(from * page_size), SEEK_HOLE);
+    const off_t hole = from >= end ? -1 : ::lseek(number(), static_cast<off_t>(from * page_size), SEEK_HOLE);
     if (hole < 0 || static_cast<std::uint64_t>(hole) >= end * page_size) {
         return false;
     }
     start = static_cast<std::uint64_t>(hole) / page_size;
-    const off_t data = ::lseek(file_.get(), hole, SEEK_DATA);
+    const off_t data = ::lseek(number(), hole, SEEK_DATA);
     const std::uint64_t behind = data < 0 ? end : (static_cast<std::uint64_t>(data) + page_size - 1) / page_size;
     count = std::min(behind, end) - start;
     return count > 0;
@@ -167,7 +148,7 @@ bool data_file::find_hole(std::uint64_t from, std::uint64_t end, std::uint64_t& 
 
 status data_file::inode(std::uint64_t& number) const noexcept {
     struct stat information {};
-    if (::fstat(file_.get(), &information) != 0) {
+    if (::fstat(file_->native_handle(), &information) != 0) {
         return last_error();
     }
     number = information.st_ino;
@@ -181,7 +162,7 @@ status data_file::map(std::size_t size) noexcept {
         return status::no_memory;
     }
     const auto map_one = [&](mapping& one, int protection, int flags) {
-        void* at = ::mmap(nullptr, size, protection, flags, file_.get(), 0);
+        void* at = ::mmap(nullptr, size, protection, flags, number(), 0);
         if (at == MAP_FAILED) {
             return last_error();
         }
@@ -230,7 +211,7 @@ bool data_file::has_address(const void* at) const noexcept {
 
 status data_file::end_overlay() noexcept {
     const mapping& read = newest_->read;
-    void* at = ::mmap(read.start(), read.size(), PROT_READ, MAP_SHARED | MAP_FIXED, file_.get(), 0);
+    void* at = ::mmap(read.start(), read.size(), PROT_READ, MAP_SHARED | MAP_FIXED, number(), 0);
     if (at == MAP_FAILED) {
         return last_error();
     }
@@ -265,11 +246,12 @@ status data_file::grow(std::uint64_t wanted, std::uint64_t most) noexcept {
 // large folio, which may lie over holes, too (docs/decisions/0023-folios.md). So from then on, stores bring single
 // pages, and large folios over pages that get blocks, or lose them, are split.
 status data_file::give(std::uint64_t start, std::uint64_t count) noexcept {
-    const int error = give_blocks(file_.get(), start, count);
-    if ((error == ENOSPC || error == EDQUOT) && !std::exchange(was_full_, true)) {
+    const status outcome =
+        outcome_of([&] { return file_->allocate(start * page_size, count * page_size, "store.blocks"); });
+    if ((outcome == from_errno(ENOSPC) || outcome == from_errno(EDQUOT)) && !std::exchange(was_full_, true)) {
         map_page_by_page(*newest_);
     }
-    return error == 0 ? status::ok : from_errno(error);
+    return outcome;
 }
 
 void data_file::map_page_by_page(const range& one) const noexcept {
@@ -287,56 +269,53 @@ status data_file::reserve_free(std::uint64_t start, std::uint64_t count) noexcep
 }
 
 void data_file::punch(std::uint64_t start, std::uint64_t count) noexcept {
-    const auto offset = static_cast<off_t>(start * page_size);
-    const auto size = static_cast<off_t>(count * page_size);
+    const std::uint64_t offset = start * page_size;
+    const std::uint64_t size = count * page_size;
     if (was_full_) {  // a dirty folio is not split
-        constexpr off_t around = off_t{2} << 20U;
-        const off_t first = std::max(offset - around, off_t{0});
-        ::sync_file_range(file_.get(), first, offset + size + around - first,
-                          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+        constexpr std::uint64_t around = std::uint64_t{2} << 20U;
+        const std::uint64_t first = offset - std::min(offset, around);
+        file_->write_back(first, offset + size + around - first);
     }
-    [[maybe_unused]] const int ignored =
-        ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, size);
+    static_cast<void>(outcome_of([&] { return file_->punch_hole(offset, size, "store.punch"); }));
 }
 
 void data_file::trim(std::uint64_t wanted) noexcept {
-    struct stat information {};
-    const auto size = static_cast<off_t>(wanted * page_size);
-    if (::fstat(file_.get(), &information) == 0 && information.st_size > size && ::ftruncate(file_.get(), size) == 0) {
+    const status outcome = outcome_of([&]() -> base::result<void> {
+        HF_TRY_ASSIGN(const std::uint64_t size, file_->size());
+        return size > wanted * page_size ? file_->resize(wanted * page_size, "store.trim") : base::result<void>();
+    });
+    if (outcome == status::ok) {
         pages_.store(std::min(pages(), wanted), std::memory_order_relaxed);
     }
 }
 
-status data_file::sync_all() const noexcept { return ::fdatasync(file_.get()) == 0 ? status::ok : last_error(); }
-
-status data_file::sync_range(std::uint64_t offset, std::uint64_t size) const noexcept {
-    const std::uint64_t start = offset & ~std::uint64_t{page_size - 1};
-    std::byte* const at = write_address_.load(std::memory_order_relaxed) + start;
-    return ::msync(at, offset + size - start, MS_SYNC) == 0 ? status::ok : last_error();
+status data_file::sync_all(persist::site where) const noexcept {
+    return outcome_of([&] { return file_->sync(where); });
 }
 
-status data_file::write(std::uint64_t offset, const void* bytes, std::size_t size) const noexcept {
-    const no_file_size_signal guard;
-    const auto* from = static_cast<const std::byte*>(bytes);
-    while (size > 0) {
-        const ssize_t written = ::pwrite(file_.get(), from, size, static_cast<off_t>(offset));
-        if (written < 0 && errno != EINTR) {
-            return last_error();
-        }
-        const std::size_t done = written > 0 ? static_cast<std::size_t>(written) : 0;
-        from += done;
-        size -= done;
-        offset += done;
-    }
-    return status::ok;
+status data_file::sync_range(std::uint64_t offset, std::uint64_t size, persist::site where) const noexcept {
+    const std::span<const std::byte> mapped(write_address_.load(std::memory_order_relaxed) + offset, size);
+    return outcome_of([&] { return file_->sync_mapped(offset, mapped, where); });
 }
 
-status data_file::write_again(std::uint64_t offset, std::uint64_t size) const noexcept {
+// A directory that this user may not read is taken for synced.
+status data_file::sync_name(persist::site where) const noexcept {
+    const status outcome =
+        outcome_of([&] { return options_.storage->sync_directory(directory_of(file_->path()), where); });
+    return outcome == status::access_denied ? status::ok : outcome;
+}
+
+status data_file::write(std::uint64_t offset, const void* bytes, std::size_t size, persist::site where) const noexcept {
+    const std::span<const std::byte> data(static_cast<const std::byte*>(bytes), size);
+    return outcome_of([&] { return file_->write_at(offset, data, where); });
+}
+
+status data_file::write_again(std::uint64_t offset, std::uint64_t size, persist::site where) const noexcept {
     std::array<std::byte, 16 * page_size> piece{};
     while (size > 0) {
         const std::size_t next = std::min<std::uint64_t>(size, piece.size());
         std::memcpy(piece.data(), reinterpret_cast<const std::byte*>(page(0)) + offset, next);
-        HF_STORE_TRY(write(offset, piece.data(), next));
+        HF_STORE_TRY(write(offset, piece.data(), next, where));
         offset += next;
         size -= next;
     }

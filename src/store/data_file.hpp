@@ -8,25 +8,14 @@
 #include <memory>
 #include <string>
 
+#include "persist/descriptor.hpp"
+#include "persist/storage.hpp"
 #include "store/page_format.hpp"
 #include "store/status.hpp"
 
 namespace holdfast::store_engine {
 
-class descriptor {
-public:
-    descriptor() = default;
-    explicit descriptor(int number) noexcept : number_(number) {}
-    descriptor(descriptor&& other) noexcept : number_(other.release()) {}
-    descriptor& operator=(descriptor&& other) noexcept;
-    ~descriptor();
-    [[nodiscard]] int get() const noexcept { return number_; }
-    [[nodiscard]] bool valid() const noexcept { return number_ >= 0; }
-    int release() noexcept;
-
-private:
-    int number_ = -1;
-};
+using persist::descriptor;
 
 class mapping {
 public:
@@ -51,6 +40,7 @@ struct file_options {
     bool overlay = false;    ///< changes are this process's own: replays a log that it may not write
     mode_t mode = 0664;
     std::size_t reserve = 0;  ///< bytes of addresses that the store is going to need
+    persist::storage* storage = &persist::posix_storage();
 };
 
 /// Thread safety: reading by any number of threads; grow, trim and punch under the store's write lock; map_more by one
@@ -108,19 +98,22 @@ public:
     /// Failure does no harm.
     void trim(std::uint64_t pages) noexcept;
 
-    [[nodiscard]] status sync_all() const noexcept;
+    [[nodiscard]] status sync_all(persist::site where) const noexcept;
     /// Of bytes written through write_address().
-    [[nodiscard]] status sync_range(std::uint64_t offset, std::uint64_t size) const noexcept;
-    [[nodiscard]] status write(std::uint64_t offset, const void* bytes, std::size_t size) const noexcept;
+    [[nodiscard]] status sync_range(std::uint64_t offset, std::uint64_t size, persist::site where) const noexcept;
+    /// The file's name: a loss of power may take a new file with all that was synced.
+    [[nodiscard]] status sync_name(persist::site where) const noexcept;
+    [[nodiscard]] status write(std::uint64_t offset, const void* bytes, std::size_t size,
+                               persist::site where) const noexcept;
     /// Writes what is there over itself. The kernel takes pages that it failed to write for written, and shows them to
     /// who opens the file then: no sync would bring them to the medium.
-    [[nodiscard]] status write_again(std::uint64_t offset, std::uint64_t size) const noexcept;
+    [[nodiscard]] status write_again(std::uint64_t offset, std::uint64_t size, persist::site where) const noexcept;
 
-    [[nodiscard]] int number() const noexcept { return file_.get(); }
+    [[nodiscard]] int number() const noexcept { return file_ ? file_->native_handle() : -1; }
     [[nodiscard]] bool read_only() const noexcept { return options_.read_only; }
     [[nodiscard]] bool created() const noexcept { return created_; }
     /// Its file system is memory, where a sync changes nothing.
-    [[nodiscard]] bool in_memory() const noexcept;
+    [[nodiscard]] bool in_memory() const noexcept { return file_->is_in_memory(); }
 
 private:
     /// The newest has all pages, the older ones the addresses that they had.
@@ -133,7 +126,9 @@ private:
     [[nodiscard]] status give(std::uint64_t start, std::uint64_t count) noexcept;
     void map_page_by_page(const range& one) const noexcept;
 
-    descriptor file_;
+    [[nodiscard]] status open_file(const std::string& path);
+
+    std::unique_ptr<persist::file> file_;
     file_options options_;
     std::unique_ptr<range> newest_;
     std::atomic<const range*> ranges_{nullptr};  ///< newest_

@@ -166,7 +166,7 @@ status engine::after_a_death() {
     // It may have died while it made the meta known: the transaction comes last.
     if (meta.sequence != header.checkpoint_sequence.load() || meta.transaction > header.written.load()) {
         HF_STORE_TRY(write_metas_again());
-        HF_STORE_TRY(shared_.announce([&] { return file_.sync_all(); }));
+        HF_STORE_TRY(shared_.announce([&] { return file_.sync_all("store.death.sync"); }));
         adopt(meta);
     } else {
         HF_STORE_TRY(publish_what_is_whole(meta));

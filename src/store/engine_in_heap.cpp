@@ -37,7 +37,7 @@ status engine::begin_in_heap(const meta_on_media& meta) {
     std::memcpy(&other, file_.page(page), sizeof(other));
     if (other.magic == store_magic && other.sequence > meta.sequence) {
         std::memset(file_.writable_page(page), 0, sizeof(other));
-        return file_.sync_range(page * page_size, page_size);
+        return file_.sync_range(page * page_size, page_size, "store.heap.meta_gone");
     }
     return status::ok;
 }
@@ -175,7 +175,8 @@ status engine::withdraw() noexcept {
     }
     if (was_checkpoint) {
         std::memcpy(file_.writable_page(prepared_.meta_page), &prepared_.meta, sizeof(prepared_.meta));
-        return shared_.announce([&] { return file_.sync_range(prepared_.meta_page * page_size, page_size); });
+        return shared_.announce(
+            [&] { return file_.sync_range(prepared_.meta_page * page_size, page_size, "store.heap.meta_back"); });
     }
     return status::ok;
 }

@@ -137,6 +137,8 @@ status engine::start() {
     if (has_record_of(meta.sequence + 1)) {
         return status::corrupted;  // the meta of a later checkpoint, durable before its log began, is lost
     }
+    const bool was_closed = shared_.closed_before() == meta.checksum;
+    shared_.header().was_closed.store(was_closed ? 1 : 0);
     shared_.header().unsynced.store(1);  // a process may have died before the sync of this checkpoint
     shared_.header().unpromised.store(is_new && options_.no_sync && !options_.in_heap ? 1 : 0);
     log_record record;
@@ -145,20 +147,24 @@ status engine::start() {
         HF_STORE_TRY(recover(meta));
     }
     shared_.header().file_pages.store(stored_pages::last_root().next_page);  // a crash may have left holes behind
-    return options_.in_heap ? begin_in_heap(meta) : status::ok;
+    if (options_.in_heap) {
+        return begin_in_heap(meta);
+    }
+    if (is_new || was_closed || options_.no_sync) {
+        return status::ok;
+    }
+    // What a process that died had not synced is shown from here on.
+    sync_turn turn = shared_.turn_to_sync();
+    HF_STORE_TRY(turn.take());
+    const status outcome = sync_log_now();
+    const bool cannot_be = outcome == from_errno(EROFS) || outcome == from_errno(EINVAL);
+    return options_.read_only && cannot_be ? status::ok : outcome;
 }
 
 // Who may not write recovers through another descriptor or, where that is refused, in memory.
 status engine::recover(const meta_on_media& meta) {
     if (!options_.read_only) {
-        HF_STORE_TRY(replay(meta));
-        shared_header& header = shared_.header();
-        if (!options_.no_sync) {
-            HF_STORE_TRY(file_.sync_range(own_log().page * page_size, header.log_end));
-            header.synced.store(header.written);
-            header.log_synced.store(header.log_end);
-        }
-        return status::ok;
+        return replay(meta);
     }
     if (!options_.in_heap && open_data(false, false) == status::ok) {
         HF_STORE_TRY(replay(meta));
@@ -169,8 +175,7 @@ status engine::recover(const meta_on_media& meta) {
         shared_.header().unreplayed.store(1);
         HF_STORE_TRY(replay(meta));
     }
-    // What a process that died had not synced is shown from here on.
-    return options_.no_sync || options_.in_heap ? status::ok : file_.sync_all();
+    return status::ok;
 }
 
 status engine::create() {
@@ -186,7 +191,7 @@ status engine::create() {
         HF_STORE_TRY(file_.reserve(0, file_.pages()));
     }
     HF_STORE_TRY(grow_file(meta_pages + first_log_pages, meta_pages + first_log_pages));
-    HF_STORE_TRY(file_.write(meta_pages * page_size, zeros.data(), zeros.size()));
+    HF_STORE_TRY(file_.write(meta_pages * page_size, zeros.data(), zeros.size(), "store.create.write"));
     meta.magic = store_magic;
     meta.version = options_.in_heap ? version_in_heap : version_without_long_keys;
     meta.page_bytes = page_size;
@@ -196,10 +201,11 @@ status engine::create() {
     meta.map_size = options_.limit;
     meta.checksum = meta_checksum(meta);
     if (!options_.no_sync) {
-        HF_STORE_TRY(file_.sync_all());
+        HF_STORE_TRY(file_.sync_all("store.create.sync"));
+        HF_STORE_TRY(file_.sync_name("store.create.name"));
     }
-    HF_STORE_TRY(file_.write(0, &meta, sizeof(meta)));
-    return options_.no_sync ? status::ok : file_.sync_all();
+    HF_STORE_TRY(file_.write(0, &meta, sizeof(meta), "store.create.meta"));
+    return options_.no_sync ? status::ok : file_.sync_all("store.create.meta_sync");
 }
 
 // Without a lock file the metas alone say what other processes committed.
@@ -236,13 +242,21 @@ void engine::close() noexcept {
     open_ = false;
     shared_.give_own_slots();
     // A checkpoint may lack memory: then the next who opens the store reads the log.
-    const bool may_write = !options_.read_only && !shared_.is_of_parent() && shared_.header().panic.load() == 0;
-    if (may_write && shared_.become_last()) {
-        try {
+    shared_header& header = shared_.header();
+    if (shared_.is_of_parent() || header.panic.load() != 0 || !shared_.become_last()) {
+        return;
+    }
+    try {
+        if (!options_.read_only) {
             static_cast<void>(checkpoint_now({.purpose = checkpoint_purpose::end}, lock_mode::waits));
-        } catch (const std::bad_alloc&) {
-            return;
         }
+    } catch (const std::bad_alloc&) {
+        return;
+    }
+    meta_on_media meta{};
+    const bool is_synced = header.unsynced.load() == 0 || header.was_closed.load() != 0;
+    if (is_synced && header.panic.load() == 0 && header.log_end.load() == 0 && read_meta(meta) == status::ok) {
+        header.closed.store(meta.checksum);
     }
 }
 

@@ -80,7 +80,7 @@ private:
 
 class environment {
 public:
-    environment() = default;
+    explicit environment(persist::storage& storage) : storage_(storage) {}
     environment(const environment&) = delete;
     environment& operator=(const environment&) = delete;
     ~environment();
@@ -148,6 +148,7 @@ private:
     void update_sync() noexcept;
     [[nodiscard]] status open_store(engine_options& options, mode_t mode);
 
+    persist::storage& storage_;
     engine store_;
     std::string path_;
     unsigned flags_ = 0;

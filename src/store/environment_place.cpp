@@ -81,10 +81,10 @@ private:
 
 }  // namespace
 
-environment& create_environment() {
+environment& create_environment(persist::storage& storage) {
     addresses_of_values::all().give_back_if_limited();
     environment_place& place = environment_places::all().take();
-    environment& made = place.held.emplace();
+    environment& made = place.held.emplace(storage);
     made.set_place(place);
     return made;
 }

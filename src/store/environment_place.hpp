@@ -13,7 +13,8 @@ struct environment_place {
     std::optional<environment> held;
 };
 
-[[nodiscard]] environment& create_environment();
+/// `storage`: where the data file lies.
+[[nodiscard]] environment& create_environment(persist::storage& storage = persist::posix_storage());
 /// Undoes the write transaction of this thread, which unlocks the store. One of another thread goes on: its end closes
 /// the environment.
 void close_environment(environment& env) noexcept;

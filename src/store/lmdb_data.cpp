@@ -134,7 +134,7 @@ status copy_lmdb_data(const std::string& path, descriptor& memory) {
     try {
         const auto source = lmdb_file::open_file(path);
         lmdb_file::file_reader reader(*source);
-        environment made;
+        environment made(persist::posix_storage());
         const std::uint64_t needed = 4 * source->size() + spare_bytes;
         HF_STORE_TRY(made.set_map_size(std::max<std::uint64_t>(needed, reader.newest().map_size)));
         HF_STORE_TRY(made.set_max_databases(1));

@@ -53,6 +53,15 @@ status expect_lock_file(int file) noexcept {
     return is_known ? status::ok : from_errno(EEXIST);
 }
 
+/// Of a lock file of this version.
+std::uint64_t read_closed(int file) noexcept {
+    std::array<char, 8> magic{};
+    std::uint64_t closed = 0;
+    const bool is_whole = ::pread(file, magic.data(), magic.size(), 0) == magic.size() &&
+                          ::pread(file, &closed, sizeof(closed), offsetof(shared_header, closed)) == sizeof(closed);
+    return is_whole && magic == lock_magic ? closed : 0;
+}
+
 bool is_refused(status what) noexcept { return what == from_errno(EAGAIN) || what == from_errno(EACCES); }
 
 }  // namespace
@@ -171,6 +180,7 @@ status shared_state::open(const std::string& path, mode_t mode, bool& first) {
         if (alone == status::ok) {
             first = true;
             HF_STORE_TRY(expect_lock_file(file_.get()));
+            closed_before_ = read_closed(file_.get());
             if (::ftruncate(file_.get(), 0) != 0) {
                 return last_error();
             }

@@ -74,6 +74,8 @@ struct shared_header {
     base::atomic<std::uint32_t> unreplayed;    ///< the first opener could not write what recovery rebuilt
     base::atomic<std::uint32_t> syncing;       ///< by who has the turn; it died in it where nobody has
     base::atomic<std::uint32_t> doubtful;      ///< what a process that died in a sync may have lost
+    base::atomic<std::uint64_t> closed;      ///< checksum of the meta with which all was durable; 0: the store is open
+    base::atomic<std::uint32_t> was_closed;  ///< when the first came: all that it shows is durable
     base::atomic<std::uint32_t> next_process;
     base::atomic<std::uint32_t> reader_limit;
     base::atomic<std::uint32_t> reader_count;  ///< slots ever used
@@ -105,6 +107,8 @@ public:
     void publish() noexcept;
     /// Whether no other process has the store open; then none comes in.
     [[nodiscard]] bool become_last() noexcept;
+    /// To a first opener: `closed` of those before; 0: they were killed, or none is known.
+    [[nodiscard]] std::uint64_t closed_before() const noexcept { return closed_before_; }
 
     [[nodiscard]] shared_header& header() const noexcept { return *header_; }
     [[nodiscard]] shared_mutex& writer() noexcept { return locks_[0]; }
@@ -172,6 +176,7 @@ private:
     std::array<shared_mutex, 3> locks_;
     std::atomic<bool> is_of_parent_{false};
     bool of_one_process_ = false;
+    std::uint64_t closed_before_ = 0;
 };
 
 }  // namespace holdfast::store_engine

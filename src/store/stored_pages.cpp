@@ -17,7 +17,8 @@ status stored_pages::open_data(bool read_only, bool overlay) {
                                                  .random = options_.random,
                                                  .overlay = overlay,
                                                  .mode = options_.mode,
-                                                 .reserve = options_.limit}));
+                                                 .reserve = options_.limit,
+                                                 .storage = options_.storage}));
     checked_.reset();
     return map_verified(file_.reserved_pages());
 }
@@ -338,7 +339,7 @@ status stored_pages::replay(const meta_on_media& meta) {
     }
     HF_STORE_TRY(write_rebuilt(pages, version.next_page));
     if (!overlay_) {
-        HF_STORE_TRY(file_.write_again(own_log().page * page_size, free_end_.offset));
+        HF_STORE_TRY(file_.write_again(own_log().page * page_size, free_end_.offset, "store.found.again"));
     }
     shared_header& header = shared_.header();
     // Only the first opener tells others, who may have committed more afterwards.
@@ -360,7 +361,7 @@ status stored_pages::write_rebuilt(const page_table& pages, std::uint64_t next_p
     for (const auto& [number, content] : pages) {
         if (!overlay_) {
             HF_STORE_TRY(file_.reserve(number, 1));
-            HF_STORE_TRY(file_.write(number * page_size, content->data(), page_size));
+            HF_STORE_TRY(file_.write(number * page_size, content->data(), page_size, "store.rebuilt.write"));
         } else if (number >= file_.pages()) {
             return status::access_denied;
         } else {

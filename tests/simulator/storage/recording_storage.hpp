@@ -27,15 +27,30 @@ public:
     /// Called after each recorded operation. It may call for_each_crash_image() and position(), but no operation of
     /// this storage.
     void set_observer(std::function<void()> after_operation) {
-        record_->mirror.set_observer(std::move(after_operation));
+        record_->observer = after_operation;
+        record_->mirror->set_observer(std::move(after_operation));
     }
     bool for_each_crash_image(const choice_limits& limits, std::uint64_t seed,
                               const std::function<bool(const storage_image&)>& visit) const {
-        return record_->mirror.for_each_crash_image(limits, seed, visit);
+        return record_->mirror->for_each_crash_image(limits, seed, visit);
     }
-    [[nodiscard]] storage_image current() const { return record_->mirror.current(); }
-    [[nodiscard]] std::string position() const { return record_->mirror.position(); }
-    [[nodiscard]] std::uint64_t operations() const noexcept { return record_->mirror.operations(); }
+    [[nodiscard]] storage_image current() const { return record_->mirror->current(); }
+    [[nodiscard]] std::string position() const { return record_->mirror->position(); }
+    [[nodiscard]] std::uint64_t operations() const noexcept { return record_->mirror->operations(); }
+    /// From now on stores to mappings of recorded files are changes, too; each operation on a file looks for those that
+    /// came before it.
+    void record_mappings() noexcept { record_->has_mappings = true; }
+    /// Now, too.
+    void look_at_mappings();
+    /// As simulated_storage.
+    void fail_sync(std::uint64_t others) noexcept { record_->mirror->fail_sync(others); }
+    void let_syncs_work() noexcept { record_->mirror->let_syncs_work(); }
+    /// A process dies: from now on its files refuse all, and its stores count no more.
+    void forsake_files();
+    /// What forsaken files left in the directory is undone.
+    [[nodiscard]] base::result<void> undo_forsaken() const;
+    /// The machine after the power is back: what the image holds, all of it durable. No file is open.
+    [[nodiscard]] base::result<void> restart(const storage_image& start);
     /// From now on all files report another file identity, as those of a copy do.
     void become_a_copy() noexcept { ++record_->copies; }
     /// Writes the image's content below the recorded directory into `target`, an existing empty directory.
@@ -70,10 +85,15 @@ private:
     /// Shared by all views.
     struct record {
         record(std::string recorded, std::uint64_t atom_size);
+        void look(const std::string& path);
 
         std::string directory;
-        simulated_storage mirror;
+        std::uint64_t atom_size;
+        std::unique_ptr<simulated_storage> mirror;
+        std::function<void()> observer;
         std::uint64_t copies = 0;
+        std::uint64_t forsaken = 0;  ///< times
+        bool has_mappings = false;
         std::recursive_mutex mutex;
     };
     [[nodiscard]] bool recorded(const std::string& path) const;

@@ -99,6 +99,15 @@ public:
         return {};
     }
 
+    result<void> sync_mapped(std::uint64_t offset, std::span<const std::byte> mapped, site where) override {
+        const bool works = !owner_.next_sync_fails();
+        if (!works || !mutant_active(where, site_kind::sync)) {
+            owner_.sync_range(id_, offset, mapped.size(), works);
+        }
+        owner_.done(where);
+        return works ? result<void>() : os_failure(EIO, "msync", path_);
+    }
+
     result<void> resize(std::uint64_t bytes, site where) override {
         HF_TRY(check_writable(bytes, 0, "ftruncate"));
         if (!mutant_active(where, site_kind::size)) {
@@ -492,6 +501,7 @@ void simulated_storage::sync(node_id id) {
     node& of = nodes_[id];
     if (of.has_lost) {
         sparse_content& written = writable(of.durable);
+        written.resize(of.now->size());  // a failed sync has lost none for good
         for (const change& one : of.pending) {
             const std::vector<outcome> all(one.atoms.size(), 1);
             apply(written, one, all);
@@ -502,8 +512,12 @@ void simulated_storage::sync(node_id id) {
     of.pending.clear();
 }
 
+bool simulated_storage::next_sync_fails() noexcept {
+    return !in_peace_ && syncs_before_failure_ != 0 && --syncs_before_failure_ == 0;
+}
+
 bool simulated_storage::fails_sync(node_id id) {
-    if (in_peace_ || syncs_before_failure_ == 0 || --syncs_before_failure_ != 0) {
+    if (!next_sync_fails()) {
         return false;
     }
     nodes_[id].has_lost = nodes_[id].has_lost || !nodes_[id].pending.empty();

@@ -89,6 +89,11 @@ public:
     /// A sync of a file fails, after `others` that do not. What it should have written stays to be seen, and no later
     /// sync writes it, as the kernel takes it for written; a new write does.
     void fail_sync(std::uint64_t others) noexcept { syncs_before_failure_ = others + 1; }
+    /// None fails any more.
+    void let_syncs_work() noexcept { syncs_before_failure_ = 0; }
+
+    /// What programs that map the file see in it: pages that differ were stored to, since the last operation.
+    void see(const std::string& path, std::span<const std::byte> content, persist::site where);
 
     /// The process is dead: no call changes anything, and each that would fails. An observer may call it.
     void die() noexcept { dead_ = true; }
@@ -164,6 +169,9 @@ private:
     void zero(node_id id, std::uint64_t offset, std::uint64_t length);
     void set_size(node_id id, std::uint64_t bytes, change::kind what);
     void sync(node_id id);
+    /// Of the pages in the range, and of all sizes.
+    void sync_range(node_id id, std::uint64_t offset, std::uint64_t length, bool works);
+    [[nodiscard]] bool next_sync_fails() noexcept;
     [[nodiscard]] bool fails_sync(node_id id);
     static sparse_content& writable(std::shared_ptr<const sparse_content>& content);
     static std::vector<atom> atoms_of(const node& of, std::uint64_t offset, std::span<const std::byte> data,
