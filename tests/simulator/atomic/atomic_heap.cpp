@@ -82,8 +82,11 @@ base::result<void> atomic_space::grow_lanes(std::uint64_t bytes) {
 void tracked_files::put(std::uint64_t at, std::span<const std::byte> data, persist::site where) {
     tracked_domain domain(memory_);
     for (std::size_t i = 0; i < data.size(); i += sizeof(std::uint64_t)) {
-        if (std::memcmp(begin_ + at + i, data.data() + i, sizeof(std::uint64_t)) != 0) {
-            domain.copy_nontemporal(begin_ + at + i, data.data() + i, sizeof(std::uint64_t), where);
+        std::uint64_t value = 0;
+        std::memcpy(&value, data.data() + i, sizeof value);
+        auto& word = *reinterpret_cast<std::uint64_t*>(begin_ + at + i);
+        if (word != value) {
+            domain.store(word, value, where);
         }
     }
 }

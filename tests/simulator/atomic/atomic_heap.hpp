@@ -52,8 +52,8 @@ inline constexpr std::uint64_t heap_log_files = 4;
 
 [[nodiscard]] tracked_memory::layout layout_for(const atomic_setting& setting);
 
-/// The files of the log: until one is synced, any subset of the words written to it may be on media, and so with the
-/// names.
+/// The files of the log. Until one is synced, of each 64 bytes that were written to it a part from the front may be on
+/// media, and so with names: disks tear at sectors, which are larger.
 class tracked_files final : public log::files_in_memory {
 public:
     tracked_files(tracked_memory& memory, std::uint64_t at)
