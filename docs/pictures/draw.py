@@ -121,7 +121,7 @@ def draw_space(p: Picture, left: float) -> None:
         (170, ["segment.000001", "grows on demand"], "media"),
         (40, ["..."], "media"),
         (150, ["objects", "names and types"], "media"),
-        (180, ["journal", "of a commit under way"], "media"),
+        (180, ["log.000000 ...", "commits that are not home"], "media"),
         (130, ["lanes", "redo rings"], "media"),
         (60, ["lock"], "media"),
     ])
@@ -246,7 +246,7 @@ def slab_states() -> Picture:
 def heap_states() -> Picture:
     p = Picture("heap-states.svg", 1160, 740, "States of a heap, and the functions that change them")
     p.box(40, 40, 190, 66, ["no heap", "no file superblock"])
-    p.box(470, 40, 200, 66, ["closed", "superblock: clean;", "journal: void"], "good")
+    p.box(470, 40, 200, 66, ["closed", "superblock: clean;", "no log"], "good")
     p.box(930, 40, 190, 66, ["open for reading", "nothing on media", "is changed"], "memory")
     p.box(40, 240, 190, 66, ["being created", "locked, no superblock"], "memory")
     p.box(330, 240, 200, 66, ["open, unchanged", "commit; superblock: clean"], "memory")

@@ -198,6 +198,15 @@ hf_code remember_exception() noexcept {
     }
 }
 
+namespace {
+/// Of a heap that was discarded while transactions or indexes lead to its handle: they may end at any time.
+void keep_for_good(std::unique_ptr<hf_heap> handle) noexcept {
+    static std::atomic<hf_heap*> newest{nullptr};
+    hf_heap* const kept = handle.release();
+    kept->next_kept = newest.exchange(kept);
+}
+}  // namespace
+
 heap_user::heap_user(hf_heap* heap) : heap_(required(heap, "heap")) { ++heap_.indexes; }
 heap_user::~heap_user() { --heap_.indexes; }
 manager& heap_user::heap() const noexcept { return heap_.manager; }
@@ -242,7 +251,7 @@ hf_code hf_close(hf_heap* heap) {
         return HF_OK;
     }
     const hf_code closed = guarded([&] {
-        if (const std::uint64_t open = heap->transactions.count() + heap->indexes; open != 0) {
+        if (const std::uint64_t open = heap->users(); open != 0) {
             holdfast::c_api::throw_invalid("heap", std::to_string(open) + " open transactions or indexes", "none");
         }
         heap->manager.close();
@@ -257,8 +266,12 @@ hf_code hf_discard(hf_heap* heap) {
     if (heap == nullptr) {
         return HF_OK;
     }
-    const std::unique_ptr<hf_heap> owner(heap);
-    return guarded([&] { owner->manager.close(false); });
+    std::unique_ptr<hf_heap> owner(heap);
+    const hf_code closed = guarded([&] { owner->manager.close(false); });
+    if (owner->users() != 0) {
+        holdfast::c_api::keep_for_good(std::move(owner));
+    }
+    return closed;
 }
 
 hf_code hf_commit(hf_heap* heap) {
@@ -368,7 +381,10 @@ hf_code hf_get_statistics(const hf_heap* heap, hf_statistics* statistics) {
                                   in.recoveries,
                                   in.recovered ? 1U : 0U,
                                   in.rolled_forward ? 1U : 0U,
-                                  in.guard_ranges};
+                                  in.guard_ranges,
+                                  in.log_commits,
+                                  in.log_bytes,
+                                  in.watched_bytes};
         holdfast::c_api::fill_known_part(statistics, known, "statistics", "HF_STATISTICS_INIT");
     });
 }

@@ -23,6 +23,9 @@ struct hf_heap {
     // What leads here:
     holdfast::c_api::heap_users transactions;
     std::atomic<std::size_t> indexes{0};
+    hf_heap* next_kept = nullptr;  ///< of those that were discarded too early
+
+    [[nodiscard]] std::uint64_t users() noexcept { return transactions.count() + indexes; }
 };
 
 namespace holdfast {

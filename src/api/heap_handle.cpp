@@ -140,8 +140,8 @@ void manager_core::commit() {
     sync_pending();  // what commit_later() left is part of the heap
     const auto done = value_or_throw(around_commit([&] { return open.commit(); }));
     guests_.remove_going_files(open.files());
-    report_ = commit_report{done.dirty_pages, done.fresh_pages, done.journaled_pages, done.written_bytes,
-                            done.scan_ns,     done.write_ns,    done.sync_ns,         done.total_ns};
+    report_ = commit_report{done.dirty_pages, done.fresh_pages, done.logged_pages, done.written_bytes,
+                            done.scan_ns,     done.write_ns,    done.sync_ns,      done.total_ns};
 }
 
 std::uint64_t manager_core::offset_of(const void* address) const {

@@ -55,12 +55,15 @@ heap_statistics heap_information::statistics() const {
     numbers.unique_objects = get_num_unique_objects();
     numbers.anonymous_objects = get_num_anonymous_objects();
     numbers.maximum_size = superblock.capacity;
+    numbers.watched_bytes = engine.files().commits().watched_bytes();
     numbers.commit_sequence = superblock.sequence;
     numbers.last_commit_ns = superblock.committed_ns;
     numbers.created_ns = superblock.created_ns;
     numbers.recoveries = superblock.recoveries;
     numbers.recovered = engine.files().recovered();
-    numbers.rolled_forward = engine.files().rolled_forward();
+    numbers.rolled_forward = engine.files().replayed().commits != 0;
+    numbers.log_commits = engine.files().replayed().commits;
+    numbers.log_bytes = engine.files().replayed().bytes;
     return numbers;
 }
 
@@ -88,6 +91,7 @@ std::vector<std::string> heap_information::node_directories() const {
 std::string heap_information::domain() const {
     return std::string(persist::to_string(core().engine().files().domain()));
 }
+std::string heap_information::search_for_changes() { return segment::dirty_scanner::describe(); }
 void heap_information::for_each_block(const std::function<void(const block_info&)>& each) const {
     heap::engine& engine = core().engine();
     value_or_throw(engine.files().bitmaps().admit_all());

@@ -87,13 +87,13 @@ base::result<lane_information> read_lanes(const segment::superblock_on_media& su
     if (found.pending) {
         std::array<std::byte, lane::lanes_at> page{};
         HF_TRY(files.front()->read_at(0, page));
-        auto time = lane::read_checkpoint_time(page, superblock.heap_key);
-        if (!time) {
-            base::failure what = std::move(time).error();
+        auto last = lane::read_checkpoint(page, superblock.heap_key);
+        if (!last) {
+            base::failure what = std::move(last).error();
             what.path = places.path(0);
             return what;
         }
-        found.checkpoint_clock = *time;
+        found.checkpoint_clock = last->time;
         found.writer = writer_of(page, superblock, segment::heap_lock::is_signed(storage, paths.directory()));
     }
     return found;

@@ -402,7 +402,7 @@ TEST_F(manager_test, refuses_damaged_lanes_of_a_crashed_heap_by_name) {
     std::filesystem::copy_file(lanes + ".kept", lanes, std::filesystem::copy_options::overwrite_existing);
     {
         std::fstream file(lanes, std::ios::in | std::ios::out | std::ios::binary);
-        for (const int at : {0, 16}) {  // both copies of the time
+        for (const int at : {0, 40}) {  // both copies of the time
             file.seekp(at);
             file.put('\x5a');
         }

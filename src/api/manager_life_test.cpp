@@ -149,8 +149,8 @@ TEST_F(manager_test, refuses_options_without_a_meaning) {
 TEST_F(manager_test, says_what_it_is) {
     const manager heap = create();
     EXPECT_EQ(heap.path(), path());
-    EXPECT_EQ(heap.get_version(), "1");
-    EXPECT_EQ(manager::get_version(path()), "1");
+    EXPECT_EQ(heap.get_version(), "2");
+    EXPECT_EQ(manager::get_version(path()), "2");
     EXPECT_EQ(heap.get_uuid().size(), 36U);
     EXPECT_EQ(manager::get_uuid(path()), heap.get_uuid());
     EXPECT_EQ(heap.domain(), "page-cache");
@@ -265,7 +265,7 @@ TEST_F(manager_test, reports_what_a_commit_did) {
     const commit_report report = heap.last_commit();
     EXPECT_GE(report.dirty_pages, 100U);
     EXPECT_LE(report.dirty_pages, 104U);
-    EXPECT_GE(report.journaled_pages, 100U);
+    EXPECT_GE(report.logged_pages, 100U);
     EXPECT_EQ(report.fresh_pages, 0U);
     EXPECT_GE(report.written_bytes, std::uint64_t{200 * 4096});
     EXPECT_GE(report.total_ns, report.scan_ns);

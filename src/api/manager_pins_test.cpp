@@ -9,8 +9,8 @@
 #include <holdfast/transaction.hpp>
 
 #include "api/manager_test_configurations.hpp"
-#include "api/pinned_device_test_support.hpp"
 #include "base/process_test_support.hpp"
+#include "persist/pinned_device_test_support.hpp"
 
 namespace holdfast {
 namespace {
@@ -46,7 +46,7 @@ TEST_F(manager_pins_test, commits_find_what_a_device_stores) {
             heap.commit();
         }
         heap.pin(buffer, buffer_size);
-        pinned_device device(path("source"), buffer, buffer_size);
+        persist::pinned_device device(path("source"), buffer, buffer_size);
         for (const char value : {'1', '2', '3'}) {
             device.store(value);
             EXPECT_EQ(buffer[77'777], value);
@@ -87,7 +87,7 @@ TEST_F(manager_pins_test, other_commits_do_not_let_pages_go) {
     manager heap = create();
     char* const buffer = make(heap);
     heap.pin(buffer, buffer_size);
-    pinned_device device(path("source"), buffer, buffer_size);
+    persist::pinned_device device(path("source"), buffer, buffer_size);
     device.store('1');
     heap.snapshot(path("snapshot"));
     device.store('2');
@@ -109,7 +109,7 @@ TEST_F(manager_pins_test, ranges_may_overlap) {
     heap.pin(buffer, buffer_size);
     heap.pin(buffer + 5000, 10'000);
     heap.pin(buffer + 5000, 10'000);
-    pinned_device device(path("source"), buffer + 8192, 4096);
+    persist::pinned_device device(path("source"), buffer + 8192, 4096);
     heap.unpin(buffer, buffer_size);
     heap.unpin(buffer + 5000, 10'000);
     device.store('1');

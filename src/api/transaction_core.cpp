@@ -64,8 +64,13 @@ std::uint64_t own_bits(const opened_object& of, std::size_t word) noexcept {
     return rest >= word_size ? ~std::uint64_t{0} : (std::uint64_t{1} << (rest * 8)) - 1;
 }
 
+/// A range of the C interface may have none.
+[[gnu::cold]] std::string name_of(const shadow_type& type) {
+    return type.name != nullptr ? std::string(type.name) : fmt::format("{} bytes", type.size);
+}
+
 [[noreturn, gnu::cold]] void refuse_container(const manager_core& heap, const opened_object& of) {
-    refuse(heap, failure_code::invalid_argument, "opened object", of.type->name,
+    refuse(heap, failure_code::invalid_argument, "opened object", name_of(*of.type),
            "a type without containers: a copy of one is another container");
 }
 
@@ -128,7 +133,7 @@ void transaction_core::refuse_place(const void* place) const {
 void transaction_core::refuse_target(std::uint64_t target) const {
     if (const opened_object* const of = opened_.find_by_copy(reinterpret_cast<const void*>(target))) {
         refuse(heap(), failure_code::invalid_argument, "pointer",
-               fmt::format("the address of the copy of an opened object ({})", of->type->name),
+               fmt::format("the address of the copy of an opened object ({})", name_of(*of->type)),
                fmt::format("the address of the object itself, {}", static_cast<const void*>(of->object)));
     }
     refuse(heap(), failure_code::invalid_argument, "pointer", fmt::format("{:#x}, which lies outside the heap", target),
@@ -139,8 +144,8 @@ void* transaction_core::open(void* object, const shadow_type& type) {
     auto* const address = static_cast<std::byte*>(object);
     if (const opened_object* const known = opened_.find(address)) {
         if (known->type->size != type.size) [[unlikely]] {
-            refuse(heap(), failure_code::invalid_argument, "opened object", type.name,
-                   fmt::format("{}, as it was opened before", known->type->name));
+            refuse(heap(), failure_code::invalid_argument, "opened object", name_of(type),
+                   fmt::format("{}, as it was opened before", name_of(*known->type)));
         }
         return known->copy;
     }
@@ -181,10 +186,14 @@ void* transaction_core::open_range(void* begin, std::size_t bytes) {
     if (bytes == 0) {
         refuse(heap(), failure_code::invalid_argument, "bytes", "0", "at least 1");
     }
-    constexpr std::size_t longest_name = 32;
     copy_memory& memory = opened_.memory();
-    auto* const name = reinterpret_cast<char*>(memory.take(longest_name, 1));
-    *fmt::format_to_n(name, longest_name - 1, "{} bytes", bytes).out = 0;
+    const char* name = nullptr;
+    if (checks_.is_on()) [[unlikely]] {
+        constexpr std::size_t longest_name = 32;
+        auto* const text = reinterpret_cast<char*>(memory.take(longest_name, 1));
+        *fmt::format_to_n(text, longest_name - 1, "{} bytes", bytes).out = 0;
+        name = text;
+    }
     auto* const type = ::new (memory.take(sizeof(shadow_type), alignof(shadow_type)))
         shadow_type{bytes, alignof(std::max_align_t), nullptr, name};
     const std::size_t before = opened_.size();

@@ -34,6 +34,9 @@ public:
 
 inline thread_local interleaving* this_interleaving = nullptr;
 
+/// Whether such a test chooses who runs.
+[[nodiscard]] inline bool runs_by_choice() noexcept { return this_interleaving != nullptr; }
+
 inline void step_of_interleaving() noexcept {
     if (this_interleaving != nullptr) {
         this_interleaving->step();
@@ -107,6 +110,8 @@ public:
 };
 
 #else
+
+[[nodiscard]] constexpr bool runs_by_choice() noexcept { return false; }
 
 template <class T>
 using atomic = std::atomic<T>;

@@ -16,14 +16,17 @@ namespace holdfast_cli {
 namespace {
 
 /// The state of the heap that this open found on media.
-std::string_view state_of(const holdfast::heap_statistics& numbers, const holdfast::lane_information& lanes) {
+std::string state_of(const holdfast::heap_statistics& numbers, const holdfast::lane_information& lanes) {
     if (!numbers.recovered) {
         return "clean";
     }
     if (lanes.pending) {
         return "crashed, records of calls wait in the lanes";
     }
-    return numbers.rolled_forward ? "crashed, a commit waits in the journal" : "crashed";
+    return numbers.rolled_forward
+               ? fmt::format("crashed, {} commit{} in the log ({} bytes) to be replayed", numbers.log_commits,
+                             numbers.log_commits == 1 ? "" : "s", numbers.log_bytes)
+               : "crashed";
 }
 
 json as_json(const holdfast::manager& heap, const holdfast::heap_statistics& numbers) {
@@ -36,8 +39,9 @@ json as_json(const holdfast::manager& heap, const holdfast::heap_statistics& num
     object["open"] = false;
     object["domain"] = heap.domain();
     object["durability"] = last_durability(lanes);
+    object["search_for_changes"] = holdfast::manager::search_for_changes();
     object["state"] = numbers.recovered ? "crashed" : "clean";
-    object["journal_pending"] = numbers.rolled_forward;
+    object["log"] = {{"commits", numbers.log_commits}, {"bytes", numbers.log_bytes}};
     object["lanes"] = as_json_object(lanes);
     object["recovery"] = recovery_of(heap);
     object["recoveries"] = numbers.recoveries;
@@ -77,6 +81,7 @@ void print_text(const holdfast::manager& heap, const holdfast::heap_statistics& 
     print_line("domain", heap.domain());
     const holdfast::lane_information lanes = heap.lanes();
     print_line("durability", last_durability(lanes));
+    print_line("changes found by", holdfast::manager::search_for_changes());
     print_line("state", state_of(numbers, lanes));
     print_lanes(lanes);
     print_recovery(heap);

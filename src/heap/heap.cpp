@@ -105,6 +105,9 @@ base::result<void> engine::snapshot(const std::string& destination) {
     segment::recovered_state state;
     if (!read_only()) {
         HF_TRY(commit());
+        if (!files().shared()) {
+            HF_TRY(files().commits().checkpoint());
+        }
     }
     const std::uint64_t records = record_count(*this);
     HF_TRY_ASSIGN(state, segment::recover(files().storage(), files().paths(), persist::access_mode::read_only));

@@ -127,7 +127,9 @@ protected:
         const segment::heap_paths paths(path(name));
         const segment::geometry shape{segment::minimum_segment_size};
         std::vector<std::uint64_t> entries;
-        const std::uint64_t end = must(read_superblock(path(name))).frontier / base::page_size;
+        const auto found_there =
+            must(segment::recover(persist::posix_storage(), paths, persist::access_mode::read_only));
+        const std::uint64_t end = found_there.superblock.frontier / base::page_size;
         for (std::uint64_t i = 0; entries.size() < end; ++i) {
             const auto bytes = segment::content_of(paths.segment(i));
             entries.resize(entries.size() + shape.pages());

@@ -264,8 +264,15 @@ TEST_P(heap_nodes_atomic, RecordsOfAThreadLieOnItsNode) {
         EXPECT_EQ(heap->atomic()->lanes().statistics().lanes, 4U) << "lanes 0 to 3, and each thread found one";
         EXPECT_FALSE(fs::exists(path() + "/lanes"));
     }  // without close()
+    {
+        engine_options on_disk = wanted;
+        on_disk.domain = persist::domain_kind::disk;
+        const auto heap = must(engine::open(path(), access_mode::read_write, on_disk));
+        EXPECT_EQ(must(heap->statistics()).allocated_blocks, 6U);
+        ASSERT_NE(heap->allocate(100, 16), nullptr);
+    }  // without close()
     const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
-    EXPECT_EQ(must(heap->statistics()).allocated_blocks, 6U);
+    EXPECT_EQ(must(heap->statistics()).allocated_blocks, 7U);
     expect_sound(*heap);
     must(heap->close(true));
 }

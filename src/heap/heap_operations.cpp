@@ -97,8 +97,13 @@ base::result<void> heap_operations::start_atomic(std::uint64_t lane_slots) {
     lanes.checkpoint_time = superblock.checkpoint_clock;
     if (files().has_pending_lanes()) {  // after a crash, and replayed; in a clean heap no lane counts
         const std::span<const std::byte> file(files().lanes().lanes(), files().lanes().lanes_size());
-        HF_TRY_ASSIGN(lanes.checkpoint_time, lane::read_checkpoint_time(file, superblock.heap_key));
-        HF_TRY_ASSIGN(lanes.lane_count, lane::read_lane_count(file, file.size(), slots, superblock.heap_key));
+        const auto order = static_cast<lane::record_order>(superblock.record_order);
+        HF_TRY_ASSIGN(const auto last, lane::read_checkpoint(file, superblock.heap_key));
+        lanes.checkpoint_time = last.time;
+        HF_TRY_ASSIGN(lanes.lane_count, lane::read_lane_count(file, file.size(), slots, order, superblock.heap_key));
+    }
+    if (lanes.order == lane::record_order::logged) {
+        HF_TRY_ASSIGN(lanes.log_chain, log::random_number());
     }
     lanes.incarnation = superblock.incarnation + 1;
     lanes.files = files().lanes().files();

@@ -96,10 +96,11 @@ base::result<void> heap_recovery::replay_lanes() {
     source.frontier = superblock.frontier;
     source.stores_again = may_show_lost_pages();
     try {
-        auto plan = lane::make_replay(source);
+        std::vector<lane::record_on_media> log;
+        auto plan = make_replay(source, log);
         if (!plan) {
             failure what = std::move(plan).error();
-            what.path = files.lanes().path();
+            what.path = what.path.empty() ? files.lanes().path() : what.path;
             return what;
         }
         HF_TRY(back_bitmaps(*plan));
@@ -110,6 +111,19 @@ base::result<void> heap_recovery::replay_lanes() {
     }
     done_.replayed.time_ns = elapsed_ns(start);
     return check_synced();
+}
+
+/// `log` holds the records that the plan refers to.
+base::result<lane::replay_plan> heap_recovery::make_replay(lane::replay_source& source,
+                                                           std::vector<lane::record_on_media>& log) {
+    if (source.order == lane::record_order::logged) {
+        segment::heap_files& files = heap_.files();
+        HF_TRY_ASSIGN(const auto last, lane::read_checkpoint(source.lanes, source.heap_key));
+        HF_TRY_ASSIGN(log, lane::read_log({files.lanes().log(), source.heap_key, source.incarnation}, last,
+                                          files.shared() ? lane::log_access::recover : lane::log_access::look));
+        source.log = log;
+    }
+    return lane::make_replay(source);
 }
 
 base::result<void> heap_recovery::back_bitmaps(const lane::replay_plan& plan) {

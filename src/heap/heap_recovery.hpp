@@ -16,6 +16,7 @@
 #include "base/result.hpp"
 #include "heap/heap_parts.hpp"
 #include "heap/trace/trace.hpp"
+#include "lane/record_log.hpp"
 #include "lane/replay.hpp"
 
 namespace holdfast::heap {
@@ -37,6 +38,8 @@ public:
 
 private:
     base::result<void> replay_lanes();
+    [[nodiscard]] base::result<lane::replay_plan> make_replay(lane::replay_source& source,
+                                                              std::vector<lane::record_on_media>& log);
     base::result<void> back_bitmaps(const lane::replay_plan& plan);
     void apply(const lane::replay_plan& plan, const lane::replay_source& source);
     [[nodiscard]] base::result<void> check_synced() const;

@@ -158,6 +158,7 @@ base::result<shrink_report> heap_space::shrink(std::uint64_t target, shrink_prog
     if (!heap_.files().shared()) {
         const base::pages before = heap_.files().frontier();
         HF_TRY_ASSIGN(const segment::commit_statistics done, commit(true));
+        HF_TRY(heap_.files().commits().end_log());
         report.given_back = base::to_bytes(base::pages{done.given_back_pages});
         report.shortened = base::to_bytes(before - heap_.files().frontier());
         HF_TRY(measure(report.charged_after, report.apparent_after));

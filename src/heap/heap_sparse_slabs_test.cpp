@@ -150,7 +150,7 @@ TEST_F(heap_sparse_slabs_test, a_process_that_ends_without_closing_leaves_the_la
     must(heap_->close(true));
 }
 
-TEST_F(heap_sparse_slabs_test, what_is_repopulated_is_written_without_the_journal) {
+TEST_F(heap_sparse_slabs_test, what_is_repopulated_is_not_logged) {
     end_a_phase();
     must(heap_->commit());
     for (int i = 0; i < 5'000; ++i) {

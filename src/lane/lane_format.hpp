@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/units.hpp"
+#include "log/log_format.hpp"
 #include "persist/domain.hpp"
 #include "segment/format/lanes_format.hpp"
 
@@ -129,19 +130,29 @@ struct payload_place {
     return {record.allocated, record.allocated_block, record.freed};
 }
 
-struct sealed_number_on_media {
-    std::uint64_t number;
-    std::uint64_t seal;  ///< of the number, seeded by its kind and the heap's key
+/// `seal`: of the value, seeded by its kind and the heap's key.
+template <class Value>
+struct sealed_on_media {
+    Value value;
+    std::uint64_t seal;
 };
-static_assert(sizeof(sealed_number_on_media) == 16);
 inline constexpr std::size_t sealed_copies = 2;
 
-struct lanes_head_on_media {
-    sealed_number_on_media checkpoint_times[sealed_copies];
-    sealed_number_on_media lane_counts[sealed_copies];  ///< that may have been used
+struct checkpoint_on_media {
+    std::uint64_t time;   ///< T
+    log::mark log_begin;  ///< order `logged`: records behind it may count; else zero
 };
-static_assert(sizeof(lanes_head_on_media) == 64);
-static_assert(offsetof(lanes_head_on_media, lane_counts) == 32);
+static_assert(sizeof(checkpoint_on_media) == 32);
+static_assert(offsetof(checkpoint_on_media, log_begin) == 8);
+/// Position of a log of which no record counts, whatever its files hold.
+inline constexpr std::uint64_t nothing_logged = ~std::uint64_t{0};
+
+struct lanes_head_on_media {
+    sealed_on_media<checkpoint_on_media> checkpoints[sealed_copies];
+    sealed_on_media<std::uint64_t> lane_counts[sealed_copies];  ///< that may have been used
+};
+static_assert(sizeof(lanes_head_on_media) == 112);
+static_assert(offsetof(lanes_head_on_media, lane_counts) == 80);
 
 /// Nothing depends on the counters, which are never flushed.
 struct writer_counters_on_media {
@@ -176,7 +187,7 @@ static_assert(writer_counters_at + sizeof(writer_counters_on_media) <= segment::
 enum class record_order : std::uint32_t {
     clock = 1,      ///< newer than the last checkpoint, in the order of their times
     in_flight = 2,  ///< beyond their lane's `completed`: no other store is lost (page cache)
-    logged = 3,     ///< as `clock`, but the first log_lanes lanes are one log (disk)
+    logged = 3,     ///< as `clock`, but in a log of all lanes, in files of its own (disk)
 };
 
 static_assert(static_cast<std::uint32_t>(record_order::logged) == segment::logged_records);
@@ -191,11 +202,8 @@ static_assert(static_cast<std::uint32_t>(record_order::logged) == segment::logge
 
 [[nodiscard]] constexpr bool is_by_clock(record_order order) noexcept { return order != record_order::in_flight; }
 
-// In order `logged` a record may lie in any slot of the log, so the numbers of lane k begin behind k << log_lane_shift.
-inline constexpr std::uint64_t log_lanes = 16;
+// In order `logged` the numbers of lane k begin behind k << log_lane_shift.
 inline constexpr unsigned log_lane_shift = 44;
-inline constexpr std::uint64_t records_per_block = base::page_size / sizeof(record_on_media);
-static_assert(minimum_slots % records_per_block == 0);
 static_assert(maximum_lanes << log_lane_shift <= largest_sequence);
 
 }  // namespace holdfast::lane

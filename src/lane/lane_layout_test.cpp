@@ -33,14 +33,14 @@ TEST(lane_layout, is_what_the_format_says) {
     const std::uint64_t seed = XXH3_64bits(seed_parts.data(), sizeof seed_parts);
     EXPECT_EQ(seed_of(1, 2, 3), seed);
     EXPECT_EQ(checksum_of(record, seed), XXH3_64bits_withSeed(words.data() + 1, 56, seed));
-    // Two copies of the checkpoint time, then two of the number of lanes, each with its seal.
-    const std::uint64_t time = 77;
+    // Two copies of the last checkpoint, then two of the number of lanes, each with its seal.
+    const std::array<std::uint64_t, 4> checkpoint{77, 0x80070, 5, 0xabcdef};
     const std::uint64_t count = 3;
-    const lanes_head_on_media head = new_head(time, count, 9);
-    const std::array<std::uint64_t, 8> head_words{time,  XXH3_64bits_withSeed(&time, sizeof time, 9),
-                                                  0,     0,
-                                                  count, XXH3_64bits_withSeed(&count, sizeof count, ~std::uint64_t{9}),
-                                                  0,     0};
+    const lanes_head_on_media head = new_head({77, {0x80070, 5, 0xabcdef}}, count, 9);
+    const std::uint64_t seal = XXH3_64bits_withSeed(checkpoint.data(), sizeof checkpoint, 9);
+    const std::uint64_t seal_of_count = XXH3_64bits_withSeed(&count, sizeof count, ~std::uint64_t{9});
+    const std::array<std::uint64_t, 14> head_words{77, 0x80070, 5, 0xabcdef, seal,          0, 0,
+                                                   0,  0,       0, count,    seal_of_count, 0, 0};
     EXPECT_EQ(std::memcmp(&head, head_words.data(), sizeof head), 0);
 }
 

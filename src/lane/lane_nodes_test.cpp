@@ -55,7 +55,7 @@ protected:
         return found == nullptr ? none : found->index;
     }
     [[nodiscard]] std::uint64_t sealed_lanes() const {
-        return read_lane_count({lanes(), size_}, size_, slots, heap_key).value();
+        return read_lane_count({lanes(), size_}, size_, slots, record_order::clock, heap_key).value();
     }
 
     static constexpr std::uint64_t none = ~std::uint64_t{0};

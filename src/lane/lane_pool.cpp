@@ -18,25 +18,8 @@ lane_pool::lane_pool(segment::space_view space, segment::lane_area& area, const 
 }
 
 base::result<void> lane_pool::open() {
-    const bool logs = options_.order == record_order::logged;
-    std::uint64_t least = logs ? options_.log_lanes : 1;
-    auto grown = area_.grow_lanes(lanes_file_size(least, options_.slots));
-    constexpr std::uint64_t few = 2;
-    if (!grown && grown.error().code == base::failure_code::no_space && least > few) {
-        least = few;  // a shorter log has more checkpoints, and leaves room for blocks
-        grown = area_.grow_lanes(lanes_file_size(least, options_.slots));
-    }
-    HF_TRY(std::move(grown));
     const base::scoped_lock lock(lanes_mutex_);
-    if (logs) {
-        HF_TRY(open_log(least));
-    }
-    sealed_lanes_ = std::max(options_.lane_count, least);
-    if (options_.lane_count == 0) {
-        write_head(new_head(options_.checkpoint_time, sealed_lanes_, options_.heap_key));
-    } else if (options_.lane_count < least) {
-        seal_lane_count(least);
-    }
+    HF_TRY(open_head());
     if (make_lane() == nullptr) {
         base::failure what;
         what.code = base::failure_code::out_of_memory;
@@ -47,15 +30,41 @@ base::result<void> lane_pool::open() {
     return {};
 }
 
-base::result<void> lane_pool::open_log(std::uint64_t lanes) {
-    HF_TRY_ASSIGN(auto media, area_.open_log());
-    log_shape shape;
-    shape.slots = options_.slots;
-    shape.lanes = lanes;
-    shape.block_records = options_.log_block_records;
-    HF_TRY_ASSIGN(auto staging, base::sparse_memory::map(record_log::staging_bytes(shape), "writes to the log"));
-    log_ = std::make_unique<record_log>(std::move(media), shape, lanes_view{lanes_, lane_count_}, std::move(staging));
-    return log_->prepare();
+/// A log has rings in DRAM, and its files are there before the head leads to them.
+base::result<void> lane_pool::open_head() {
+    const bool logs = options_.order == record_order::logged;
+    const std::uint64_t least = logs ? 0 : 1;
+    HF_TRY(area_.grow_lanes(lanes_file_size(least, options_.slots)));
+    log::mark begin;
+    if (logs) {
+        begin.checksum = options_.log_chain;
+        HF_TRY(open_log(begin));
+    }
+    sealed_lanes_ = std::max(options_.lane_count.value_or(0), least);
+    if (!options_.lane_count) {
+        write_head(new_head({options_.checkpoint_time, begin}, sealed_lanes_, options_.heap_key));
+        return {};
+    }
+    if (*options_.lane_count < least) {
+        seal_lane_count(least);
+    }
+    if (logs) {
+        seal_checkpoint({options_.checkpoint_time + 1, begin});
+    }
+    return {};
+}
+
+base::result<void> lane_pool::open_log(const log::mark& begin) {
+    const log_source source{area_.log(), options_.heap_key, options_.incarnation};
+    auto made = record_log::create(source, begin, {lanes_, lane_count_}, options_.log_records);
+    if (!made) {
+        if (made.error().code == base::failure_code::no_space) {
+            made.error().hint = segment::hint_without_room_for_lanes;
+        }
+        return std::move(made).error();
+    }
+    log_ = std::move(made).value();
+    return {};
 }
 
 base::result<void> lane_pool::check_health() const {
@@ -306,8 +315,8 @@ lane_statistics lane_pool::statistics() const noexcept {
     sum.checkpoint_ns = spans_.nanoseconds(read(checkpoint_ticks_));
     sum.longest_checkpoint_ns = spans_.nanoseconds(read(longest_checkpoint_ticks_));
     sum.waits = read(checkpointed_.waits);
-    sum.media_bytes =
-        (sum.records + sum.flushed_lines) * base::cache_line_size + sum.checkpoints * sizeof(sealed_number_on_media);
+    sum.media_bytes = (sum.records + sum.flushed_lines) * base::cache_line_size +
+                      sum.checkpoints * sizeof(sealed_on_media<checkpoint_on_media>);
     return sum;
 }
 

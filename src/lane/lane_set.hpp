@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "base/hot.hpp"
 #include "base/result.hpp"
@@ -41,20 +42,23 @@
 
 namespace holdfast::lane {
 
+inline constexpr std::uint64_t largest_log = ~std::uint64_t{0};
+
 struct lane_options {
     std::uint64_t heap_key = 0;
     std::uint64_t incarnation = 0;
     std::uint64_t slots = default_slots;
     record_order order = record_order::clock;
     std::uint64_t checkpoint_time = 0;  ///< in force; no record on media is newer
-    std::uint64_t lane_count = 0;       ///< in force; 0: no record counts, and open() writes a new head
-    block_states* states = nullptr;     ///< or null; in order `clock`, checkpoints store bitmaps from them
+    /// In force. Nothing: no record counts, and open() writes a new head.
+    std::optional<std::uint64_t> lane_count;
+    block_states* states = nullptr;  ///< or null; in order `clock`, checkpoints store bitmaps from them
     record_clock::source clock =
         has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
-    std::uint64_t log_lanes = holdfast::lane::log_lanes;  ///< lanes whose slots are the log
-    std::uint64_t log_block_records = records_per_block;
-    unsigned files = 1;          ///< lane k lies in file k mod files; at most segment::maximum_nodes
-    unsigned machine_nodes = 1;  ///< the memory of file f belongs to node f mod machine_nodes
+    std::uint64_t log_chain = 0;              ///< order `logged`: a random number
+    std::uint64_t log_records = largest_log;  ///< that the log holds at most
+    unsigned files = 1;                       ///< lane k lies in file k mod files; at most segment::maximum_nodes
+    unsigned machine_nodes = 1;               ///< the memory of file f belongs to node f mod machine_nodes
 };
 
 /// Between the reading of T' and its store. A fence waits only for its own thread's lines, so the calls of one owner
@@ -124,7 +128,8 @@ protected:
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
         return *reinterpret_cast<lanes_head_on_media*>(area_.lanes());
     }
-    base::result<void> open_log(std::uint64_t lanes) HF_REQUIRES(lanes_mutex_);
+    base::result<void> open_log(const log::mark& begin) HF_REQUIRES(lanes_mutex_);
+    base::result<void> open_head() HF_REQUIRES(lanes_mutex_);
     [[nodiscard]] std::uint64_t first_sequence_of(const lane& made) const noexcept;
     void wait_for_calls(unsigned tried) const noexcept;
     bool extend(std::uint64_t wanted) noexcept HF_REQUIRES(lanes_mutex_);
@@ -132,9 +137,11 @@ protected:
         auto& to = *reinterpret_cast<writer_counters_on_media*>(area_.lanes() + writer_counters_at);
         store_writer_counters(to, options_.heap_key, options_.incarnation, statistics());
     }
-    /// Both are durable on return.
+    /// All are durable on return.
     virtual void write_head(const lanes_head_on_media& made) noexcept = 0;
     virtual void seal_lane_count(std::uint64_t count) noexcept = 0;
+    /// All lines that records up to its time touched are durable (LANE-6).
+    virtual void seal_checkpoint(const checkpoint_on_media& checkpoint) noexcept = 0;
 
     segment::space_view space_;
     segment::lane_area& area_;
@@ -530,14 +537,20 @@ private:
         HF_REQUIRES(checkpoint_mutex_);
     void flush_line(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
     void follow_states(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
-    void write_time(std::uint64_t time) noexcept HF_REQUIRES(checkpoint_mutex_);
+    void write_time(std::uint64_t time) noexcept HF_REQUIRES(checkpoint_mutex_) {
+        seal_checkpoint({time, log_ != nullptr ? log_->begin_at(time) : log::mark{}});
+    }
     void write_head(const lanes_head_on_media& made) noexcept override {
         domain_.copy_nontemporal(&head(), &made, sizeof made, "lane.head.write");
         domain_.fence("lane.head.fence");
     }
     void seal_lane_count(std::uint64_t count) noexcept override {
-        write_in_turn(head().lane_counts, sealed_kind::lane_count, count, options_.heap_key, domain_,
-                      "lane.count.write", "lane.count.fence");
+        write_in_turn(head().lane_counts, count, options_.heap_key, domain_, "lane.count.write", "lane.count.fence");
+    }
+    void seal_checkpoint(const checkpoint_on_media& checkpoint) noexcept override {
+        write_in_turn(head().checkpoints, checkpoint, options_.heap_key, domain_, "lane.checkpoint.time.write",
+                      "lane.checkpoint.time.fence");
+        time_.store(checkpoint.time, std::memory_order_release);
     }
 
     Domain domain_;

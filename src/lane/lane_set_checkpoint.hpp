@@ -161,7 +161,7 @@ void lane_set<Domain>::end_checkpoint() noexcept {
     void_them();
     if constexpr (may_log<Domain>) {
         if (log_ != nullptr) {
-            log_->release(running_.time);
+            log_->release();
         }
     }
     note_checkpoint(process_crashes_only ? 0 : 2);
@@ -193,14 +193,6 @@ void lane_set<Domain>::flush_line(const void* address) noexcept {
     }
     last_lines_[before % last_lines_.size()] = line;
     flushed.store(before + 1, std::memory_order_relaxed);
-}
-
-/// All lines that records up to this time touched are durable (LANE-6).
-template <persist::persistence_domain Domain>
-void lane_set<Domain>::write_time(std::uint64_t time) noexcept {
-    write_in_turn(head().checkpoint_times, sealed_kind::checkpoint_time, time, options_.heap_key, domain_,
-                  "lane.checkpoint.time.write", "lane.checkpoint.time.fence");
-    time_.store(time, std::memory_order_release);
 }
 
 }  // namespace holdfast::lane

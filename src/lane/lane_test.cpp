@@ -214,7 +214,7 @@ TEST_F(lane_test, records_of_another_incarnation_lane_or_heap_are_void) {
     EXPECT_EQ(make_replay(source()).value().report.pending, 1U) << "another lane";
     replay_source other = source();
     other.heap_key = key + 1;
-    head() = new_head(0, 2, key + 1);
+    head() = new_head({0, {}}, 2, key + 1);
     EXPECT_EQ(make_replay(other).value().report.pending, 0U) << "another heap";
 }
 
@@ -242,12 +242,12 @@ TEST_F(lane_test, a_damaged_time_leaves_the_other_copy_and_two_are_an_error) {
             set.checkpoint();
         }
     }
-    auto& copies = head().checkpoint_times;
-    const std::uint64_t newest = make_replay(source()).value().checkpoint_time;
-    const std::size_t in_force = copy_in_force(copies, sealed_kind::checkpoint_time, key);
-    copies[in_force].number ^= 1U;
+    auto& copies = head().checkpoints;
+    const std::uint64_t newest = make_replay(source()).value().checkpoint.time;
+    const std::size_t in_force = copy_in_force(copies, key);
+    copies[in_force].value.time ^= 1U;
     const auto older = make_replay(source());
-    EXPECT_LT(older.value().checkpoint_time, newest);
+    EXPECT_LT(older.value().checkpoint.time, newest);
     EXPECT_EQ(older.value().report.pending, 1U);
     copies[1 - in_force].seal ^= 1U;
     const auto neither = make_replay(source());
@@ -260,7 +260,7 @@ TEST_F(lane_test, the_number_of_lanes_is_sealed_before_one_is_used_and_a_file_th
     lane_set<domain> set({}, space_, *this, options());
     ASSERT_TRUE(set.open().ok());
     for (std::uint64_t count = 1; count <= 8; ++count) {
-        EXPECT_EQ(read_lane_count({lanes(), size_}, size_, slots, key).value(), count);
+        EXPECT_EQ(read_lane_count({lanes(), size_}, size_, slots, record_order::clock, key).value(), count);
         EXPECT_EQ(make_replay(source()).value().report.lanes, count);
         ASSERT_EQ(size_, lanes_file_size(count, slots));
         for (const std::uint64_t missing : {lane_size(slots), base::page_size}) {
@@ -271,7 +271,8 @@ TEST_F(lane_test, the_number_of_lanes_is_sealed_before_one_is_used_and_a_file_th
         }
         ASSERT_EQ(set.acquire() != nullptr, count < 8);
     }
-    EXPECT_EQ(read_lane_count({lanes(), size_}, size_, slots, key).value(), 8U) << "no place for a ninth";
+    EXPECT_EQ(read_lane_count({lanes(), size_}, size_, slots, record_order::clock, key).value(), 8U)
+        << "no place for a ninth";
     size_ = 0;
     expect_corrupt("size of the lanes", "0", "at least 4096");
 }
@@ -286,10 +287,10 @@ TEST_F(lane_test, a_zeroed_file_is_refused_and_so_is_a_head_of_another_heap) {
     ASSERT_TRUE(make_replay(source()).ok());
     head() = {};
     expect_corrupt("time of the last checkpoint", "no copy whose seal fits", "at least one");
-    head() = new_head(0, 2, key + 1);
+    head() = new_head({0, {}}, 2, key + 1);
     expect_corrupt("time of the last checkpoint", "no copy whose seal fits", "at least one");
     head() = whole;
-    std::swap(head().checkpoint_times, head().lane_counts);
+    head().checkpoints[0].seal = head().lane_counts[0].seal;
     expect_corrupt("time of the last checkpoint", "no copy whose seal fits", "at least one");
     std::memset(lanes(), 0, size_);
     expect_corrupt("time of the last checkpoint", "no copy whose seal fits", "at least one");
@@ -304,15 +305,15 @@ TEST_F(lane_test, a_damaged_number_of_lanes_leaves_the_other_copy_and_no_lane_is
         }
     }
     auto& copies = head().lane_counts;
-    const std::size_t in_force = copy_in_force(copies, sealed_kind::lane_count, key);
-    EXPECT_EQ(copies[in_force].number, 4U);
-    EXPECT_EQ(copies[1 - in_force].number, 3U);
+    const std::size_t in_force = copy_in_force(copies, key);
+    EXPECT_EQ(copies[in_force].value, 4U);
+    EXPECT_EQ(copies[1 - in_force].value, 3U);
     copies[in_force].seal ^= 1U;
     EXPECT_EQ(make_replay(source()).value().report.pending, 3U) << "the file has the lane, so it counts";
     copies[1 - in_force].seal ^= 1U;
     expect_corrupt("number of lanes", "no copy whose seal fits", "at least one");
     for (const std::uint64_t wrong : {std::uint64_t{0}, maximum_lanes + 1, ~std::uint64_t{0}}) {
-        head().lane_counts[0] = sealed(wrong, sealed_kind::lane_count, key);
+        head().lane_counts[0] = sealed(wrong, key);
         expect_corrupt("number of lanes", fmt::format("{}", wrong), "1 to 1024");
     }
 }
@@ -327,7 +328,7 @@ TEST_F(lane_test, the_next_opening_keeps_what_is_sealed_and_one_of_a_clean_heap_
     }
     lane_options again = options();
     again.incarnation = 2;
-    again.checkpoint_time = read_checkpoint_time({lanes(), size_}, key).value();
+    again.checkpoint_time = read_checkpoint({lanes(), size_}, key).value().time;
     again.lane_count = 2;
     const lanes_head_on_media before = head();
     {
@@ -337,13 +338,13 @@ TEST_F(lane_test, the_next_opening_keeps_what_is_sealed_and_one_of_a_clean_heap_
         EXPECT_EQ(std::memcmp(&before, &head(), sizeof before), 0) << "lane 1 has its number already";
         ASSERT_NE(set.acquire(), nullptr);
     }
-    EXPECT_EQ(read_lane_count({lanes(), size_}, size_, slots, key).value(), 3U);
+    EXPECT_EQ(read_lane_count({lanes(), size_}, size_, slots, record_order::clock, key).value(), 3U);
     std::memset(lanes(), 0xa5, lanes_at);  // means nothing in a clean heap
-    again.lane_count = 0;
+    again.lane_count.reset();
     lane_set<domain> set({}, space_, *this, again);
     ASSERT_TRUE(set.open().ok());
-    EXPECT_EQ(read_checkpoint_time({lanes(), size_}, key).value(), again.checkpoint_time);
-    EXPECT_EQ(read_lane_count({lanes(), size_}, size_, slots, key).value(), 1U);
+    EXPECT_EQ(read_checkpoint({lanes(), size_}, key).value().time, again.checkpoint_time);
+    EXPECT_EQ(read_lane_count({lanes(), size_}, size_, slots, record_order::clock, key).value(), 1U);
 }
 
 TEST_F(lane_test, a_whole_record_that_says_what_cannot_be_is_an_error_and_writes_nothing) {
@@ -382,7 +383,7 @@ TEST_F(lane_test, a_number_near_the_end_of_its_range_is_refused_for_those_after_
     auto& record = *reinterpret_cast<record_on_media*>(lanes() + lanes_at + lane_header_size);
     auto& completed = reinterpret_cast<lane_header_on_media*>(lanes() + lanes_at)->completed;
     const auto put = [&](std::uint64_t time, std::uint64_t sequence) {
-        head() = new_head(0, 1, key);
+        head() = new_head({0, {}}, 1, key);
         record = allocation(8, 1, base::granule_size);
         record.time = time;
         record.sequence = sequence;
@@ -396,7 +397,7 @@ TEST_F(lane_test, a_number_near_the_end_of_its_range_is_refused_for_those_after_
     put(1, largest_sequence + slots);
     expect_corrupt("lane 0, record in slot 0", "time 0x1, sequence 0x80000000000040",
                    "at most 0x8000000000000000 and 0x80000000000000");
-    head() = new_head(limit + 1, 1, key);
+    head() = new_head({limit + 1, {}}, 1, key);
     expect_corrupt("time of the last checkpoint", "0x8000000000000001", "at most 0x8000000000000000");
     put(1, slots);
     completed = limit + 1;
@@ -453,7 +454,7 @@ TEST_F(lane_test, replay_survives_arbitrary_records_with_right_checksums) {
                 }
             }
         }
-        head() = new_head(0, 3, key);
+        head() = new_head({0, {}}, 3, key);
         const replay_source from = source();
         const auto plan = make_replay(from);
         if (plan) {

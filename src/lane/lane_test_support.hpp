@@ -47,7 +47,7 @@ protected:
         return wanted;
     }
     [[nodiscard]] replay_source source(std::uint64_t incarnation = 1) {
-        return {space_, {lanes(), size_}, slots, record_order::clock, key, incarnation, user_bytes};
+        return {space_, {lanes(), size_}, slots, record_order::clock, key, incarnation, user_bytes, false, {}};
     }
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
         return *reinterpret_cast<lanes_head_on_media*>(lanes());

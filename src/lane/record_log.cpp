@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
+#include <new>
 
-#include "base/cancellation.hpp"
-#include "base/thread_annotations.hpp"
+#include <fmt/format.h>
+
+#include "lane/head.hpp"
+#include "lane/record.hpp"
 #include "persist/mutant.hpp"
 
 namespace holdfast::lane {
@@ -13,41 +15,118 @@ namespace holdfast::lane {
 namespace {
 
 constexpr std::uint64_t record_size = sizeof(record_on_media);
+constexpr std::uint32_t kind_of_records = 1;
+/// A shorter log has more checkpoints, and leaves room for blocks.
+constexpr std::uint64_t wanted_files = 16;
+constexpr std::uint64_t least_files = 2;
+constexpr std::uint64_t most_places = 256;
+/// Bytes: more is written in pieces, so that no call needs memory.
+constexpr std::uint64_t most_unwritten = 256 * base::kibibyte;
 
-}  // namespace
+/// Of one record of the log.
+std::uint64_t most_at_once(std::uint64_t file_size) noexcept { return file_size / 16 / record_size; }
 
-std::uint64_t record_log::staging_bytes(const log_shape& shape) noexcept {
-    return std::min<std::uint64_t>(shape.slots, 64 * shape.block_records) * record_size;
+/// The log may begin within a file, and what does not fit the rest of one begins the next.
+std::uint64_t capacity_of(std::uint64_t files, std::uint64_t file_size) noexcept {
+    const std::uint64_t filled = file_size - log::space_of(most_at_once(file_size) * record_size);
+    return (files - 1) * filled / log::space_of(record_size);
 }
 
-record_log::record_log(std::unique_ptr<segment::log_writer> media, const log_shape& shape, const lanes_view& all,
-                       base::sparse_memory staging)
-    : shape_(shape),
-      all_(all),
-      media_(std::move(media)),
-      blocks_(shape.records() / shape.block_records),
-      portion_(std::clamp<std::uint64_t>(shape.records() / 1024, 1, shape.block_records)),
-      staged_most_(staging_bytes(shape) / record_size),
-      staging_memory_(std::move(staging)),
-      staging_(static_cast<std::byte*>(staging_memory_.address())),
-      newest_(std::make_unique<std::atomic<std::uint64_t>[]>(blocks_)) {}
+log::log_options options_of(const log_source& source) noexcept {
+    // One writer has the log with this key (LOG-2).
+    return {source.home.place, seed_of(source.heap_key, source.incarnation, 0), source.incarnation};
+}
 
-base::result<void> record_log::prepare() {
-    for (std::uint64_t index = 0; index < shape_.records(); index += staged_most_) {
-        const std::uint64_t length = staged_most_ * record_size;
-        if (!media_->is_written(shape_.offset_of(index), length)) {
-            HF_TRY(media_->write(shape_.offset_of(index), {staging_, length}, "log.prepare"));
+/// LANE-18. Those newer than `time` come to `found`.
+base::result<void> take(const log::record& from, std::uint64_t seed, std::uint64_t time,
+                        std::vector<record_on_media>& found) {
+    const auto refused = [&from](std::string what) {
+        return corrupt(fmt::format("log, record {}", from.end.sequence), std::move(what), "whole records of lanes");
+    };
+    if (from.kind != kind_of_records || from.payload.size() % record_size != 0) {
+        return refused(fmt::format("kind {}, {} bytes", from.kind, from.payload.size()));
+    }
+    for (std::size_t at = 0; at < from.payload.size(); at += record_size) {
+        record_on_media each;
+        std::memcpy(&each, from.payload.data() + at, record_size);
+        if (!is_whole(each, seed)) {
+            return refused(fmt::format("a checksum that does not fit at {}", at));
+        }
+        if (each.time > time) {
+            found.push_back(each);
         }
     }
     return {};
 }
 
+}  // namespace
+
+base::result<std::vector<record_on_media>> read_log(const log_source& source, const checkpoint_on_media& last,
+                                                    log_access access) {
+    std::vector<record_on_media> found;
+    if (last.log_begin.position == nothing_logged) {
+        return found;
+    }
+    const log::log_options options = options_of(source);
+    const log::log_files files(*source.home.storage, options.place);
+    const std::uint64_t first = last.log_begin.position / files.file_size();
+    HF_TRY_ASSIGN(const bool exists, files.exists(first));
+    if (!exists) {
+        return base::failure{base::failure_code::missing,
+                             files.path_of(first),
+                             "file",
+                             "nothing",
+                             "the log since the last checkpoint",
+                             {},
+                             0};
+    }
+    if (access == log_access::recover) {
+        HF_TRY(log::log::open(*source.home.storage, options, last.log_begin,
+                              [](const log::record& /*each*/) { return base::result<void>(); }));
+    }
+    log::log_reader reader(files, options.key, last.log_begin);
+    log::record each;
+    for (;;) {
+        HF_TRY_ASSIGN(const bool is_there, reader.next(each));
+        if (!is_there) {
+            return found;
+        }
+        HF_TRY(take(each, options.key, last.time, found));
+    }
+}
+
+base::result<std::unique_ptr<record_log>> record_log::create(const log_source& source, const log::mark& begin,
+                                                             const lanes_view& all, std::uint64_t most) {
+    HF_TRY_ASSIGN(auto made, log::log::open(*source.home.storage, options_of(source), begin, [](const log::record&) {
+                      return corrupt("log", "a record", "none of a session that begins");
+                  }));
+    std::uint64_t files = wanted_files;
+    auto reserved = made->reserve(files, most_unwritten);
+    if (!reserved && reserved.error().code == base::failure_code::no_space) {
+        files = least_files;
+        reserved = made->reserve(files, most_unwritten);
+    }
+    HF_TRY(std::move(reserved));
+    const std::uint64_t capacity = std::min(most, capacity_of(files, made->file_size()));
+    return std::unique_ptr<record_log>(new record_log(std::move(made), begin, all, capacity));
+}
+
+record_log::record_log(std::unique_ptr<log::log> log, const log::mark& begin, const lanes_view& all,
+                       std::uint64_t capacity)
+    : log_(std::move(log)),
+      all_(all),
+      capacity_(capacity),
+      portion_(std::clamp<std::uint64_t>(capacity / 2048, 1, 64)) {
+    begin_.end = begin;
+    parts_.reserve(2 * maximum_lanes);
+    places_.reserve(2 * most_places);
+}
+
 bool record_log::claim(std::uint64_t records) noexcept {
     std::uint64_t claimed = claimed_.load(std::memory_order_relaxed);
     for (;;) {
-        // The block that is being filled stays in use until the next one is free.
-        const std::uint64_t most = released_.load(std::memory_order_acquire) + shape_.records() - shape_.block_records;
-        if (claimed + records > most && !HF_MUTANT("log.full")) {
+        const std::uint64_t most = released_.load(std::memory_order_acquire) + capacity_;
+        if (claimed + records > most && !HF_MUTANT("lane.log.full")) {
             return false;
         }
         if (claimed_.compare_exchange_weak(claimed, claimed + records, std::memory_order_relaxed)) {
@@ -58,154 +137,117 @@ bool record_log::claim(std::uint64_t records) noexcept {
 
 bool record_log::make_durable(lane& own) noexcept {
     const std::uint64_t wanted = own.sequence.load(std::memory_order_relaxed);
-    for (;;) {
-        const std::uint32_t round = round_.load(std::memory_order_acquire);
-        if (own.logged.load(std::memory_order_acquire) >= wanted) {
-            return true;
-        }
-        if (has_failed()) {
+    const auto lead_or_fail = [this] {
+        try {
+            return lead();
+        } catch (const std::bad_alloc&) {
+            fail({});
             return false;
         }
-        if (!leading_.exchange(true, std::memory_order_acquire)) {
-            if (own.logged.load(std::memory_order_acquire) < wanted) {
-                lead();
-            }
-            end_turn();
-        } else {
-            round_.wait(round, std::memory_order_acquire);
-        }
-    }
+    };
+    return group_.wait_until([&] { return own.logged.load(std::memory_order_acquire) >= wanted; }, lead_or_fail);
 }
 
-/// Who wakes finds nobody leading: else it would sleep again, and nobody would wake it.
-void record_log::end_turn() noexcept {
-    const bool is_early = HF_MUTANT("log.turn.wake_early");
-    if (is_early) {
-        wake_waiting();
-    }
-    leading_.store(false, std::memory_order_release);
-    if (!is_early) {
-        wake_waiting();
-    }
-}
-
-void record_log::wake_waiting() noexcept {
-    round_.fetch_add(1, std::memory_order_release);
-    round_.notify_all();
-}
-
-std::uint64_t record_log::waiting_lanes() const noexcept {
-    const std::uint64_t lanes = all_.count.load(std::memory_order_acquire);
-    std::uint64_t waiting = 0;
-    for (std::uint64_t i = 0; i < lanes; ++i) {
-        const std::uint64_t gathered = std::max(gathered_[i], all_.lanes[i]->first_sequence);
-        waiting += all_.lanes[i]->sequence.load(std::memory_order_relaxed) > gathered ? 1U : 0U;
-    }
-    return waiting;
-}
-
-void record_log::wait_for_served() const noexcept {
-    if (busy_lanes_ < 2 || base::give_others_a_turn()) {
-        return;
-    }
-    const auto latest = std::chrono::steady_clock::now() + last_turn_ / 2;
-    while (waiting_lanes() < busy_lanes_ && std::chrono::steady_clock::now() < latest) {
-        std::this_thread::yield();
-    }
-}
-
-void record_log::lead() noexcept {
-    const base::cancellation_off until_written;
-    wait_for_served();
-    const auto begin = std::chrono::steady_clock::now();
-    const std::uint64_t lanes = all_.count.load(std::memory_order_acquire);
-    if (!gather() || !write_out()) {
-        return;
-    }
-    last_turn_ = std::chrono::steady_clock::now() - begin;
-    busy_lanes_ = waiting_lanes();
-    for (std::uint64_t i = 0; i < lanes; ++i) {
-        if (gathered_[i] > all_.lanes[i]->logged.load(std::memory_order_relaxed)) {
-            all_.lanes[i]->logged.store(gathered_[i], std::memory_order_release);
-            ++busy_lanes_;
-        }
-    }
-}
-
-/// A record is whole when its lane counts it.
-bool record_log::gather() noexcept {
+bool record_log::lead() {
     const std::uint64_t lanes = all_.count.load(std::memory_order_acquire);
     for (std::uint64_t i = 0; i < lanes; ++i) {
         const lane& each = *all_.lanes[i];
-        const std::uint64_t end = each.sequence.load(std::memory_order_acquire);
         gathered_[i] = std::max(gathered_[i], each.first_sequence);
-        for (; gathered_[i] < end; ++gathered_[i]) {
-            put(each.slots[(gathered_[i] + 1) & each.slot_mask]);
-            const std::uint64_t position = end_.load(std::memory_order_relaxed);
-            const bool is_full = position % shape_.block_records == 0 &&
-                                 (staged_ + written_ % shape_.block_records >= staged_most_ ||
-                                  position % shape_.slots == 0);  // the next block lies elsewhere in the file
-            if (is_full && !write_out()) {
-                return false;
-            }
+        // A record is whole when its lane counts it.
+        if (!gather(each, gathered_[i], each.sequence.load(std::memory_order_acquire))) {
+            return false;
+        }
+    }
+    if (!append() || !write()) {
+        return false;
+    }
+    note_place();
+    for (std::uint64_t i = 0; i < lanes; ++i) {
+        if (gathered_[i] > all_.lanes[i]->logged.load(std::memory_order_relaxed)) {
+            all_.lanes[i]->logged.store(gathered_[i], std::memory_order_release);
         }
     }
     return true;
 }
 
-void record_log::put(const record_on_media& record) noexcept {
-    const std::uint64_t position = end_.load(std::memory_order_relaxed);
-    const std::uint64_t within = written_ % shape_.block_records + staged_;
-    std::byte* const to = staging_ + within * record_size;
-    std::atomic<std::uint64_t>& newest = newest_[position / shape_.block_records % blocks_];
-    if (position % shape_.block_records == 0) {  // no old record may stay
-        std::memset(to, 0, shape_.block_records * record_size);
-        newest.store(0, std::memory_order_relaxed);
+bool record_log::gather(const lane& each, std::uint64_t& gathered, std::uint64_t end) {
+    const std::uint64_t most = most_at_once(log_->file_size());
+    while (gathered < end) {
+        const std::uint64_t slot = (gathered + 1) & each.slot_mask;
+        const std::uint64_t count = std::min({end - gathered, each.slot_mask + 1 - slot, most - in_parts_});
+        parts_.push_back(std::as_bytes(std::span(each.slots + slot, count)));
+        last_.newest = std::max(last_.newest, each.slots[slot + count - 1].time);  // never decreases within a lane
+        in_parts_ += count;
+        gathered += count;
+        if (in_parts_ == most && !append()) {
+            return false;
+        }
     }
-    std::memcpy(to, &record, record_size);
-    newest.store(std::max(newest.load(std::memory_order_relaxed), record.time), std::memory_order_relaxed);
-    ++staged_;
-    end_.store(position + 1, std::memory_order_release);
-}
-
-/// A last block that is not full is written again.
-bool record_log::write_out() noexcept {
-    if (staged_ == 0) {
-        return true;
-    }
-    const std::uint64_t first = base::align_down(written_, shape_.block_records);
-    const std::uint64_t end = end_.load(std::memory_order_relaxed);
-    const std::uint64_t length = base::align_up(end - first, shape_.block_records) * record_size;
-    auto written = media_->write(shape_.offset_of(first % shape_.records()), {staging_, length}, "log.write");
-    writes_.store(writes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    if (!written) {
-        fail(std::move(written).error());
-        return false;
-    }
-    const std::uint64_t kept = base::align_down(end, shape_.block_records);
-    if (kept != end && kept != first) {
-        std::memcpy(staging_, staging_ + (kept - first) * record_size, shape_.block_records * record_size);
-    }
-    written_ = end;
-    staged_ = 0;
     return true;
 }
 
-void record_log::release(std::uint64_t time) noexcept {
-    const std::uint64_t last = end_.load(std::memory_order_acquire) / shape_.block_records;
-    while (first_block_ < last && (newest_[first_block_ % blocks_].load(std::memory_order_relaxed) <= time ||
-                                   HF_MUTANT("log.release.pending"))) {
-        ++first_block_;
+/// There is room (LANE-40).
+bool record_log::append() {
+    if (in_parts_ == 0) {
+        return true;
     }
-    released_.store(first_block_ * shape_.block_records, std::memory_order_release);
+    auto end = log_->append(kind_of_records, parts_);
+    if (!end) {
+        fail(std::move(end).error());
+        return false;
+    }
+    last_.end = *end;
+    last_.records += in_parts_;
+    unwritten_ += log::space_of(in_parts_ * record_size);
+    in_parts_ = 0;
+    parts_.clear();
+    return unwritten_ + log::space_of(most_at_once(log_->file_size()) * record_size) <= most_unwritten || write();
+}
+
+bool record_log::write() {
+    unwritten_ = 0;
+    auto written = log_->wait(last_.end.sequence);
+    if (!written) {
+        fail(std::move(written).error());
+    }
+    return written.ok();
+}
+
+/// One for each 256th of the log.
+void record_log::note_place() {
+    const base::scoped_lock lock(places_mutex_);
+    if (places_.empty() || last_.records - noted_ >= capacity_ / most_places) {
+        noted_ = last_.records;
+        places_.push_back(last_);
+    } else {
+        last_.newest = std::max(last_.newest, places_.back().newest);
+        places_.back() = last_;
+    }
+    last_.newest = 0;
+}
+
+log::mark record_log::begin_at(std::uint64_t time) noexcept {
+    const base::scoped_lock lock(places_mutex_);
+    const auto first = std::ranges::find_if(
+        places_, [time](const place& each) { return each.newest > time && !HF_MUTANT("lane.log.release"); });
+    if (first != places_.begin()) {
+        begin_ = *(first - 1);
+        places_.erase(places_.begin(), first);
+    }
+    return begin_.end;
+}
+
+void record_log::release() noexcept {
+    log_->release(begin_.end);
+    released_.store(begin_.records, std::memory_order_release);
 }
 
 void record_log::fail(base::failure why) noexcept {
     if (!failing_.exchange(true, std::memory_order_acquire)) {
         failure_ = std::move(why);
         failed_.store(true, std::memory_order_release);
+        group_.fail();
     }
-    wake_waiting();
 }
 
 }  // namespace holdfast::lane

@@ -1,24 +1,22 @@
-// The log of the domain `disk` (docs/atomic-protocol.md, "On disks"). The first thread that finds nobody writing leads:
-// it writes the records of all lanes, while the others wait (group commit). Threads that were served together come back
-// soon, so a leader waits for as many as last time, at most half the time of a write. After a failed write nothing more
-// becomes durable.
+// The log of the domain `disk` (docs/atomic-protocol.md, "On disks"), on log/log.hpp. The thread that leads gathers the
+// records of all lanes into one record of the log, while the others wait. After a failed write nothing more becomes
+// durable.
 #pragma once
 
 #include <array>
 #include <atomic>
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
+#include <vector>
 
 #include "base/atomic.hpp"
 #include "base/failure.hpp"
 #include "base/result.hpp"
-#include "base/sparse_table.hpp"
+#include "base/thread_annotations.hpp"
 #include "lane/lane.hpp"
 #include "lane/lane_format.hpp"
+#include "log/log.hpp"
 #include "segment/space.hpp"
 
 namespace holdfast::lane {
@@ -28,78 +26,86 @@ struct lanes_view {
     const std::atomic<std::uint64_t>& count;
 };
 
-struct log_shape {
-    std::uint64_t slots = 0;  ///< of one lane
-    std::uint64_t lanes = log_lanes;
-    std::uint64_t block_records = records_per_block;
-
-    [[nodiscard]] constexpr std::uint64_t records() const noexcept { return slots * lanes; }
-    [[nodiscard]] constexpr std::uint64_t offset_of(std::uint64_t index) const noexcept {
-        return lanes_at + index / slots * lane_size(slots) + lane_header_size + index % slots * sizeof(record_on_media);
-    }
+/// Where records lie, and of which opening of the heap.
+struct log_source {
+    segment::log_home home;
+    std::uint64_t heap_key = 0;
+    std::uint64_t incarnation = 0;
 };
 
-/// Thread-safe, except release(), which one thread calls at a time.
+enum class log_access : std::uint8_t {
+    look,     ///< nothing is written
+    recover,  ///< what is read is durable on return (LOG-7, LOG-8)
+};
+
+/// The records behind the mark that are newer than the time. `missing` or `corrupt` where the log is not there
+/// (LANE-25), or holds something else. May throw std::bad_alloc.
+[[nodiscard]] base::result<std::vector<record_on_media>> read_log(const log_source& source,
+                                                                  const checkpoint_on_media& last, log_access access);
+
+/// Thread-safe, except begin_at() and release(), which one thread calls at a time.
 class record_log {
 public:
-    record_log(std::unique_ptr<segment::log_writer> media, const log_shape& shape, const lanes_view& all,
-               base::sparse_memory staging);
-    [[nodiscard]] static std::uint64_t staging_bytes(const log_shape& shape) noexcept;
+    /// An empty log that begins at this mark, of sequence 0, which no log in these files had; no record in them counts
+    /// any more. `no_space` where there is too little. It holds at most `most` records at a time.
+    [[nodiscard]] static base::result<std::unique_ptr<record_log>> create(const log_source& source,
+                                                                          const log::mark& begin, const lanes_view& all,
+                                                                          std::uint64_t most);
     record_log(const record_log&) = delete;
     record_log& operator=(const record_log&) = delete;
     ~record_log() = default;
 
-    /// Later writes change no metadata of the file system.
-    base::result<void> prepare();
-
     /// LANE-40. False: ask again after a checkpoint.
     [[nodiscard]] bool claim(std::uint64_t records) noexcept;
     void give_back(std::uint64_t records) noexcept { claimed_.fetch_sub(records, std::memory_order_relaxed); }
+    /// What a lane claims at once.
     [[nodiscard]] std::uint64_t portion() const noexcept { return portion_; }
 
     /// False: the records are not durable, and never will be.
     [[nodiscard]] bool make_durable(lane& own) noexcept;
 
-    /// Records up to this time are void on media (LANE-39).
-    void release(std::uint64_t time) noexcept;
+    /// No record before this mark is newer than `time` (LANE-39).
+    [[nodiscard]] log::mark begin_at(std::uint64_t time) noexcept;
+    /// The last answer of begin_at() is durable as the beginning.
+    void release() noexcept;
 
     [[nodiscard]] bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
     void fail(base::failure why) noexcept;
     /// Meaningful once has_failed().
     [[nodiscard]] const base::failure& failure() const noexcept { return failure_; }
-    [[nodiscard]] std::uint64_t writes() const noexcept { return writes_.load(std::memory_order_relaxed); }
 
 private:
-    void lead() noexcept;
-    void end_turn() noexcept;
-    void wake_waiting() noexcept;
-    void wait_for_served() const noexcept;
-    [[nodiscard]] std::uint64_t waiting_lanes() const noexcept;
-    [[nodiscard]] bool gather() noexcept;
-    void put(const record_on_media& record) noexcept;
-    [[nodiscard]] bool write_out() noexcept;
+    /// A place where the log may begin.
+    struct place {
+        log::mark end;
+        std::uint64_t records = 0;  ///< so far
+        std::uint64_t newest = 0;   ///< time, since the place before
+    };
 
-    log_shape shape_;
+    record_log(std::unique_ptr<log::log> log, const log::mark& begin, const lanes_view& all, std::uint64_t capacity);
+    [[nodiscard]] bool lead();
+    [[nodiscard]] bool gather(const lane& each, std::uint64_t& gathered, std::uint64_t end);
+    [[nodiscard]] bool append();
+    [[nodiscard]] bool write();
+    void note_place();
+
+    std::unique_ptr<log::log> log_;
     lanes_view all_;
-    std::unique_ptr<segment::log_writer> media_;
-    std::uint64_t blocks_;
+    std::uint64_t capacity_;  ///< in records
     std::uint64_t portion_;
-    std::uint64_t staged_most_;                             ///< records that fit staging_
-    base::sparse_memory staging_memory_;                    ///< page-aligned, for direct writes
-    std::byte* staging_;                                    ///< from the block of written_ on
-    std::unique_ptr<std::atomic<std::uint64_t>[]> newest_;  ///< time of each block's newest record
+    // The leader's.
     std::array<std::uint64_t, maximum_lanes> gathered_{};
-    std::uint64_t written_ = 0;
-    std::uint64_t staged_ = 0;
-    std::uint64_t busy_lanes_ = 0;  ///< served by the last turn, or waiting at its end
-    std::chrono::nanoseconds last_turn_{0};
-    base::atomic<std::uint64_t> end_{0};
-    std::uint64_t first_block_ = 0;            ///< the oldest block in use; release()'s
-    base::atomic<std::uint64_t> released_{0};  ///< records in blocks that are free again
+    std::vector<std::span<const std::byte>> parts_;  ///< of the next record of the log
+    std::uint64_t in_parts_ = 0;                     ///< records
+    std::uint64_t unwritten_ = 0;                    ///< bytes
+    place last_;
+    std::uint64_t noted_ = 0;  ///< records, when the last place was made
+    base::mutex places_mutex_;
+    std::vector<place> places_ HF_GUARDED_BY(places_mutex_);  ///< behind begin_
+    place begin_;
+    base::atomic<std::uint64_t> released_{0};
     base::atomic<std::uint64_t> claimed_{0};
-    base::atomic<bool> leading_{false};
-    base::atomic<std::uint32_t> round_{0};
-    std::atomic<std::uint64_t> writes_{0};
+    log::group_commit<> group_{0};
     base::atomic<bool> failed_{false};
     base::atomic<bool> failing_{false};
     base::failure failure_;

@@ -220,23 +220,23 @@ base::result<bool> gather_group_of_log(const replay_source& source, std::span<co
     return true;
 }
 
-/// The log is as many lanes as the session that crashed had made durable (LANE-25).
 base::result<gathered_records> gather_log(const replay_source& source, std::uint64_t checkpoint_time,
                                           replay_report& report) {
     gathered_records found;
     const std::uint64_t seed = seed_of(source.heap_key, source.incarnation, 0);
     std::vector<const record_on_media*>& records = found.records;
-    for (std::uint64_t piece = 0; piece < report.lanes; ++piece) {
-        const record_on_media* const slots = slots_of(source, piece);
-        for (std::uint64_t slot = 0; slot < source.slots; ++slot) {
-            const record_on_media& record = slots[slot];
-            if (record.time > checkpoint_time && (is_whole(record, seed) || HF_MUTANT("replay.checksum"))) {
-                HF_TRY(validate(record, number_of(record) >> log_lane_shift, slot, source.frontier));
-                records.push_back(&record);
-                found.newest_time = std::max(found.newest_time, record.time);
-                found.have_data = found.have_data || has_flag(record, data_flag);
-            }
+    report.lanes = 0;
+    for (std::size_t i = 0; i < source.log.size(); ++i) {
+        const record_on_media& record = source.log[i];
+        if (record.time <= checkpoint_time) {
+            continue;
         }
+        const std::uint64_t lane = number_of(record) >> log_lane_shift;
+        HF_TRY(validate(record, lane, i, source.frontier));
+        records.push_back(&record);
+        report.lanes = std::max(report.lanes, lane + 1);
+        found.newest_time = std::max(found.newest_time, record.time);
+        found.have_data = found.have_data || has_flag(record, data_flag);
     }
     std::ranges::sort(records, {}, [](const record_on_media* record) { return number_of(*record); });
     for (std::size_t i = 0; i < records.size(); ++i) {
@@ -458,14 +458,15 @@ std::vector<word_write> in_order(std::vector<word_write> writes) {
 
 base::result<replay_plan> make_replay(const replay_source& source) {
     replay_plan plan;
-    HF_TRY_ASSIGN(plan.checkpoint_time, read_checkpoint_time(source.lanes, source.heap_key));
-    HF_TRY(read_lane_count(source.lanes, source.lanes.size(), source.slots, source.heap_key));
+    HF_TRY_ASSIGN(plan.checkpoint, read_checkpoint(source.lanes, source.heap_key));
+    HF_TRY(read_lane_count(source.lanes, source.lanes.size(), source.slots, source.order, source.heap_key));
     const bool logged = source.order == record_order::logged;
-    plan.newest_time = plan.checkpoint_time;
+    const std::uint64_t checkpoint_time = plan.checkpoint.time;
+    plan.newest_time = checkpoint_time;
     // The number in force may be that of an older copy, which leaves out the newest lane.
     plan.report.lanes = (source.lanes.size() - lanes_at) / lane_size(source.slots);
-    HF_TRY_ASSIGN(gathered_records found, logged ? gather_log(source, plan.checkpoint_time, plan.report)
-                                                 : gather(source, plan.checkpoint_time, plan.report));
+    HF_TRY_ASSIGN(gathered_records found, logged ? gather_log(source, checkpoint_time, plan.report)
+                                                 : gather(source, checkpoint_time, plan.report));
     std::vector<pending_record>& pending = found.pending;
     plan.newest_time = std::max(plan.newest_time, found.newest_time);
     plan.report.pending = pending.size();

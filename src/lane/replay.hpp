@@ -12,6 +12,7 @@
 //   LANE-32: a payload is durable before the record that leads to it, and its memory is held until that record is void.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -36,6 +37,8 @@ struct replay_source {
     std::uint64_t incarnation = 0;
     std::uint64_t frontier = 0;  ///< bytes
     bool stores_again = false;   ///< memory may show what a failed write has lost (LANE-42)
+    /// Order `logged`: what read_log() gave.
+    std::span<const record_on_media> log;
 };
 
 struct replay_report {
@@ -55,7 +58,7 @@ struct replay_plan {
     /// By address, each word once; even words that have their value already (LANE-38).
     std::vector<word_write> writes;
     std::vector<const record_on_media*> records;  ///< not void
-    std::uint64_t checkpoint_time = 0;            ///< in force
+    checkpoint_on_media checkpoint{};             ///< in force
     std::uint64_t newest_time = 0;                ///< even of groups that do not count (LANE-1)
     replay_report report;
 };
@@ -78,9 +81,12 @@ void apply(const replay_plan& plan, const replay_source& source, Domain& domain)
     };
     store_again(*reinterpret_cast<std::uint64_t*>(source.lanes.data()));
     domain.flush(source.lanes.data(), sizeof(lanes_head_on_media), "replay.head.flush");
+    const bool has_log = source.order == record_order::logged;  // which is durable since it was read
     for (const record_on_media* const record : plan.records) {
-        store_again(const_cast<record_on_media*>(record)->checksum);
-        domain.flush(record, sizeof *record, "replay.records.flush");
+        if (!has_log) {
+            store_again(const_cast<record_on_media*>(record)->checksum);
+            domain.flush(record, sizeof *record, "replay.records.flush");
+        }
     }
     domain.fence("replay.records.fence");
     const auto line_of = [](const word_write& write) {
@@ -100,10 +106,13 @@ void apply(const replay_plan& plan, const replay_source& source, Domain& domain)
         }
     }
     domain.fence("replay.fence");
-    if (plan.newest_time > plan.checkpoint_time) {
+    checkpoint_on_media next{plan.newest_time, {}};
+    if (has_log && plan.checkpoint.log_begin.position != nothing_logged) {
+        next = {std::max(plan.newest_time, plan.checkpoint.time + 1), {nothing_logged, 0, 0}};
+    }
+    if (next.time > plan.checkpoint.time) {
         auto& head = *reinterpret_cast<lanes_head_on_media*>(source.lanes.data());
-        write_in_turn(head.checkpoint_times, sealed_kind::checkpoint_time, plan.newest_time, source.heap_key, domain,
-                      "replay.time.write", "replay.time.fence");
+        write_in_turn(head.checkpoints, next, source.heap_key, domain, "replay.time.write", "replay.time.fence");
     }
 }
 

@@ -26,6 +26,8 @@ public:
     unsigned preemptions = 0;
     unsigned allowed_preemptions = 0;
     bool is_stuck = false;
+    int time = 0;             ///< in steps
+    bool has_waited = false;  ///< a leader, for others
 
     void run(const std::array<std::function<void()>, threads>& parts) {
         states_.fill(state::runnable);
@@ -48,6 +50,7 @@ public:
 
     void step() {
         if (!is_stuck) {
+            ++time;
             hand_on(own_);
         }
     }
@@ -163,6 +166,13 @@ struct stepped_synchronisation {
         }
         std::atomic<T> value_;
     };
+    using duration = int;
+    [[nodiscard]] static int now() { return stepper::now == nullptr ? 0 : stepper::now->time; }
+    [[nodiscard]] static bool has_time_until(int latest) {
+        stepper::now->has_waited = true;
+        stepper::now->step();
+        return now() < latest && !stepper::now->is_stuck;
+    }
     /// As std::atomic::wait: no thread sleeps where the word has changed already.
     static void wait(const atomic<std::uint32_t>& word, std::uint32_t while_it_is) {
         while (word.load(std::memory_order_acquire) == while_it_is && !stepper::now->is_stuck) {
@@ -173,6 +183,7 @@ struct stepped_synchronisation {
 
 struct found {
     std::uint64_t orders = 0;
+    std::uint64_t with_waits = 0;  ///< orders in which a leader waits for those whom it served last
     bool stuck = false;
     std::string wrong;
     std::uint64_t longest = 0;
@@ -243,6 +254,7 @@ found run_all(unsigned records, unsigned fails, unsigned preemptions) {
         world one(records, fails);
         one.run(order);
         ++all.orders;
+        all.with_waits += order.has_waited ? 1 : 0;
         all.stuck = all.stuck || order.is_stuck;
         all.longest = std::max<std::uint64_t>(all.longest, order.alternatives.size());
         if (!one.wrong.empty()) {
@@ -270,8 +282,10 @@ TEST(group_commit, in_every_order_each_thread_is_served_and_none_sleeps_for_ever
         EXPECT_FALSE(all.stuck);
         EXPECT_EQ(all.wrong, "");
         EXPECT_GT(all.orders, 100U);
-        std::printf("%llu orders of up to %llu steps\n", static_cast<unsigned long long>(all.orders),
-                    static_cast<unsigned long long>(all.longest));
+        EXPECT_GT(all.with_waits, 0U);
+        std::printf("%llu orders of up to %llu steps, in %llu of them a leader waits\n",
+                    static_cast<unsigned long long>(all.orders), static_cast<unsigned long long>(all.longest),
+                    static_cast<unsigned long long>(all.with_waits));
     }
 }
 

@@ -23,16 +23,6 @@ using persist::access_mode;
 
 constexpr std::uint64_t copied_at_once = 256 * base::kibibyte;
 
-base::result<std::uint64_t> random_epoch() {
-    std::uint64_t epoch = 0;
-    while (::getrandom(&epoch, sizeof epoch, 0) != static_cast<ssize_t>(sizeof epoch)) {
-        if (errno != EINTR) {
-            return base::os_failure(errno, "getrandom", {});
-        }
-    }
-    return epoch;
-}
-
 failure out_of_memory() {
     failure what;
     what.code = failure_code::out_of_memory;
@@ -40,6 +30,16 @@ failure out_of_memory() {
 }
 
 }  // namespace
+
+base::result<std::uint64_t> random_number() {
+    std::uint64_t number = 0;
+    while (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) {
+        if (errno != EINTR) {
+            return base::os_failure(errno, "getrandom", {});
+        }
+    }
+    return number;
+}
 
 log::log(log_files files, const log_options& options, std::uint64_t epoch, const mark& end)
     : files_(std::move(files)),
@@ -49,6 +49,20 @@ log::log(log_files files, const log_options& options, std::uint64_t epoch, const
       group_(end.sequence) {}
 
 base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const log_options& options, const mark& begin,
+                                             visitor visit) {
+    HF_TRY_ASSIGN(auto opened, read(storage, options, begin, visit));
+    const base::scoped_lock lock(opened->mutex_);
+    HF_TRY(opened->begin_writing());
+    return opened;
+}
+
+base::result<mark> log::settle(persist::storage& storage, const log_options& options, const mark& begin,
+                               visitor visit) {
+    HF_TRY_ASSIGN(const auto opened, read(storage, options, begin, visit));
+    return opened->end();
+}
+
+base::result<std::unique_ptr<log>> log::read(persist::storage& storage, const log_options& options, const mark& begin,
                                              visitor visit) {
     HF_ASSERT(options.place.file_size >= least_file_size && options.place.file_size <= largest_file_size &&
               options.place.file_size % page_size == 0);
@@ -70,7 +84,7 @@ base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const lo
     if (options.epoch.has_value()) {
         epoch = *options.epoch;
     } else {
-        HF_TRY_ASSIGN(epoch, random_epoch());
+        HF_TRY_ASSIGN(epoch, random_number());
     }
     HF_TRY_ASSIGN(const auto numbers, files.numbers());
     const std::uint64_t last = reader.end().position / files.file_size();
@@ -85,7 +99,6 @@ base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const lo
     opened->first_file_ = first;
     HF_TRY(opened->write_again(begin));
     HF_TRY(opened->void_tail());
-    HF_TRY(opened->begin_writing());
     return opened;
 }
 
@@ -143,7 +156,7 @@ base::result<void> log::begin_writing() {
     const std::uint64_t number = end_.position / files_.file_size();
     const std::uint64_t offset = end_.position % files_.file_size();
     if (offset == 0) {
-        return begin_file();
+        return begin_file(0);
     }
     HF_TRY_ASSIGN(auto file, files_.open(number, access_mode::read_write));
     portion next;
@@ -157,12 +170,13 @@ base::result<void> log::begin_writing() {
     return {};
 }
 
-/// The file behind the one that is being filled.
-base::result<void> log::begin_file() {
+/// The file behind the one that is being filled, for a record of so many bytes. One that fills most of the file takes
+/// longer to write than zeros would save.
+base::result<void> log::begin_file(std::uint64_t bytes) {
     const std::uint64_t size = files_.file_size();
     const std::uint64_t number = (end_.position + size - 1) / size;
     pending_.reserve(pending_.size() + 1);
-    auto file = files_.make(number);
+    auto file = files_.make(number, bytes < size / 2 ? file_content::written : file_content::allocated);
     if (!file) {
         if (persist::is_failed_sync(file.error())) {
             note(file.error());
@@ -178,9 +192,11 @@ base::result<void> log::begin_file() {
     return {};
 }
 
+/// Zeros follow the last record, if only in a page of their own: so a reader sees that nothing was begun behind it.
 void log::make_room(std::uint64_t bytes) {
     portion& last = pending_.back();
-    last.pages.resize((last.end + bytes - last.first + page_size - 1) / page_size);
+    const std::uint64_t end = std::min(last.end + bytes + record_alignment, files_.file_size());
+    last.pages.resize((end - last.first + page_size - 1) / page_size);
 }
 
 base::result<mark> log::append(std::uint32_t kind, std::span<const std::span<const std::byte>> parts) {
@@ -204,7 +220,7 @@ base::result<mark> log::append(std::uint32_t kind, std::span<const std::span<con
     const std::uint64_t space = space_of(size);
     try {
         if (pending_.back().end + space > files_.file_size()) {
-            HF_TRY(begin_file());
+            HF_TRY(begin_file(space));
         }
         make_room(space);
     } catch (const std::bad_alloc&) {
@@ -244,7 +260,7 @@ base::result<void> log::wait(std::uint64_t sequence) {
 
 /// Takes all that was appended. The page that is not full stays, to be written again with what follows; what is durable
 /// in it stays as it is, byte for byte, so a torn write takes nothing away. Nothing: no memory.
-std::optional<std::uint64_t> log::take(std::vector<portion>& taken) noexcept {
+std::optional<std::uint64_t> log::take() noexcept {
     const base::scoped_lock lock(mutex_);
     try {
         portion next;
@@ -252,12 +268,13 @@ std::optional<std::uint64_t> log::take(std::vector<portion>& taken) noexcept {
         next.file = last.file;
         next.first = base::align_down(last.end, page_size);
         next.end = last.end;
+        next.pages = std::move(spare_pages_);
         if (next.first != next.end) {
             next.pages.push_back(last.pages.back());
         }
-        std::vector<portion> rest;
-        rest.push_back(std::move(next));
-        taken = std::exchange(pending_, std::move(rest));
+        taken_.reserve(1);
+        pending_.swap(taken_);
+        pending_.push_back(std::move(next));
     } catch (const std::bad_alloc&) {
         note(out_of_memory());
         return {};
@@ -266,9 +283,8 @@ std::optional<std::uint64_t> log::take(std::vector<portion>& taken) noexcept {
 }
 
 std::optional<std::uint64_t> log::write() noexcept {
-    std::vector<portion> taken;
-    const std::optional<std::uint64_t> last = take(taken);
-    for (portion& each : taken) {
+    const std::optional<std::uint64_t> last = take();
+    for (portion& each : taken_) {
         if (each.end == each.first) {
             continue;  // its pages were full, and are durable
         }
@@ -279,17 +295,44 @@ std::optional<std::uint64_t> log::write() noexcept {
             return {};
         }
     }
+    if (last.has_value()) {
+        const base::scoped_lock lock(mutex_);
+        spare_pages_ = std::move(taken_.front().pages);
+        spare_pages_.clear();
+        taken_.clear();
+    }
     return last;
 }
 
-void log::release(const mark& begin) {
+base::result<void> log::reserve(std::uint64_t files, std::uint64_t bytes, file_content content) {
     const base::scoped_lock lock(mutex_);
-    HF_ASSERT(begin.position <= end_.position && is_durable(begin.sequence));
-    const std::uint64_t number = (HF_MUTANT("log.release") ? end_ : begin).position / files_.file_size();
-    for (; first_file_ < number; ++first_file_) {
-        files_.add_spare(first_file_);
+    try {
+        const std::uint64_t pages = bytes / page_size + 2;  // it begins and ends within pages
+        pending_.back().pages.reserve(pages);
+        spare_pages_.reserve(pages);
+        taken_.reserve(1);
+        files_.keep_spares(files);
+        const std::uint64_t next = (end_.position - pending_.back().end) / files_.file_size() + 1;
+        const std::uint64_t in_use = next - first_file_;
+        return in_use >= files ? base::result<void>() : files_.reserve(files - in_use, next, content);
+    } catch (const std::bad_alloc&) {
+        return out_of_memory();
     }
-    files_.remove_spares();
+}
+
+void log::release(const mark& begin) noexcept {
+    HF_ASSERT(is_durable(begin.sequence));
+    const base::scoped_lock lock(mutex_);
+    HF_ASSERT(begin.position <= end_.position);
+    const std::uint64_t number = (HF_MUTANT("log.release") ? end_ : begin).position / files_.file_size();
+    try {
+        for (; first_file_ < number; ++first_file_) {
+            files_.add_spare(first_file_);
+        }
+        files_.remove_spares();
+    } catch (const std::bad_alloc&) {
+        return;  // the next one does the rest
+    }
 }
 
 mark log::end() const noexcept {
@@ -307,6 +350,12 @@ void log::note(failure why) noexcept {
 failure log::poisoned() const {
     failure what = failure_.value_or(failure{});
     what.code = failure_code::poisoned;
+    if (what.path.empty()) {
+        what.path = files_.path_of(end_.position / files_.file_size());
+        what.field = "write";
+        what.found = "no memory";
+        what.expected = "free memory";
+    }
     what.hint = "nothing was acknowledged since; close and open again";
     return what;
 }

@@ -35,6 +35,9 @@ struct log_options {
     std::optional<std::uint64_t> epoch;
 };
 
+/// From the system, for epochs and for marks where logs begin that no other log has.
+[[nodiscard]] base::result<std::uint64_t> random_number();
+
 /// Thread-safe, except release(), which one thread calls at a time.
 class log {
 public:
@@ -45,6 +48,9 @@ public:
     /// `missing` or `corrupt` where the file of `begin` is not there or its size is another. The storage stays.
     [[nodiscard]] static base::result<std::unique_ptr<log>> open(persist::storage& storage, const log_options& options,
                                                                  const mark& begin, visitor visit);
+    /// As open(), of a log that nobody is going to write: for a caller that empties it. Needs no space.
+    [[nodiscard]] static base::result<mark> settle(persist::storage& storage, const log_options& options,
+                                                   const mark& begin, visitor visit);
     log(const log&) = delete;
     log& operator=(const log&) = delete;
     ~log() = default;
@@ -59,11 +65,18 @@ public:
     [[nodiscard]] base::result<void> wait(std::uint64_t sequence);
     [[nodiscard]] bool is_durable(std::uint64_t sequence) const noexcept { return group_.durable() >= sequence; }
 
+    /// So many files are there and stay, those in use included: until they are full, append() needs no space. Nor does
+    /// it need memory within a file, for so many bytes until the next write. `content`: of files that may never be
+    /// written. `no_space`: some files may be there.
+    [[nodiscard]] base::result<void> reserve(std::uint64_t files, std::uint64_t bytes,
+                                             file_content content = file_content::written);
+
     /// Nothing before `begin`, which is durable as the beginning, is read any more (LOG-5).
-    void release(const mark& begin);
+    void release(const mark& begin) noexcept;
 
     /// Of the last record appended.
     [[nodiscard]] mark end() const noexcept;
+    [[nodiscard]] std::uint64_t file_size() const noexcept { return files_.file_size(); }
     [[nodiscard]] std::uint64_t largest_payload() const noexcept { return files_.file_size() - header_size; }
 
 private:
@@ -82,14 +95,16 @@ private:
 
     log(log_files files, const log_options& options, std::uint64_t epoch, const mark& end);
 
+    [[nodiscard]] static base::result<std::unique_ptr<log>> read(persist::storage& storage, const log_options& options,
+                                                                 const mark& begin, visitor visit);
     [[nodiscard]] base::result<void> write_again(const mark& begin) HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> void_tail() HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> void_header(std::uint64_t number, std::uint64_t offset);
     [[nodiscard]] base::result<void> begin_writing() HF_REQUIRES(mutex_);
-    [[nodiscard]] base::result<void> begin_file() HF_REQUIRES(mutex_);
+    [[nodiscard]] base::result<void> begin_file(std::uint64_t bytes) HF_REQUIRES(mutex_);
     void make_room(std::uint64_t bytes) HF_REQUIRES(mutex_);
     [[nodiscard]] std::optional<std::uint64_t> write() noexcept;
-    [[nodiscard]] std::optional<std::uint64_t> take(std::vector<portion>& taken) noexcept;
+    [[nodiscard]] std::optional<std::uint64_t> take() noexcept;
     void note(base::failure why) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] base::failure poisoned() const HF_REQUIRES(mutex_);
 
@@ -99,6 +114,8 @@ private:
     mutable base::mutex mutex_;
     mark end_ HF_GUARDED_BY(mutex_);
     std::vector<portion> pending_ HF_GUARDED_BY(mutex_);  ///< the last one grows
+    std::vector<page> spare_pages_ HF_GUARDED_BY(mutex_);
+    std::vector<portion> taken_;  ///< what the leader writes
     std::uint64_t first_file_ HF_GUARDED_BY(mutex_) = 0;
     std::optional<base::failure> failure_ HF_GUARDED_BY(mutex_);
     group_commit<> group_;

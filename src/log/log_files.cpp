@@ -13,7 +13,6 @@ namespace {
 
 using persist::access_mode;
 
-constexpr std::size_t most_spares = 2;
 constexpr std::uint64_t filled_at_once = 64 * base::kibibyte;
 
 }  // namespace
@@ -44,9 +43,12 @@ base::result<std::vector<std::uint64_t>> log_files::numbers() const {
 void log_files::add_spare(std::uint64_t number) { spares_.push_back(number); }
 
 /// Writes zeros behind what is there.
-base::result<void> log_files::fill(persist::file& file) const {
+base::result<void> log_files::fill(persist::file& file, file_content content) const {
     HF_TRY_ASSIGN(std::uint64_t at, file.size());
     HF_TRY(file.allocate(0, place_.file_size, "log.create.allocate"));  // here a full disk shows, not at the sync
+    if (content == file_content::allocated) {
+        return file.sync("log.create.sync");
+    }
     const std::vector<std::byte> zeros(filled_at_once);
     while (at < place_.file_size) {
         const std::uint64_t length = std::min<std::uint64_t>(zeros.size(), place_.file_size - at);
@@ -56,26 +58,41 @@ base::result<void> log_files::fill(persist::file& file) const {
     return file.sync("log.create.sync");
 }
 
-base::result<std::unique_ptr<persist::file>> log_files::create(std::uint64_t number) {
+base::result<std::unique_ptr<persist::file>> log_files::create(std::uint64_t number, file_content content) {
     HF_TRY_ASSIGN(auto file, storage_.create(path_of(number), "log.create"));
-    if (auto filled = fill(*file); !filled) {
+    if (auto filled = fill(*file, content); !filled) {
         file.reset();
         static_cast<void>(storage_.remove(path_of(number), "log.create.remove"));
         return std::move(filled).error();
     }
-    if (auto synced = storage_.sync_directory(place_.directory, "log.create.directory"); !synced) {
-        add_spare(number);
-        return std::move(synced).error();
-    }
     return file;
 }
 
-base::result<std::unique_ptr<persist::file>> log_files::make(std::uint64_t number) {
+base::result<void> log_files::reserve(std::size_t spares, std::uint64_t next, file_content content) {
+    if (spares_.size() >= spares) {
+        return {};
+    }
+    for (; spares_.size() < spares; ++next) {
+        if (std::ranges::find(spares_, next) == spares_.end()) {
+            // The first is soon written, the others perhaps never.
+            HF_TRY_ASSIGN(const auto file, create(next, spares_.empty() ? file_content::written : content));
+            add_spare(next);
+        }
+    }
+    return storage_.sync_directory(place_.directory, "log.reserve.directory");
+}
+
+base::result<std::unique_ptr<persist::file>> log_files::make(std::uint64_t number, file_content content) {
     if (spares_.empty()) {
-        return create(number);
+        HF_TRY_ASSIGN(auto file, create(number, content));
+        if (auto synced = storage_.sync_directory(place_.directory, "log.create.directory"); !synced) {
+            add_spare(number);
+            return std::move(synced).error();
+        }
+        return file;
     }
     auto spare = std::ranges::find(spares_, number);
-    spare = spare == spares_.end() ? spares_.end() - 1 : spare;
+    spare = spare == spares_.end() ? spares_.begin() : spare;  // the oldest goes first
     if (*spare != number) {
         HF_TRY(storage_.rename(path_of(*spare), path_of(number), "log.recycle"));
         *spare = number;
@@ -83,19 +100,19 @@ base::result<std::unique_ptr<persist::file>> log_files::make(std::uint64_t numbe
     HF_TRY_ASSIGN(auto file, storage_.open(path_of(number), access_mode::read_write));
     HF_TRY_ASSIGN(const std::uint64_t size, file->size());
     if (size != place_.file_size) {  // an interrupted creation
-        HF_TRY(fill(*file));
+        HF_TRY(fill(*file, content));
     }
     HF_TRY(storage_.sync_directory(place_.directory, "log.recycle.directory"));
     spares_.erase(spare);
     return file;
 }
 
-void log_files::remove_spares() noexcept {
-    while (spares_.size() > most_spares) {
-        if (!storage_.remove(path_of(spares_.back()), "log.spare.remove")) {
+void log_files::remove_spares() {
+    while (spares_.size() > most_spares_) {
+        if (!storage_.remove(path_of(spares_.front()), "log.spare.remove")) {
             return;
         }
-        spares_.pop_back();
+        spares_.erase(spares_.begin());
     }
 }
 

@@ -17,6 +17,11 @@ struct log_place {
     std::uint64_t file_size = 0;
 };
 
+enum class file_content {
+    written,    ///< later writes change no metadata of the file system
+    allocated,  ///< they may: for few and long ones
+};
+
 class log_files {
 public:
     log_files(persist::storage& storage, log_place place) : storage_(storage), place_(std::move(place)) {}
@@ -32,21 +37,30 @@ public:
         return storage_.open(path_of(number), mode);
     }
 
-    /// Nothing in this file counts any more; make() may give it another name.
+    /// Nothing in this file counts any more; make() may give it another name. The first to be added is the first to go:
+    /// who looks behind an old mark misses the file there, and not one behind it.
     void add_spare(std::uint64_t number);
-    /// Durable on return, and later writes to it change no metadata of the file system. Its content may be that of an
-    /// earlier file. After a failure it is not there, or a spare.
-    [[nodiscard]] base::result<std::unique_ptr<persist::file>> make(std::uint64_t number);
+    /// Durable on return. Its content may be that of an earlier file. After a failure it is not there, or a spare.
+    [[nodiscard]] base::result<std::unique_ptr<persist::file>> make(std::uint64_t number,
+                                                                    file_content content = file_content::written);
+    /// So many spares are there, durable; the new ones have numbers from `next` on, and all but the first this content.
+    /// `no_space`: some may be.
+    [[nodiscard]] base::result<void> reserve(std::size_t spares, std::uint64_t next, file_content content);
+    void keep_spares(std::size_t most) {
+        most_spares_ = most;
+        spares_.reserve(2 * most);
+    }
     /// A few stay for make().
-    void remove_spares() noexcept;
+    void remove_spares();
 
 private:
-    [[nodiscard]] base::result<std::unique_ptr<persist::file>> create(std::uint64_t number);
-    [[nodiscard]] base::result<void> fill(persist::file& file) const;
+    [[nodiscard]] base::result<std::unique_ptr<persist::file>> create(std::uint64_t number, file_content content);
+    [[nodiscard]] base::result<void> fill(persist::file& file, file_content content) const;
 
     persist::storage& storage_;
     log_place place_;
     std::vector<std::uint64_t> spares_;
+    std::size_t most_spares_ = 2;
 };
 
 }  // namespace holdfast::log

@@ -100,6 +100,59 @@ base::result<bool> log_reader::next(record& found) {
     }
 }
 
+/// A record that was written whole has zeros behind it, but at the end of its file; a file that is used again begins
+/// with a record that came before.
+base::result<bool> log_reader::has_begun(std::uint64_t number, std::uint64_t offset) {
+    HF_TRY_ASSIGN(const bool exists, open(number));
+    if (!exists || offset >= size_) {
+        return false;
+    }
+    record_header_on_media header{};
+    HF_TRY_ASSIGN(const auto there, bytes(offset, std::min(header_size, size_ - offset)));
+    std::memcpy(&header, there.data(), there.size());
+    if (header.checksum == 0) {
+        return false;
+    }
+    const bool was_before = header.sequence <= end_.sequence && header.checksum == checksum_of(header, key_);
+    return offset != 0 || !was_before;
+}
+
+base::result<bool> log_reader::is_torn() {
+    const std::uint64_t number = end_.position / files_.file_size();
+    const std::uint64_t offset = end_.position % files_.file_size();
+    HF_TRY_ASSIGN(const bool here, has_begun(number, offset));
+    return here || offset == 0 ? base::result<bool>(here) : has_begun(number + 1, 0);
+}
+
+base::result<bool> log_reader::has_later(std::uint64_t number, std::uint64_t offset) {
+    HF_TRY_ASSIGN(const bool exists, open(number));
+    for (; exists && offset + header_size <= size_; offset += record_alignment) {
+        HF_TRY_ASSIGN(const auto there, bytes(offset, header_size));
+        record_header_on_media header{};
+        std::memcpy(&header, there.data(), sizeof header);
+        if (header.sequence > end_.sequence + 1 && header.checksum == checksum_of(header, key_)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+base::result<bool> log_reader::is_followed() {
+    const std::uint64_t first = end_.position / files_.file_size();
+    HF_TRY_ASSIGN(const auto numbers, files_.numbers());
+    for (const std::uint64_t number : numbers) {
+        if (number < first) {
+            continue;
+        }
+        const std::uint64_t offset = number == first ? end_.position % files_.file_size() : 0;
+        HF_TRY_ASSIGN(const bool found, has_later(number, offset));
+        if (found) {
+            return true;
+        }
+    }
+    return false;
+}
+
 base::result<void> log_reader::require(std::uint64_t sequence, record& found) {
     HF_TRY_ASSIGN(const bool is_there, next(found));
     if (is_there || end_.sequence >= sequence) {

@@ -31,11 +31,19 @@ public:
     [[nodiscard]] base::result<bool> next(record& found);
     /// `corrupt` where the log ends before the record `sequence`, which the caller knows to be durable.
     [[nodiscard]] base::result<void> require(std::uint64_t sequence, record& found);
+    /// Where next() found none: whether something else than an earlier record, or nothing, lies where the next one may.
+    /// It is what a loss of power left of a record, or damage.
+    [[nodiscard]] base::result<bool> is_torn();
+    /// Where next() found none: whether a sound record of a later sequence than the next one's lies in the files. In a
+    /// log that has each record durable before the next is written, the next one was damaged.
+    [[nodiscard]] base::result<bool> is_followed();
     /// Of the last record read.
     [[nodiscard]] const mark& end() const noexcept { return end_; }
 
 private:
     [[nodiscard]] base::result<bool> read(std::uint64_t number, std::uint64_t offset, record& found);
+    [[nodiscard]] base::result<bool> has_begun(std::uint64_t number, std::uint64_t offset);
+    [[nodiscard]] base::result<bool> has_later(std::uint64_t number, std::uint64_t offset);
     [[nodiscard]] base::result<std::span<const std::byte>> bytes(std::uint64_t offset, std::uint64_t length);
     [[nodiscard]] base::result<bool> open(std::uint64_t number);
     void forget() noexcept {

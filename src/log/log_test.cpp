@@ -179,6 +179,26 @@ TEST_F(log_test, other_names_are_no_files_of_the_log) {
     EXPECT_EQ(numbers(), std::vector<std::uint64_t>{0});
 }
 
+TEST_F(log_test, reserved_files_are_all_that_is_needed_until_they_are_full) {
+    constexpr std::uint64_t files = 5;
+    const std::string text(file_size / 2, 'x');  // one in each file
+    mark begin;
+    for (const std::uint64_t empty : {files, files - 1}) {  // the second time, the first file is in use
+        const auto opened = open(begin);
+        ASSERT_TRUE(opened.ok());
+        for (int again = 0; again < 2; ++again) {
+            ASSERT_TRUE((*opened)->reserve(files, 0).ok());
+            EXPECT_EQ(numbers().size(), files);
+        }
+        for (std::uint64_t i = 0; i < empty; ++i) {
+            begin = put(**opened, text);
+            EXPECT_EQ(numbers().size(), files) << i;
+        }
+        (*opened)->release(begin);
+        EXPECT_GE(numbers().size(), files) << "they stay";
+    }
+}
+
 TEST_F(log_test, a_reader_follows_the_writer) {
     const auto opened = open();
     const log_files files(persist::posix_storage(), options().place);
@@ -207,6 +227,73 @@ TEST_F(log_test, a_reader_that_knows_of_more_records_than_there_are_says_so) {
     ASSERT_FALSE(missing.ok());
     EXPECT_EQ(missing.error().code, base::failure_code::corrupt);
     EXPECT_EQ(missing.error().found, "1");
+}
+
+/// What follows the last record, by a reader that has read all that count.
+class log_tail_test : public log_test {
+protected:
+    struct tail {
+        bool is_torn = false;
+        bool is_followed = false;
+    };
+    [[nodiscard]] tail look() const {
+        const log_files files(persist::posix_storage(), options().place);
+        log_reader reader(files, options().key, {});
+        record found;
+        while (reader.next(found).value()) {
+        }
+        return {reader.is_torn().value(), reader.is_followed().value()};
+    }
+};
+
+TEST_F(log_tail_test, of_a_log_that_was_written_whole_has_nothing) {
+    const auto opened = open();
+    EXPECT_FALSE(look().is_torn);
+    mark last;
+    for (std::size_t size = 1; last.position < 6 * file_size; size += 61) {  // ends of files and pages are met
+        last = put(**opened, std::string(size % 4000, 'x'));
+        EXPECT_FALSE(look().is_torn) << size;
+        (*opened)->release(last);  // files are used again
+    }
+    while (last.position % base::page_size != 0) {
+        last = put(**opened, std::string((base::page_size - last.position % base::page_size + 4000) % 4096 + 8, 'x'));
+        EXPECT_FALSE(look().is_torn);
+    }
+}
+
+TEST_F(log_tail_test, tells_a_damaged_record_from_a_torn_one) {
+    mark second;
+    {
+        const auto opened = open();
+        put(**opened, "one");
+        second = put(**opened, "two");
+        put(**opened, "three");
+    }
+    EXPECT_FALSE(look().is_torn);
+    flip(second.position + header_size);
+    EXPECT_TRUE(look().is_torn);
+    EXPECT_FALSE(look().is_followed);
+    flip(second.position + header_size);
+    flip(second.position - record_alignment);
+    EXPECT_TRUE(look().is_torn);
+    EXPECT_TRUE(look().is_followed);
+}
+
+TEST_F(log_test, that_is_settled_is_as_one_that_is_opened_and_makes_no_file) {
+    mark last;
+    {
+        const auto opened = open();
+        put(**opened, "one");
+        last = put(**opened, "two");
+    }
+    const auto names = numbers();
+    const auto ignore = [](const record&) { return base::result<void>(); };
+    EXPECT_EQ(log::settle(persist::posix_storage(), options(), {}, ignore).value(), last);
+    EXPECT_EQ(numbers(), names);
+    mark behind = last;
+    behind.position = file_size;
+    EXPECT_EQ(log::settle(persist::posix_storage(), options(), behind, ignore).value(), behind);
+    EXPECT_EQ(numbers(), names);
 }
 
 TEST_F(log_test, threads_that_wait_are_served_together) {

@@ -43,7 +43,6 @@ public:
         ::sync_file_range(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(length),
                           SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
     }
-    void forget_cached() noexcept override { static_cast<void>(::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED)); }
     base::result<void> sync(site /*where*/) override {
         return sync_by("fdatasync", [this] { return ::fdatasync(fd_.get()); });
     }
@@ -59,10 +58,6 @@ public:
     void bypass_page_cache() noexcept override {
         const int flags = ::fcntl(fd_.get(), F_GETFL);
         static_cast<void>(::fcntl(fd_.get(), F_SETFL, flags | O_DIRECT));
-    }
-    bool is_written(std::uint64_t offset, std::uint64_t length) noexcept override {
-        const off_t hole = ::lseek(fd_.get(), static_cast<off_t>(offset), SEEK_HOLE);
-        return hole >= 0 && static_cast<std::uint64_t>(hole) >= offset + length;
     }
 
     base::result<void> resize(std::uint64_t bytes, site /*where*/) override {

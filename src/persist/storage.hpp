@@ -59,8 +59,6 @@ public:
     virtual void start_writeback() noexcept {}
     /// Writes dirty pages to the device and waits; promises no durability. Safe beside all other calls.
     virtual void write_back(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
-    /// Drops written-back pages that nobody has mapped from the page cache, as far as the kernel can.
-    virtual void forget_cached() noexcept {}
     /// Durable on return.
     virtual base::result<void> write_through(std::uint64_t offset, std::span<const std::byte> data, site where) {
         HF_TRY(write_at(offset, data, where));
@@ -69,8 +67,6 @@ public:
     /// Later writes go past the page cache where the file system can do that. Their offsets, lengths and addresses are
     /// multiples of a page.
     virtual void bypass_page_cache() noexcept {}
-    /// Whether writing there again surely changes neither the file's size nor its blocks.
-    [[nodiscard]] virtual bool is_written(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept { return false; }
     /// Includes the metadata needed to read the earlier writes (fdatasync).
     virtual base::result<void> sync(site where) = 0;
     /// sync() of bytes that a shared mapping has at `mapped`, with what was stored there. Bytes elsewhere may stay as

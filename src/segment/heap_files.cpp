@@ -72,8 +72,9 @@ base::result<std::unique_ptr<heap_files>> heap_files::create(persist::storage& s
     files->superblock_.set_base_address(files->view().base());
     HF_TRY(files->creation_.make_files());
     files->segments_.set_names_changed(true);
+    HF_TRY(files->location_.find_domain());
     HF_TRY(files->location_.look_whether_in_memory());
-    HF_TRY(files->commits_.start());
+    HF_TRY(files->commits_.start(options.mapping.watch));
     return files;
 }
 
@@ -105,7 +106,7 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
     sign_locks(*files->location_.hold());
     files->superblock_.set_recovered(state.superblock, state.crashed);
     files->location_.set_nodes(state.superblock.nodes);
-    files->rolled_forward_ = state.rolled_forward;
+    files->replayed_ = state.replayed;
     files->warnings_ = std::move(state.warnings);
     files->overlay_ = std::move(state.overlay);
     if (options.verify) {
@@ -165,7 +166,7 @@ base::result<void> heap_files::map(const mapping_options& options) {
     }
     // A commit writes the tables, at the end of a segment's file.
     HF_TRY(persist::check_file_length(segments_.file_length(), paths().directory()));
-    return commits_.start();
+    return commits_.start(options.watch);
 }
 
 base::result<file_statistics> heap_files::statistics() const {

@@ -1,6 +1,7 @@
 // The files of one open heap, mapped: the interface of this layer. It owns:
 //
 //     heap_location    where the files lie, and who may change them
+//     commit_log       the log of durability `commit`
 //     heap_superblock  what the superblock says on media
 //     segment_files    the segment files
 //     heap_mapping     addresses, and access to pages
@@ -83,7 +84,8 @@ public:
     base::result<base::pages> grow(base::pages wanted) { return space_.grow(wanted); }
 
     [[nodiscard]] bool recovered() const noexcept { return superblock_.recovered(); }
-    [[nodiscard]] bool rolled_forward() const noexcept { return rolled_forward_; }
+    /// What the log had for this open.
+    [[nodiscard]] const replayed_log& replayed() const noexcept { return replayed_; }
     [[nodiscard]] const std::vector<base::failure>& warnings() const noexcept { return warnings_; }
     /// With mapping_options::verify.
     [[nodiscard]] const page_comparison& compared() const noexcept { return compared_; }
@@ -122,7 +124,8 @@ private:
     base::result<void> map(const mapping_options& options);
 
     heap_location location_;
-    heap_superblock superblock_{location_};
+    commit_log log_;
+    heap_superblock superblock_{location_, log_};
     hole_cover cover_;
     segment_files segments_{location_};
     heap_mapping mapping_{location_, cover_};
@@ -131,12 +134,12 @@ private:
     user_space space_{{location_, superblock_, segments_, mapping_, bitmaps_}};
     lane_file lanes_{location_, superblock_, cover_};
     shared_session session_{{location_, superblock_, segments_, mapping_, objects_, lanes_}};
-    committer commits_{{location_, superblock_, segments_, mapping_, objects_, space_}};
+    committer commits_{{location_, superblock_, log_, segments_, mapping_, objects_, space_}};
     copied_files copies_{{location_, superblock_, segments_, lanes_, session_}};
     page_comparison compared_;
-    std::optional<journal_content> overlay_;
+    std::optional<log_content> overlay_;
     std::vector<base::failure> warnings_;
-    bool rolled_forward_ = false;
+    replayed_log replayed_;
     bool limit_changed_ = false;                      ///< the superblock must be written
     heap_creation creation_{location_, superblock_};  ///< goes first: it may remove the files
 };

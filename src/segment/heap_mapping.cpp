@@ -177,22 +177,18 @@ void heap_mapping::place(std::uint64_t index, std::byte* address, std::uint64_t 
     }
 }
 
-base::result<void> heap_mapping::apply_overlay(const journal_content& journal) {
-    HF_TRY_ASSIGN(auto file, location_.storage().open(location_.paths().journal(), access_mode::read_only));
+base::result<void> heap_mapping::apply_overlay(const log_content& overlay) {
     const geometry& shape = view_.shape();
-    for (std::size_t i = 0; i < journal.entries.size(); ++i) {
-        const std::uint64_t id = entry_file(journal.entries[i]);
-        const std::uint64_t page = entry_page(journal.entries[i]);
+    patch_reader reader(location_.storage(), location_.paths(), overlay);
+    for (const log_content::patch& patch : overlay.patches()) {
+        const std::uint64_t id = file_of(patch.place);
+        const std::uint64_t page = page_of_place(patch.place);
         std::byte* target = objects_area_ + page * page_size;
         if (id != objects_file_id) {
-            const bool user = page < shape.pages();
-            if (user && id * shape.pages() + page >= frontier_.value) {
-                continue;
-            }
-            target = user ? view_.base() + id * shape.segment_size + page * page_size
-                          : view_.metadata_of(id) + (page - shape.pages()) * page_size;
+            target = page < shape.pages() ? view_.base() + id * shape.segment_size + page * page_size
+                                          : view_.metadata_of(id) + (page - shape.pages()) * page_size;
         }
-        HF_TRY(read_journal_page(*file, journal, i, {target, page_size}));
+        HF_TRY(reader.read(patch, {target + patch.offset, patch.length}));
     }
     return {};
 }
@@ -284,6 +280,7 @@ base::result<void> heap_mapping::protect(pages start, pages length, rights left)
     std::byte* const address = view_.base() + base::to_bytes(start);
     if (!location_.shared()) {
         // A commit reads every dirty page.
+        watch_.set_guarded();
         HF_TRY(try_to_drop_private_pages(address, base::to_bytes(length)));
     }
     return set_rights(address, base::to_bytes(length), left == rights::none ? page_rights::none : page_rights::read);

@@ -20,7 +20,8 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "segment/commit/folio_policy.hpp"
-#include "segment/commit/journal.hpp"
+#include "segment/commit/log_content.hpp"
+#include "segment/commit/write_watch.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/hole_cover.hpp"
@@ -53,7 +54,7 @@ public:
     }
 
     base::result<void> map_committed(base::pages frontier);
-    base::result<void> apply_overlay(const journal_content& journal);
+    base::result<void> apply_overlay(const log_content& overlay);
     base::result<void> map_fresh(base::pages from, base::pages to);
     /// Shared pages: maps files whose space up to `to` was just reserved. The committed end is `to` then; on failure it
     /// stays.
@@ -71,6 +72,7 @@ public:
     /// But not of the pages `kept`. May throw std::bad_alloc.
     base::result<void> map_adopted(const free_runs& kept);
     [[nodiscard]] const free_runs& memory_below() const noexcept { return memory_below_; }
+    [[nodiscard]] write_watch& watch() noexcept { return watch_; }
     /// Comes before the pages become a hole.
     base::result<void> before_hole(persist::file& file, std::uint64_t segment, std::uint64_t first,
                                    std::uint64_t count) {
@@ -99,6 +101,7 @@ private:
 
     const heap_location& location_;
     hole_cover& cover_;
+    write_watch watch_;  ///< goes after range_
     huge_pages user_pages_ = huge_pages::advise;
     address_range range_;
     space_view view_;

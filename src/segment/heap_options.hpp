@@ -13,6 +13,9 @@
 
 namespace holdfast::segment {
 
+/// Which private memory the kernel watches for stores (commit/dirty_pages.hpp).
+enum class store_watch { never, where_it_pays, everywhere };
+
 struct mapping_options {
     std::uint64_t reservation = 0;      ///< bytes; 0: the default
     std::byte* base_address = nullptr;  ///< null: anywhere
@@ -24,6 +27,7 @@ struct mapping_options {
     const persist::topology* topology = &persist::machine_topology::here();
     /// On ordinary files the domain is `disk` and not `page-cache`.
     bool syncs_records = false;
+    store_watch watch = store_watch::where_it_pays;
     std::optional<persist::domain_kind> domain;  ///< of shared pages: no more than the media can do
 };
 

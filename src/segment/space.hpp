@@ -12,6 +12,7 @@
 
 #include "base/result.hpp"
 #include "base/units.hpp"
+#include "log/log_files.hpp"
 #include "persist/storage.hpp"
 #include "segment/format/geometry.hpp"
 #include "segment/format/segment_format.hpp"
@@ -164,21 +165,14 @@ public:
     [[nodiscard]] virtual std::uint64_t most_ranges() const = 0;
 };
 
-/// Writes go past the mapping of the lanes. One thread writes at a time.
-class log_writer {
-public:
-    log_writer() = default;
-    log_writer(const log_writer&) = delete;
-    log_writer& operator=(const log_writer&) = delete;
-    virtual ~log_writer() = default;
-
-    /// Writes whole pages, from page-aligned memory; durable on return. After a failure, any part of the range may be
-    /// old or new.
-    virtual base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
-                                     persist::site where) noexcept = 0;
-    /// Writing the range again changes no metadata of the file system.
-    [[nodiscard]] virtual bool is_written(std::uint64_t offset, std::uint64_t length) noexcept = 0;
+/// Where the log of the domain `disk` lies (lane/record_log.hpp).
+struct log_home {
+    persist::storage* storage = nullptr;
+    log::log_place place;
 };
+
+inline constexpr const char* hint_without_room_for_lanes =
+    "make room; or open the heap in the durability in which it was last open, and free blocks there";
 
 /// The redo rings (lane/) as one range: the head, then lane by lane.
 class lane_area {
@@ -193,15 +187,8 @@ public:
     [[nodiscard]] virtual std::uint64_t lanes_size() const noexcept = 0;
     /// Grows to `bytes`, durably; new bytes are zero, or records that do not count. Fails with no_space or limit.
     virtual base::result<void> grow_lanes(std::uint64_t bytes) = 0;
-    /// `unsupported` where the lanes are no one file.
-    virtual base::result<std::unique_ptr<log_writer>> open_log();
+    [[nodiscard]] virtual log_home log() const { return {}; }
 };
-
-inline base::result<std::unique_ptr<log_writer>> lane_area::open_log() {
-    base::failure what;
-    what.code = base::failure_code::unsupported;
-    return what;
-}
 
 /// Verifies live bitmaps, each page when it is first used. Thread-safe.
 class bitmap_verifier {

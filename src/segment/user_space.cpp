@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "segment/commit/journal_space.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/mapping_limit.hpp"
 
@@ -113,7 +112,7 @@ base::result<void> user_space::reserve_growth(pages to, pages backed_from, pages
         return {};
     }
     auto reserved =
-        superblock_.is_on_media() && !location_.shared() ? reserve_journal(location_, to) : base::result<void>();
+        superblock_.is_on_media() && !location_.shared() ? superblock_.reserve_log(to) : base::result<void>();
     if (reserved) {
         reserved = segments_.reserve_tables(mapping_.frontier(), to);
     }
@@ -184,7 +183,7 @@ base::result<void> user_space::take_back(pages start, pages length) {
         return {};
     }
     if (!location_.shared()) {
-        HF_TRY(superblock_.mark_running());  // reserves the journal before blocks take what is left
+        HF_TRY(superblock_.mark_running());  // reserves the log before blocks take what is left
     }
     if (only_promises(start)) {
         HF_TRY(location_.check_process());

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 
 namespace holdfast_store_tools {
@@ -23,6 +24,7 @@ std::optional<std::string> tool_arguments::argument(char option) const {
 
 int run_tool(int argc, char** argv, const char* options, const char* usage,
              const std::function<void(const tool_arguments&)>& work) {
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow (`ulimit -f`) is an error, as a full disk is
     const std::string full_name = argc > 0 ? argv[0] : "";
     const std::string name = full_name.substr(full_name.rfind('/') + 1);
     try {

@@ -40,7 +40,7 @@ protected:
     }
     /// The files of the heap, `lock` first: it is what an open writes first.
     [[nodiscard]] std::vector<std::string> names() const {
-        std::vector<std::string> found{"lock", "superblock", "journal", "objects", "segment.000000"};
+        std::vector<std::string> found{"lock", "superblock", "objects", "segment.000000"};
         if (GetParam() == durability::atomic) {
             found.emplace_back("lanes");
         }

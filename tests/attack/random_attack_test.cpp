@@ -79,7 +79,7 @@ private:
         return choices[dice_() % choices.size()];
     }
     [[nodiscard]] std::string name_of_a_file() {
-        return one_of(std::vector<std::string>{"lock", "superblock", "journal", "objects", "segment.000000",
+        return one_of(std::vector<std::string>{"lock", "superblock", "log.000000", "objects", "segment.000000",
                                                "segment.000001", "segment.000002", "lanes", "superblock.new",
                                                "node.0"});
     }

@@ -71,8 +71,11 @@ protected:
     ~bit_flips() override { ::munmap(report_, sizeof(shared_report)); }
 
     [[nodiscard]] flip choose() {
-        static constexpr const char* names[] = {"segment.000000", "segment.000000", "objects", "superblock", "journal"};
-        const char* const name = names[random_() % std::size(names)];
+        std::vector<std::string> names{"segment.000000", "segment.000000", "objects", "superblock"};
+        if (is_crashed_) {
+            names.push_back(fs::path(log_of(heap_)).filename());
+        }
+        const std::string name = names[random_() % names.size()];
         const std::string path = heap_ + "/" + name;
         const std::uint64_t size = fs::file_size(path);
         flip chosen{};
@@ -176,6 +179,7 @@ protected:
 
     scratch_directory scratch_;
     std::string heap_ = scratch_ / "heap";
+    bool is_crashed_ = false;
     std::mt19937_64 random_{20240607};
     shared_report* report_;
 };
@@ -192,16 +196,19 @@ TEST_F(bit_flips, in_a_clean_heap_that_is_written) {
 
 TEST_F(bit_flips, in_a_crashed_heap_that_is_read) {
     make_crashed_heap(heap_, 4);
+    is_crashed_ = true;
     run(how_opened::reader, 2 * effort, 1, {4});
 }
 
-TEST_F(bit_flips, in_a_heap_with_a_commit_in_its_journal_that_is_read) {
+TEST_F(bit_flips, in_a_heap_with_a_commit_in_its_log_that_is_read) {
     make_heap_with_pending_commit(heap_, 4);
+    is_crashed_ = true;
     run(how_opened::reader, 4 * effort, 1, {3, 4});
 }
 
-TEST_F(bit_flips, in_a_heap_with_a_commit_in_its_journal_that_is_written) {
+TEST_F(bit_flips, in_a_heap_with_a_commit_in_its_log_that_is_written) {
     make_heap_with_pending_commit(heap_, 4);
+    is_crashed_ = true;
     run(how_opened::writer, 2 * effort, 1, {3, 4});
 }
 

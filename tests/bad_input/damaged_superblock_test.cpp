@@ -45,8 +45,8 @@ protected:
 };
 
 TEST_F(damaged_superblock, a_newer_format_version_is_refused_by_number) {
-    const auto newer = [](superblock_on_media& block) { block.version = 2; };
-    const refusal wanted{errc::version_unsupported, file_, "version", "2", "1"};
+    const auto newer = [](superblock_on_media& block) { block.version = 3; };
+    const refusal wanted{errc::version_unsupported, file_, "version", "3", "2"};
     edit(0, 1, newer);
     expect_no_open(heap_, wanted);
     expect_refusal(heap_, wanted, [&] { manager::copy(heap_, scratch_ / "copy"); });
@@ -55,14 +55,14 @@ TEST_F(damaged_superblock, a_newer_format_version_is_refused_by_number) {
 
 TEST_F(damaged_superblock, one_copy_of_a_newer_version_is_no_damage_to_work_around) {
     edit(1, 1, [](superblock_on_media& block) { block.version = 7; });
-    expect_no_open(heap_, {errc::version_unsupported, file_, "version", "7", "1"});
+    expect_no_open(heap_, {errc::version_unsupported, file_, "version", "7", "2"});
 }
 
 TEST_F(damaged_superblock, a_newer_version_is_refused_before_its_checksum_is_looked_at) {
-    edit(0, 1, [](superblock_on_media& block) { block.version = 3; });
+    edit(0, 1, [](superblock_on_media& block) { block.version = 4; });
     flip_bit(file_, 2000, 1);
     flip_bit(file_, superblock_size + 2000, 1);
-    expect_no_open(heap_, {errc::version_unsupported, file_, "version", "3", "1"});
+    expect_no_open(heap_, {errc::version_unsupported, file_, "version", "3", "2"});
 }
 
 TEST_F(damaged_superblock, a_bit_flipped_in_the_version_or_magic_of_one_copy_is_damage_not_a_newer_version) {

@@ -88,7 +88,7 @@ TEST(paths, a_heap_with_a_foreign_file_in_it_opens_but_is_not_removed) {
 TEST(paths, a_directory_in_the_place_of_a_file_is_named) {
     const scratch_directory scratch;
     make_heap(scratch / "heap", 1);
-    for (const std::string name : {"superblock", "segment.000000", "objects", "journal"}) {
+    for (const std::string name : {"superblock", "segment.000000", "objects"}) {
         const std::string path = scratch / ("heap/" + name);
         fs::rename(path, scratch / "kept");
         fs::create_directory(path);

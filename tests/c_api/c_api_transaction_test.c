@@ -303,6 +303,23 @@ static void kill_behind_a_commit(void) {
     EXPECT(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
+/* Its end touched the handle's memory, which was gone. */
+static void outlives_a_heap_that_is_discarded(uint32_t durability) {
+    hf_heap* heap = open_heap(durability);
+    struct bank* bank = bank_of(heap);
+    const int64_t digits = digits_of(bank);
+    hf_transaction* aborted = begin(heap);
+    hf_transaction* committed = begin(heap);
+    add_in(committed, bank, 9);
+    EXPECT(hf_discard(heap) == HF_OK);
+    EXPECT(hf_allocate_in(aborted, 100, NULL) == NULL && hf_errorcode() == HF_INVALID_ARGUMENT);
+    hf_abort(aborted);
+    EXPECT(hf_commit_transaction(committed) == HF_INVALID_ARGUMENT);
+    heap = open_heap(durability);
+    EXPECT(digits_of(bank_of(heap)) == digits);
+    EXPECT(hf_close(heap) == HF_OK);
+}
+
 static void run(const char* directory, const char* name, uint32_t durability) {
     snprintf(heap_path, sizeof heap_path, "%s/%s", directory, name);
     hf_remove(heap_path);
@@ -320,6 +337,7 @@ static void run(const char* directory, const char* name, uint32_t durability) {
     if (durability == HF_DURABILITY_ATOMIC) {
         kill_behind_a_commit();
     }
+    outlives_a_heap_that_is_discarded(durability);
     heap = open_heap(durability);
     EXPECT(digits_of(bank_of(heap)) == (durability == HF_DURABILITY_ATOMIC ? 8471 : 471));
     size_t problems = 1;

@@ -235,7 +235,7 @@ TEST(faults, copy) {
                   }});
 }
 
-TEST(faults, copy_of_a_heap_with_a_commit_in_its_journal) {
+TEST(faults, copy_of_a_heap_with_a_commit_in_its_log) {
     run_campaign({"copy of a crashed heap",
                   [](const std::string& path) { support::make_heap_with_pending_commit(path, 4); },
                   [](const trial& one) {

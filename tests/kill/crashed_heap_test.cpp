@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A heap whose last commit stands in the journal, whole, and is not home.
+/// A heap whose last commit stands in the log, whole, and is not home.
 struct crashed_heap {
     explicit crashed_heap(const std::string& directory) : path(directory + "/crashed") {
         const std::string source = directory + "/source";
@@ -27,17 +27,17 @@ struct crashed_heap {
         digest = examine(heap).digest;
         const auto size = heap.get_size();
         heap.commit();
-        EXPECT_GT(heap.last_commit().journaled_pages, 0U);
+        EXPECT_GT(heap.last_commit().logged_pages, 0U);
         EXPECT_EQ(heap.get_size(), size);  // a shorter heap's files were cut after the commit
         fs::copy(source, path, fs::copy_options::recursive);
-        support::undo_journaled_pages(path, before);  // pages that the commit before had free are home already
+        support::undo_last_way_home(path, before);  // pages that the commit before had free are home already
     }
     std::string path;
     std::uint64_t digest = 0;
 };
 
-/// Was: the pages of the files were compared, not those that the journal lays over them, and a sound heap was damaged.
-TEST(crashed_heap, reader_compares_the_pages_of_the_journal) {
+/// Was: the pages of the files were compared, not what the log lays over them, and a sound heap was damaged.
+TEST(crashed_heap, reader_compares_the_pages_of_the_log) {
     const base::scratch_directory directory;
     const crashed_heap crashed(directory.path());
     open_options options;
@@ -49,7 +49,7 @@ TEST(crashed_heap, reader_compares_the_pages_of_the_journal) {
     EXPECT_EQ(state.digest, crashed.digest);
 }
 
-TEST(crashed_heap, writer_finishes_the_commit_of_the_journal) {
+TEST(crashed_heap, writer_finishes_the_commit_of_the_log) {
     const base::scratch_directory directory;
     const crashed_heap crashed(directory.path());
     const manager heap(open_only, crashed.path);
@@ -59,7 +59,7 @@ TEST(crashed_heap, writer_finishes_the_commit_of_the_journal) {
     EXPECT_EQ(state.digest, crashed.digest);
 }
 
-TEST(crashed_heap, copy_has_the_commit_of_the_journal) {
+TEST(crashed_heap, copy_has_the_commit_of_the_log) {
     const base::scratch_directory directory;
     const crashed_heap crashed(directory.path());
     manager::copy(crashed.path, directory.path() + "/copy");

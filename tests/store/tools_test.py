@@ -124,6 +124,11 @@ def own_properties(ours: Tools, seen: Comparison) -> None:
             text = ours.run(dump + options, path)[1].decode()
             seen.expect(f"load of the dump of {name}", ours.load(again, text), 0)
             seen.expect(f"dump, load, dump of {name}", ours.run(dump, ours.place / again), ours.run(dump, path))
+    for command in (f"mdb_copy '{ours.place / 'large'}' .", f"mdb_dump -f file '{ours.place / 'large'}'"):
+        limited = f"ulimit -f 16; exec '{ours.folder.resolve()}'/{command}"
+        empty = tempfile.mkdtemp(dir=ours.place)
+        ended = subprocess.run(["sh", "-c", limited], cwd=empty, capture_output=True, check=False)
+        seen.expect(f"{command} where files may not grow", (ended.returncode, bool(ended.stderr)), (1, True))
     escaped = HEADER.format(format="print", fields="") + " \\\\x\\00\n \\5c\\\\\nDATA=END\n"
     ours.load("escaped", escaped)
     seen.expect("escapes", ours.run("mdb_dump", ours.place / "escaped")[1].splitlines()[-3:],

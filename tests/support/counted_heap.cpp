@@ -1,9 +1,13 @@
 #include "support/counted_heap.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <set>
+#include <vector>
 
 #include <fmt/format.h>
 #include <holdfast/containers.hpp>
@@ -145,21 +149,97 @@ void make_crashed_heap(const std::string& path, std::uint64_t step) {
     copy_directory(scratch / "heap", path);
 }
 
-// By docs/format.md, "Journal".
-void undo_journaled_pages(const std::string& heap, const std::string& before) {
-    constexpr std::uint64_t page_size = 4096;
-    constexpr std::uint64_t table_at = 2 * page_size;
+namespace {
+
+constexpr std::uint64_t page_size = 4096;
+
+std::vector<std::string> log_files(const std::string& heap) {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(heap)) {
+        if (entry.path().filename().string().starts_with("log.")) {
+            found.push_back(entry.path().string());
+        }
+    }
+    std::ranges::sort(found);
+    return found;
+}
+
+std::vector<char> content_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+template <class T>
+T number_at(const std::vector<char>& bytes, std::uint64_t offset) {
+    T value{};
+    std::memcpy(&value, bytes.data() + offset, sizeof value);
+    return value;
+}
+
+/// File and page of what the entries speak of, but for pages that were home before.
+void add_places(const std::vector<char>& log, std::uint64_t at, std::uint64_t end, std::set<std::uint64_t>& places) {
+    while (at < end) {
+        const auto place = number_at<std::uint64_t>(log, at);
+        const auto kind = number_at<std::uint32_t>(log, at + 8);
+        const auto count = number_at<std::uint32_t>(log, at + 12);
+        at += 16;
+        if (kind == 1) {
+            std::uint64_t bytes = 0;
+            for (std::uint32_t i = 0; i < count; ++i) {
+                bytes += 4U + number_at<std::uint16_t>(log, at + 4 * i + 2);
+            }
+            places.insert(place);
+            at += (bytes + 7) / 8 * 8;
+        } else if (kind == 2) {
+            for (std::uint32_t i = 0; i < count; ++i) {
+                places.insert(place + i);
+            }
+            at += count * page_size;
+        }
+    }
+}
+
+/// By docs/format.md, "Log files" and "Commits": of the records behind the first `known` of a log.
+std::set<std::uint64_t> logged_places(const std::string& heap, std::uint64_t known) {
+    std::set<std::uint64_t> places;
+    std::uint64_t sequence = 0;
+    for (const std::string& path : log_files(heap)) {
+        const std::vector<char> log = content_of(path);
+        for (std::uint64_t at = 0; at + 48 <= log.size();) {
+            const auto found = number_at<std::uint64_t>(log, at + 16);
+            const auto size = number_at<std::uint32_t>(log, at + 40);
+            if (found == 0 || (sequence != 0 && found != sequence + 1)) {
+                break;
+            }
+            sequence = found;
+            const bool is_commit = number_at<std::uint32_t>(log, at + 44) == 1;
+            const std::uint64_t head = is_commit ? 8 + number_at<std::uint32_t>(log, at + 48) : 0;
+            if (sequence > known) {
+                add_places(log, at + 48 + head, at + 48 + size, places);
+            }
+            at += (48 + size + 7) / 8 * 8;
+        }
+    }
+    return places;
+}
+
+std::uint64_t last_record(const std::string& heap) {
+    std::uint64_t last = 0;
+    for (const std::string& path : log_files(heap)) {
+        const std::vector<char> log = content_of(path);
+        for (std::uint64_t at = 0; at + 48 <= log.size() && number_at<std::uint64_t>(log, at + 16) > last;) {
+            last = number_at<std::uint64_t>(log, at + 16);
+            at += (48 + number_at<std::uint32_t>(log, at + 40) + 7) / 8 * 8;
+        }
+    }
+    return last;
+}
+
+}  // namespace
+
+void undo_last_way_home(const std::string& heap, const std::string& before) {
     constexpr std::uint64_t objects_id = (1U << 24U) - 1;
-    std::ifstream journal(heap + "/journal", std::ios::binary);
-    const auto number_at = [&journal](std::uint64_t offset) {
-        std::uint64_t value = 0;
-        journal.seekg(static_cast<std::streamoff>(offset));
-        journal.read(reinterpret_cast<char*>(&value), sizeof value);
-        return value;
-    };
-    const std::uint64_t entries = number_at(40);
-    for (std::uint64_t i = 0; i < entries; ++i) {
-        const std::uint64_t place = number_at(table_at + 16 * i);
+    for (const std::uint64_t place : logged_places(heap, last_record(before))) {
         const std::uint64_t id = place >> 40U;
         const auto offset = static_cast<std::streamoff>((place & ((std::uint64_t{1} << 40U) - 1)) * page_size);
         const std::string name = id == objects_id ? "/objects" : fmt::format("/segment.{:06}", id);
@@ -170,10 +250,24 @@ void undo_journaled_pages(const std::string& heap, const std::string& before) {
         std::fstream home(heap + name, std::ios::binary | std::ios::in | std::ios::out);
         home.seekp(offset);
         home.write(page.data(), page_size);
-        expect(journal && old && home, "page {} of the journal cannot be undone", i);
+        expect(old && home, "page {:#x} of the log cannot be undone", place);
     }
-    std::filesystem::copy_file(before + "/superblock", heap + "/superblock",
-                               std::filesystem::copy_options::overwrite_existing);
+    expect(content_of(before + "/superblock") == content_of(heap + "/superblock"), "a checkpoint has come between");
+}
+
+std::string log_of(const std::string& heap) {
+    const auto files = log_files(heap);
+    expect(!files.empty(), "a heap without a log");
+    return files.front();
+}
+
+std::uint64_t end_of_log(const std::string& heap) {
+    const std::vector<char> log = content_of(log_of(heap));
+    std::uint64_t at = 0;
+    while (at + 48 <= log.size() && number_at<std::uint64_t>(log, at + 16) != 0) {
+        at += (48 + number_at<std::uint32_t>(log, at + 40) + 7) / 8 * 8;
+    }
+    return at;
 }
 
 void make_heap_with_pending_commit(const std::string& path, std::uint64_t step) {
@@ -186,9 +280,9 @@ void make_heap_with_pending_commit(const std::string& path, std::uint64_t step) 
     const auto before = heap.get_size();
     advance(heap, step);
     heap.commit();
-    expect(heap.get_size() == before, "the heap grew: it is more than its journal and its superblock that are new");
+    expect(heap.get_size() == before, "the heap grew: it is more than its log that is new");
     copy_directory(scratch / "heap", path);
-    undo_journaled_pages(path, scratch / "before");
+    undo_last_way_home(path, scratch / "before");
 }
 
 }  // namespace holdfast::support

@@ -30,10 +30,13 @@ void advance(manager& heap, std::uint64_t step);
 void make_heap(const std::string& path, std::uint64_t step);
 /// Makes a heap whose writer died between two commits, at `step`.
 void make_crashed_heap(const std::string& path, std::uint64_t step);
-/// Gives each page that the heap's journal speaks of, and the superblock, the content that they have in `before`, a
-/// copy of the heap as it was before its last commit. What that commit wrote home without the journal stays.
-void undo_journaled_pages(const std::string& heap, const std::string& before);
-/// Makes a heap whose writer died in the commit of `step`, when the journal was durable and nothing that is in it was
+/// Gives each page of which the last commit's record has something the content that it has in `before`, a copy of the
+/// heap as it was before that commit. What the commit wrote home before its record stays.
+void undo_last_way_home(const std::string& heap, const std::string& before);
+/// The first file of the heap's log, and where its last record ends.
+[[nodiscard]] std::string log_of(const std::string& heap);
+[[nodiscard]] std::uint64_t end_of_log(const std::string& heap);
+/// Makes a heap whose writer died in the commit of `step`, when the record was durable and nothing that is in it was
 /// home.
 void make_heap_with_pending_commit(const std::string& path, std::uint64_t step);
 

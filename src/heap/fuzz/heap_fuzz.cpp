@@ -2,7 +2,7 @@
 // it. If check() names no problem, all operations succeed, and it finds none afterwards; if it does, blocks handed out
 // lie in the heap and are disjoint, and nothing crashes, hangs or grows without bound.
 //
-// Control bits: 8 and 9 the damaged heap (crashed, with a commit in its journal, closed); 10 work with a heap that
+// Control bits: 8 and 9 the damaged heap (crashed, with a commit in its log, closed); 10 work with a heap that
 // check() found wrong; 11 close without commit; 12 copy; 13 to 15 vary the work: alignments, until space runs out,
 // verify pages at the open.
 #include <map>
@@ -281,7 +281,7 @@ std::optional<what_was_read> read(const std::string& path, const made_heaps& mad
     }
     heap::engine& engine = *opened.value();
     what_was_read found;
-    found.content = engine.files().rolled_forward() ? content_of(engine) : 0;
+    found.content = (engine.files().replayed().commits != 0) ? content_of(engine) : 0;
     found.sound = engine.check((control & control_copy) != 0).empty();
     program(engine, made.offsets, 0, found.sound).look();
     return found;
@@ -326,7 +326,7 @@ bool write(const std::string& path, const made_heaps& made, unsigned control,
         return false;
     }
     heap::engine& engine = *opened.value();
-    if (read && engine.files().rolled_forward() && read->content != content_of(engine)) {
+    if (read && (engine.files().replayed().commits != 0) && read->content != content_of(engine)) {
         finding("reader and writer see different content");
     }
     const bool sound = engine.check(true).empty() && ends_with_its_files(engine);

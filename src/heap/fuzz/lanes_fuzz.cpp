@@ -10,11 +10,12 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/sparse_table.hpp"
 #include "heap/atomic/atomic_operations_of.hpp"
-#include "lane/log_in_memory.hpp"
+#include "lane/record_log.hpp"
 #include "lane/replay.hpp"
 
 namespace {
@@ -26,6 +27,7 @@ using segment::must;
 
 constexpr segment::geometry shape{base::mebibyte};
 constexpr std::uint64_t user_bytes = base::mebibyte;
+constexpr std::uint64_t log_bytes = log::files_in_memory::bytes_for(log_files, log::least_file_size);
 constexpr std::array<std::uint64_t, 8> sizes{64, 64, 500, 3000, 14336, 14336, 20000, 40000};
 
 /// The domain `disk` in memory: what is stored is durable, and records go to a log.
@@ -40,6 +42,8 @@ public:
         : user_(must(base::sparse_memory::map(user_bytes, "user"))),
           metadata_(must(base::sparse_memory::map(shape.metadata_size(), "metadata"))),
           lanes_(must(base::sparse_memory::map(lane::lanes_file_size(most_lanes, slots), "lanes"))),
+          log_(must(base::sparse_memory::map(log_bytes, "log"))),
+          files_(at(log_), log_files, log::least_file_size),
           view_(at(user_), at(metadata_), shape, user_bytes) {}
 
     [[nodiscard]] const segment::space_view& view() const noexcept { return view_; }
@@ -58,9 +62,7 @@ public:
         size_ = std::max(size_, bytes);
         return {};
     }
-    base::result<std::unique_ptr<segment::log_writer>> open_log() override {
-        return std::unique_ptr<segment::log_writer>(std::make_unique<lane::log_in_memory>(lanes()));
-    }
+    [[nodiscard]] segment::log_home log() const override { return {&files_, files_.place()}; }
     [[nodiscard]] std::uint64_t& word(std::uint64_t offset) const noexcept {
         return *reinterpret_cast<std::uint64_t*>(view_.address({offset}));
     }
@@ -69,13 +71,18 @@ public:
         to.user.assign(at(user_), at(user_) + user_bytes);
         to.metadata.assign(at(metadata_), at(metadata_) + shape.metadata_size());
         to.lanes.assign(lanes(), lanes() + size_);
+        to.log.assign(at(log_), at(log_) + log_bytes);
     }
     void put(const image& from) noexcept {
         std::memcpy(at(user_), from.user.data(), user_bytes);
         std::memcpy(at(metadata_), from.metadata.data(), shape.metadata_size());
         std::memset(lanes(), 0, lane::lanes_file_size(most_lanes, slots));
         std::memcpy(lanes(), from.lanes.data(), from.lanes.size());
+        std::memcpy(at(log_), from.log.data(), log_bytes);
         size_ = from.lanes.size();
+    }
+    void put_head(const image& from) noexcept {
+        std::memcpy(lanes(), from.lanes.data(), std::min<std::size_t>(from.lanes.size(), lane::lanes_at));
     }
     [[nodiscard]] bool holds(const image& other) const noexcept {
         return std::memcmp(at(user_), other.user.data(), user_bytes) == 0 &&
@@ -96,6 +103,8 @@ private:
     base::sparse_memory user_;
     base::sparse_memory metadata_;
     base::sparse_memory lanes_;
+    base::sparse_memory log_;
+    mutable log::files_in_memory files_;
     std::uint64_t size_ = 0;
     segment::space_view view_;
 };
@@ -118,7 +127,7 @@ public:
     [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
     [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
     [[nodiscard]] operations& heap() noexcept { return *operations_; }
-    void begin(std::uint64_t incarnation, std::uint64_t time, std::uint64_t count) {
+    void begin(std::uint64_t incarnation, std::uint64_t time, std::optional<std::uint64_t> count) {
         lane::lane_options options;
         options.heap_key = key;
         options.incarnation = incarnation;
@@ -126,7 +135,7 @@ public:
         options.order = order;
         options.checkpoint_time = time;
         options.lane_count = count;
-        options.log_lanes = most_lanes;
+        options.log_chain = incarnation;
         options.clock = lane::record_clock::source::memory;
         operations_ = std::make_unique<operations>(Domain{}, on_.view(), on_, blocks_, options);
         must(operations_->open());
@@ -185,7 +194,7 @@ crashed_heap make_heap() {
     crashed_heap made;
     session<Domain> on(memory);
     must(on.blocks().format());
-    on.begin(1, 0, 0);
+    on.begin(1, 0, {});
     work(on, memory, 0);
     std::thread([&] { work(on, memory, 8); }).join();
     on.heap().checkpoint();
@@ -211,6 +220,12 @@ crashed_heap make_heap() {
         finding("the last record is not durable");
     }
     memory.take(made.after);
+    if (session<Domain>::order == lane::record_order::logged) {
+        const auto last = must(lane::read_checkpoint(made.after.lanes, key));
+        spread_log(made.after, must(lane::read_log({memory.log(), key, 1}, last, lane::log_access::look)));
+        const lane::lanes_head_on_media head = lane::new_head({last.time, log_begin}, 0, key);
+        std::memcpy(made.after.lanes.data(), &head, sizeof head);
+    }
     if (on.heap().lanes().statistics().checkpoints > 1) {
         finding("a checkpoint in the midst of what was to be pending");
     }
@@ -228,7 +243,7 @@ void expect_telling(const base::failure& what) {
     base::failure named = what;
     named.path = "lanes";  // as a heap would
     segment::expect_telling(named);
-    if (what.code != base::failure_code::corrupt) {
+    if (what.code != base::failure_code::corrupt && what.code != base::failure_code::missing) {
         finding("an adversary's lanes are not corrupt, but: " + what.message());
     }
 }
@@ -261,8 +276,8 @@ public:
             if (untouched_) {
                 expect_targets(original.targets, "a crash gave another destination");
             }
-            time = must(lane::read_checkpoint_time(file(), key));
-            count = must(lane::read_lane_count(file(), on_.lanes_size(), slots, key));
+            time = must(lane::read_checkpoint(file(), key)).time;
+            count = must(lane::read_lane_count(file(), on_.lanes_size(), slots, session<Domain>::order, key));
         }
         if (!is_near_its_end(time)) {
             use<Domain>(time, count, blocks, sound);
@@ -293,42 +308,62 @@ private:
         }
         return found;
     }
+    /// The source refers to the plan's records.
+    struct found_plan {
+        lane::replay_source source;
+        std::vector<lane::record_on_media> log;
+        lane::replay_plan plan;
+    };
     template <class Domain>
-    [[nodiscard]] lane::replay_source source(std::uint64_t incarnation) const {
-        return {on_.view(), {on_.lanes(), on_.lanes_size()}, slots, session<Domain>::order, key, incarnation,
-                user_bytes};
+    [[nodiscard]] base::result<std::unique_ptr<found_plan>> plan(std::uint64_t incarnation) const {
+        auto found = std::make_unique<found_plan>();
+        found->source = {on_.view(), {on_.lanes(), on_.lanes_size()},
+                         slots,      session<Domain>::order,
+                         key,        incarnation,
+                         user_bytes, false,
+                         {}};
+        if (session<Domain>::order == lane::record_order::logged) {
+            HF_TRY_ASSIGN(const auto last, lane::read_checkpoint(file(), key));
+            HF_TRY_ASSIGN(found->log, lane::read_log({on_.log(), key, incarnation}, last, lane::log_access::recover));
+            found->source.log = found->log;
+        }
+        HF_TRY_ASSIGN(found->plan, lane::make_replay(found->source));
+        return found;
     }
 
     /// False if the lanes are refused.
     template <class Domain>
     bool recover(std::uint64_t incarnation) {
-        const lane::replay_source from = source<Domain>(incarnation);
         static image crashed;  // static: allocating these takes most of the time
         static image recovered;
         on_.take(crashed);
         Domain domain;
-        auto plan = lane::make_replay(from);
-        if (!plan) {
-            refused("what a crash left is refused: ", plan.error());
+        const auto apply = [&](const found_plan& found) { lane::apply(found.plan, found.source, domain); };
+        auto first = plan<Domain>(incarnation);
+        if (!first) {
+            refused("what a crash left is refused: ", first.error());
             if (!on_.holds(crashed)) {
                 finding("a replay that was refused changed the heap");
             }
             return false;
         }
-        lane::apply(*plan, from, domain);
+        apply(**first);
         on_.take(recovered);
         if ((control_ & cut_off) != 0) {
             on_.put(crashed);
-            plan->writes.resize(plan->writes.size() / 2);
-            plan->newest_time = 0;
-            lane::apply(*plan, from, domain);
-            lane::apply(must(lane::make_replay(from)), from, domain);
+            auto& writes = (*first)->plan.writes;
+            writes.resize(writes.size() / 2);
+            (*first)->plan.newest_time = 0;
+            apply(**first);
+            on_.put_head(crashed);
+            apply(*must(plan<Domain>(incarnation)));
             if (!on_.holds(recovered)) {
                 finding("a replay after one that was cut off gives another heap");
             }
         }
-        const auto again = must(lane::make_replay(from));
-        if (again.report.replayed != 0 || (lane::is_by_clock(from.order) && again.report.pending != 0)) {
+        const auto again = must(plan<Domain>(incarnation));
+        if (again->plan.report.replayed != 0 ||
+            (lane::is_by_clock(session<Domain>::order) && again->plan.report.pending != 0)) {
             finding("a second replay finds something to do");
         }
         const extent::page_entries entries(on_.view());
@@ -337,7 +372,7 @@ private:
             return false;
         }
         on_.take(recovered);
-        lane::apply(must(lane::make_replay(from)), from, domain);
+        apply(*must(plan<Domain>(incarnation)));
         must(entries.rebuild(on_.frontier()));
         if (!on_.holds(recovered)) {
             finding("a second recovery changes the heap");
@@ -427,17 +462,22 @@ void examine(const fuzz_input& input) {
     static const crashed_heap original = make_heap<Domain>();
     static machine memory;
     static image media;
+    constexpr bool is_log = session<Domain>::order == lane::record_order::logged;
     media = original.after;
     if (lane::is_by_clock(session<Domain>::order)) {
         mix_lines(media, original.before, input.control >> line_mix_shift & line_mix_mask);
     }
-    editor edits(media, session<Domain>::order == lane::record_order::logged);
+    editor edits(media, is_log);
     for (const auto& record : input.records) {
         edits.apply(record);
     }
     edits.repair(input.control);
+    const bool untouched = media.lanes == original.after.lanes;
+    if (is_log) {
+        gather_log(media);
+    }
     memory.put(media);
-    examination(memory, input.control, media.lanes == original.after.lanes).run<Domain>(original);
+    examination(memory, input.control, untouched).run<Domain>(original);
 }
 
 }  // namespace

@@ -1,15 +1,20 @@
 // For the fuzzer of lanes: the content of media, and how an input edits it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "lane/head.hpp"
 #include "lane/record.hpp"
+#include "log/files_in_memory_test_support.hpp"
+#include "log/log.hpp"
 #include "segment/fuzz/fuzz_input.hpp"
+#include "segment/fuzz/fuzz_support.hpp"
 #include "slab/size_classes.hpp"
 
 namespace holdfast::heap::lanes_fuzz {
@@ -34,10 +39,14 @@ inline constexpr std::uint64_t slots = lane::minimum_slots;
 inline constexpr std::uint64_t most_lanes = 4;
 using contents = std::vector<std::byte>;
 
+inline constexpr std::uint64_t log_files = 4;
+inline constexpr log::mark log_begin{0, 0, 1};
+
 struct image {
     contents user;
     contents metadata;
     contents lanes;
+    contents log;
 };
 
 enum class edited_place : std::uint8_t { record, written_record, made_record, copied_record, head, completed, size };
@@ -75,7 +84,7 @@ public:
     }
 
     void repair(unsigned control) {
-        const std::uint64_t in_force = head().checkpoint_times[1].number;
+        const std::uint64_t in_force = head().checkpoints[1].value.time;
         for (const auto& [index, slot] : touched_) {
             if (!has(index)) {
                 continue;
@@ -99,10 +108,10 @@ public:
         }
         if (changed_head_ && media_.lanes.size() >= lane::lanes_at && (control & repair_seals) != 0) {
             for (std::size_t i = 0; i < lane::sealed_copies; ++i) {
-                auto& time = head().checkpoint_times[i];
+                auto& last = head().checkpoints[i];
                 auto& count = head().lane_counts[i];
-                time = lane::sealed(time.number, lane::sealed_kind::checkpoint_time, key);
-                count = lane::sealed(count.number, lane::sealed_kind::lane_count, key);
+                last = lane::sealed(last.value, key);
+                count = lane::sealed(count.value, key);
             }
         }
     }
@@ -215,6 +224,34 @@ private:
     lane::lanes_head_on_media nothing_head_{};
     lane::lane_header_on_media nothing_header_{};
 };
+
+/// The log's records in slots of lanes, where the editor finds them.
+inline void spread_log(image& media, std::span<const lane::record_on_media> records) {
+    media.lanes.resize(lane::lanes_file_size(most_lanes, slots));
+    for (std::size_t i = 0; i < records.size() && i < most_lanes * slots; ++i) {
+        const std::uint64_t in_lane = lane::lane_header_size + i % slots * sizeof records[i];
+        std::memcpy(&media.lanes[lane::lanes_file_size(i / slots, slots) + in_lane], &records[i], sizeof records[i]);
+    }
+}
+
+/// The other way round: slots that hold something are a log that begins at log_begin.
+inline void gather_log(image& media) {
+    std::fill(media.log.begin(), media.log.end(), std::byte{0});
+    log::files_in_memory files(media.log.data(), log_files, log::least_file_size);
+    const auto made = segment::must(log::log::open(files, {files.place(), lane::seed_of(key, 1, 0), 1}, log_begin,
+                                                   [](const log::record&) { return base::result<void>(); }));
+    for (std::uint64_t index = 0; media.lanes.size() >= lane::lanes_file_size(index + 1, slots); ++index) {
+        for (std::uint64_t slot = 0; slot < slots; ++slot) {
+            const std::byte* const record =
+                &media.lanes[lane::lanes_file_size(index, slots) + lane::lane_header_size + slot * 64];
+            if (std::any_of(record, record + 64, [](std::byte each) { return each != std::byte{0}; })) {
+                segment::must(made->append(1, {record, 64}));
+            }
+        }
+    }
+    segment::must(made->wait(made->end().sequence));
+    media.lanes.resize(std::min<std::uint64_t>(media.lanes.size(), lane::lanes_at));
+}
 
 /// Each line of metadata and user space is either old or new.
 inline void mix_lines(image& media, const image& before, unsigned mix) {

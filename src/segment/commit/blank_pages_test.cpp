@@ -1,7 +1,8 @@
-// Pages that the last commit has free and without a sum: the next commit writes them to their places at once (JRN-5).
+// Pages that the last commit has free and without a sum: the next commit writes them to their places at once (LOG-9).
 #include <cstring>
 #include <filesystem>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,11 +62,20 @@ protected:
         options.verify = true;
         return must(heap_files::open(posix_storage(), copy, access_mode::read_write, options));
     }
+    /// The next session has no log: a directory has each of its names.
+    void close_and_block_log(const free_runs& free) {
+        must(files_->close_cleanly());
+        reopen(free);
+        for (int number = 0; number < 10; ++number) {
+            fs::create_directories(fmt::format("{}/log.{:06}/in the way", path_, number));
+        }
+    }
     /// Writes fresh pages, and is refused.
-    void commit_without_journal() {
-        fs::rename(path_ + "/journal", path_ + "/journal.away");
+    void commit_without_log() {
         EXPECT_FALSE(files_->commit({}).ok());
-        fs::rename(path_ + "/journal.away", path_ + "/journal");
+        for (int number = 0; number < 10; ++number) {
+            fs::remove_all(fmt::format("{}/log.{:06}", path_, number));
+        }
     }
 
     /// Returns 40 holes, which with 10 other pages were filled for a commit that is refused.
@@ -74,9 +84,10 @@ protected:
         fill(begin, 50, 1);
         must(files_->commit({}));
         punch(holes);
+        close_and_block_log(holes);
         take_back(holes);
         fill(begin, 50, 2);
-        commit_without_journal();
+        commit_without_log();
         return holes;
     }
 
@@ -94,7 +105,7 @@ TEST_F(blank_pages_test, holes_are_written_once) {
     fill(begin + 10, 50, 2);  // 30 of the holes
     const commit_statistics done = must(files_->commit({}));
     EXPECT_EQ(done.fresh_pages, 30U);
-    EXPECT_EQ(done.journaled_pages, 20U + 1U) << "and the checksum page";
+    EXPECT_EQ(done.logged_pages, 20U + 1U) << "and the checksum page";
     EXPECT_TRUE(must(files_->unchanged({}))) << "no page stays private";
     EXPECT_EQ(byte_of(begin + 10), 2);
     expect_sound();
@@ -112,7 +123,7 @@ TEST_F(blank_pages_test, holes_at_a_border_of_segments_and_of_the_heap_are_writt
     must(files_->grow({region_pages}));
     fill(region_pages - 8, 16, 2);
     fill(2 * region_pages - 4, 4, 2);
-    EXPECT_EQ(must(files_->commit({})).journaled_pages, 2U) << "checksum pages";
+    EXPECT_EQ(must(files_->commit({})).logged_pages, 2U) << "checksum pages";
     EXPECT_TRUE(must(files_->unchanged({})));
     expect_sound();
     reopen({});
@@ -126,28 +137,29 @@ TEST_F(blank_pages_test, free_space_that_was_never_written_is_written_once) {
     fill(begin, 100, 1);
     const commit_statistics done = must(files_->commit({}));
     EXPECT_EQ(done.fresh_pages, 100U);
-    EXPECT_EQ(done.journaled_pages, 1U);
+    EXPECT_EQ(done.logged_pages, 1U);
     expect_sound();
 }
 
-TEST_F(blank_pages_test, free_pages_that_kept_their_sums_go_through_the_journal) {
+TEST_F(blank_pages_test, free_pages_that_kept_their_sums_go_through_the_log) {
     fill(begin, 10, 1);
     must(files_->commit({}));
     must(files_->commit({{{begin}, {20}}}));  // ten of them were never written
     fill(begin, 20, 2);
     const commit_statistics done = must(files_->commit({}));
     EXPECT_EQ(done.fresh_pages, 10U);
-    EXPECT_EQ(done.journaled_pages, 10U + 1U);
+    EXPECT_EQ(done.logged_pages, 10U + 1U);
     expect_sound();
 }
 
-TEST_F(blank_pages_test, used_pages_that_were_never_written_go_through_the_journal) {
+TEST_F(blank_pages_test, used_pages_that_were_never_written_go_through_the_log) {
     fill(begin, 1, 1);
     must(files_->commit({}));
     fill(begin + 1, 20, 2);
     EXPECT_EQ(must(files_->commit({})).fresh_pages, 0U);
+    close_and_block_log({});
     fill(begin + 30, 20, 3);
-    commit_without_journal();
+    commit_without_log();
     const auto crashed = after_a_crash();
     EXPECT_EQ(static_cast<int>(crashed->view().base()[(begin + 30) * page_size]), 0) << "as it was committed";
 }

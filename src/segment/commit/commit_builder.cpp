@@ -30,25 +30,26 @@ base::result<void> commit_builder::scan() {
     const space_view& view = from_.mapping.view();
     const geometry& shape = view.shape();
     std::vector<memory_run> dirty;
-    HF_TRY(from_.scanner.scan(view.base(), base::to_bytes(from_.mapping.frontier()), dirty));
+    HF_TRY(from_.scanner.scan(view.base(), base::to_bytes(from_.mapping.frontier()), dirty,
+                              dirty_scanner::memory_of::user));
     HF_TRY(scan_user_runs(dirty));
 
+    // The tables of all segments lie side by side.
     const std::uint64_t segments = from_.mapping.segment_count(from_.mapping.frontier());
     const std::uint64_t committed = from_.mapping.segment_count(from_.mapping.committed());
-    for (std::uint64_t i = 0; i < segments; ++i) {
-        dirty.clear();
-        std::byte* const metadata = view.metadata_of(i);
-        HF_TRY(from_.scanner.scan(metadata, shape.metadata_size(), dirty));
-        for (const memory_run& run : dirty) {
-            for (std::uint64_t k = 0; k < run.pages; ++k) {
-                std::byte* const page = run.address + k * page_size;
-                const auto offset = static_cast<std::uint64_t>(page - metadata);
-                if (offset >= shape.checksums_at()) {
-                    checksum_pages_.emplace_back(i, (offset - shape.checksums_at()) / page_size);
-                } else {
-                    add({i, shape.pages() + offset / page_size, 1, page},
-                        i >= committed ? content::none : content::known);
-                }
+    std::byte* const metadata = view.metadata_of(0);
+    dirty.clear();
+    HF_TRY(from_.scanner.scan(metadata, segments * shape.metadata_size(), dirty));
+    for (const memory_run& run : dirty) {
+        for (std::uint64_t k = 0; k < run.pages; ++k) {
+            std::byte* const page = run.address + k * page_size;
+            const auto distance = static_cast<std::uint64_t>(page - metadata);
+            const std::uint64_t i = distance / shape.metadata_size();
+            const std::uint64_t offset = distance % shape.metadata_size();
+            if (offset >= shape.checksums_at()) {
+                checksum_pages_.emplace_back(i, (offset - shape.checksums_at()) / page_size);
+            } else {
+                add({i, shape.pages() + offset / page_size, 1, page}, i >= committed ? content::none : content::known);
             }
         }
     }
@@ -262,6 +263,7 @@ void commit_builder::sum_segment_run(const page_run& run, std::size_t first_sum)
         const sum_place place = place_of_sum(run.page + i);
         std::uint32_t& entry = checksum_page(run.file, place.checksum_page)[place.entry];
         replaced_sums_.emplace_back(&entry, entry);
+        had_sum_[first_sum + i] = entry != 0;
         entry = narrow_sum(sum);
         if (checksum_pages_.empty() || checksum_pages_.back() != std::pair{run.file, place.checksum_page}) {
             checksum_pages_.emplace_back(run.file, place.checksum_page);
@@ -276,6 +278,7 @@ void commit_builder::sum_objects_run(const page_run& run, std::size_t first_sum)
         const std::uint64_t page = run.page + i;
         auto* const group = reinterpret_cast<std::uint64_t*>(from_.objects.begin() +
                                                              base::align_down(page, objects_group_pages) * page_size);
+        had_sum_[first_sum + i] = group[page % objects_group_pages] != 0;
         group[page % objects_group_pages] = nonzero_sum(sum);
         object_groups_.push_back(page / objects_group_pages);
         sums_[first_sum + i] = sum;
@@ -324,6 +327,7 @@ void commit_builder::close_checksum_pages() {
                          segment >= committed ? content::none : content::known,
                          false});
         sums_.push_back(base::checksum64({bytes, page_size}));
+        had_sum_.push_back(true);  // only commits change it
     }
 }
 
@@ -338,6 +342,7 @@ void commit_builder::close_object_groups() {
         runs_.push_back(
             {{objects_file_id, page, 1, bytes}, sums_.size(), beyond ? content::none : content::known, false});
         sums_.push_back(base::checksum64({bytes, page_size}));
+        had_sum_.push_back(true);  // only commits change it
     }
 }
 
@@ -348,6 +353,7 @@ void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
         pages += run.run.count;
     }
     sums_.resize(pages);
+    had_sum_.resize(pages);
     for (const summed_run& run : runs_) {
         if (run.run.file == objects_file_id) {
             sum_objects_run(run.run, run.first_sum);
@@ -377,9 +383,14 @@ void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
         (run.fresh() ? plan.fresh : plan.changed).push_back(run.run);
         auto& of_kind = run.fresh() ? plan.fresh_sums : plan.changed_sums;
         of_kind.insert(of_kind.end(), sums.begin(), sums.end());
+        if (!run.fresh()) {
+            const auto first = had_sum_.begin() + static_cast<std::ptrdiff_t>(run.first_sum);
+            plan.changed_since.insert(plan.changed_since.end(), first,
+                                      first + static_cast<std::ptrdiff_t>(run.run.count));
+        }
     }
     statistics.fresh_pages = plan.fresh_sums.size();
-    statistics.journaled_pages = plan.changed_sums.size();
+    statistics.logged_pages = plan.changed_sums.size();
 }
 
 void commit_builder::restore_sums() noexcept {

@@ -80,6 +80,7 @@ private:
     std::vector<std::unique_ptr<std::byte[]>> copies_;
     std::vector<summed_run> runs_;
     std::vector<std::uint64_t> sums_;
+    std::vector<bool> had_sum_;  ///< of each page, before the commit
     std::vector<memory_run> dropped_;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> checksum_pages_;  ///< segment, index
     std::vector<std::uint64_t> object_groups_;

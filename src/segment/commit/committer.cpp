@@ -11,7 +11,6 @@
 #include "base/cancellation.hpp"
 #include "persist/mutant.hpp"
 #include "segment/commit/commit_builder.hpp"
-#include "segment/commit/journal_space.hpp"
 #include "segment/files/heap_creation.hpp"
 #include "segment/page_runs.hpp"
 
@@ -33,15 +32,33 @@ std::uint64_t elapsed_ns(clock::time_point start) {
 committer::committer(const committer_parts& parts) noexcept
     : location_(parts.location),
       superblock_(parts.superblock),
+      log_(parts.log),
       segments_(parts.segments),
       mapping_(parts.mapping),
       objects_(parts.objects),
       space_(parts.space) {}
 
-base::result<void> committer::start() {
-    HF_TRY_ASSIGN(dirty_scanner scanner, dirty_scanner::open());
+base::result<void> committer::start(store_watch watch) {
+    // On persistent memory that is mapped by huge pages Linux was seen to note no store.
+    const bool persistent =
+        location_.domain() == persist::domain_kind::dax || location_.domain() == persist::domain_kind::eadr;
+    HF_TRY_ASSIGN(dirty_scanner scanner,
+                  dirty_scanner::open(&mapping_.watch(), persistent ? store_watch::never : watch));
     scanner_ = std::make_unique<dirty_scanner>(std::move(scanner));
     return {};
+}
+
+void committer::keep(const free_runs& pages) {
+    std::vector<memory_run> memory;
+    memory.reserve(pages.size());
+    for (const auto& [first, length] : pages) {
+        memory.push_back({mapping_.view().address(base::offset_of(first)), length.value});
+    }
+    free_runs pinned = pages;
+    if (scanner_ != nullptr) {
+        scanner_->keep(std::move(memory));
+    }
+    pinned_ = std::move(pinned);
 }
 
 commit_builder committer::builder(const free_runs& free, const space_going& going, const free_runs& kept) {
@@ -52,6 +69,7 @@ commit_builder committer::builder(const free_runs& free, const space_going& goin
 free_runs committer::kept() const { return either(pinned_, mapping_.memory_below()); }
 
 base::result<bool> committer::unchanged(const free_runs& free) {
+    HF_TRY(location_.check_process());
     if (mapping_.frontier() != mapping_.committed() || objects_.size() != objects_.committed_size()) {
         return false;
     }
@@ -64,6 +82,7 @@ base::result<bool> committer::unchanged(const free_runs& free) {
 
 base::result<commit_statistics> committer::commit(const free_runs& free, const space_going& going,
                                                   metadata_check check) {
+    HF_TRY(location_.check_process());  // the scanner would look at the parent's memory
     HF_TRY(location_.check_writer(location_.paths().directory(), "commit"));
     if (poison_.code != failure_code::none) {
         return poisoned();
@@ -90,13 +109,15 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
         auto done = commit_scanned(free, going, check);
         if (!done) {
             mapping_.set_frontier(before);
+            log_.home().forget();
             return done;
         }
         if (mapping_.frontier() < before) {
             space_.remove_beyond(mapping_.frontier(), before);
+            log_.forget_beyond(mapping_.segment_count(mapping_.frontier()));
         }
         done->given_back_pages = space_.punch(going.holes);
-        shorten_journal(location_, mapping_.frontier());
+        HF_TRY(after_commit(superblock_.maintain_log()));
         return done;
     } catch (const std::bad_alloc&) {
         if (mapping_.committed() != mapping_.frontier()) {
@@ -112,6 +133,7 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     commit_statistics statistics;
     const free_runs stay = kept();
     commit_builder changes = builder(free, going, stay);
+    scanner_->begin_commit();
     HF_TRY(changes.scan());
     HF_TRY(changes.check_metadata(check));
     statistics.scan_ns = elapsed_ns(start);
@@ -120,6 +142,7 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     transaction_report report;
     HF_TRY(write_commit(changes, plan, statistics, report));
     changes.release();
+    scanner_->end_commit();
     adopt(plan);
     if (!HF_MUTANT("space.note_free")) {
         note_free(free);
@@ -167,7 +190,7 @@ base::result<void> committer::write_commit(commit_builder& builder, commit_plan&
 
 base::result<void> committer::run(commit_plan& plan, transaction_report& report) {
     if (superblock_.is_on_media()) {
-        return run_transaction(location_.storage(), location_.paths(), plan, report);
+        return run_transaction(location_.storage(), location_.paths(), log_, plan, superblock_.of_commit(), report);
     }
     HF_TRY(finish_creation(location_, plan, report));
     superblock_.set_on_media();
@@ -217,6 +240,36 @@ void committer::note_free(const free_runs& free) noexcept {
     } catch (const std::bad_alloc&) {
         committed_free_.clear();
     }
+}
+
+/// The commit is durable. A checkpoint that fails before its syncs is tried again by the next commit.
+base::result<void> committer::after_commit(base::result<void> done) {
+    if (done || !persist::is_failed_sync(done.error())) {
+        return {};
+    }
+    failure what = std::move(done).error();
+    poison_.code = what.code;  // first: the text needs memory
+    what.hint = "the commit itself is durable; opening the heap again finishes it";
+    poison_ = what;
+    return what;
+}
+
+base::result<void> committer::finish_log(base::function_ref<base::result<void>()> how) {
+    if (poison_.code != failure_code::none) {
+        return poisoned();
+    }
+    const base::cancellation_off until_done;
+    auto done = how();
+    HF_TRY(after_commit(done));
+    return done;
+}
+
+base::result<void> committer::checkpoint() {
+    return finish_log([this] { return superblock_.checkpoint(); });
+}
+
+base::result<void> committer::end_log() {
+    return finish_log([this] { return superblock_.end_log(); });
 }
 
 base::result<void> committer::close_unchanged() {

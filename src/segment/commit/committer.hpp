@@ -38,7 +38,7 @@ struct commit_statistics {
     std::uint64_t given_back_pages = 0;
     std::uint64_t dirty_pages = 0;
     std::uint64_t fresh_pages = 0;
-    std::uint64_t journaled_pages = 0;
+    std::uint64_t logged_pages = 0;
     std::uint64_t written_bytes = 0;
     std::uint64_t scan_ns = 0;
     std::uint64_t write_ns = 0;
@@ -53,6 +53,7 @@ using metadata_check = base::function_ref<base::result<void>(std::uint64_t segme
 struct committer_parts {
     const heap_location& location;
     heap_superblock& superblock;
+    commit_log& log;
     segment_files& segments;
     heap_mapping& mapping;
     objects_file& objects;
@@ -67,21 +68,27 @@ public:
     committer& operator=(const committer&) = delete;
     ~committer() = default;
 
-    base::result<void> start();
+    base::result<void> start(store_watch watch);
     /// Sorted and disjoint, below the frontier: from now on commits leave these pages as they lie in memory, for
     /// devices that store to them, and compare them with the media. May throw std::bad_alloc.
-    void keep(const free_runs& pages) { pinned_ = pages; }
+    void keep(const free_runs& pages);
 
     /// Makes the mapped state durable, then gives the space in `going` back, if it can. `check` judges each page of
     /// metadata before it is written, checksum pages excepted; its failure refuses the commit.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going, metadata_check check);
-    /// Comes at an open, before any change. Without it, free pages go through the journal.
+    /// Comes at an open, before any change. Without it, free pages go through the log.
     void note_free(const free_runs& free) noexcept;
+    /// What the log has becomes durable at home. Comes after a commit.
+    base::result<void> checkpoint();
+    /// It also gives the log's space back.
+    base::result<void> end_log();
     base::result<bool> unchanged(const free_runs& free);
     /// The last commit() must have everything.
     base::result<void> close_cleanly();
     /// Forgets changes since the last commit(). A failed commit() leaves the heap as a crash would.
     base::result<void> close_unchanged();
+    /// Memory whose stores the kernel notes.
+    [[nodiscard]] std::uint64_t watched_bytes() const noexcept { return scanner_ ? scanner_->watched_bytes() : 0; }
 
 private:
     /// `kept` must outlive the result.
@@ -92,12 +99,15 @@ private:
     base::result<void> write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
                                     transaction_report& report);
     base::result<void> run(commit_plan& plan, transaction_report& report);
+    base::result<void> after_commit(base::result<void> done);
+    base::result<void> finish_log(base::function_ref<base::result<void>()> how);
     void adopt(const commit_plan& plan) noexcept;
     base::result<void> map_adopted();
     [[nodiscard]] base::failure poisoned() const;
 
     const heap_location& location_;
     heap_superblock& superblock_;
+    commit_log& log_;
     segment_files& segments_;
     heap_mapping& mapping_;
     objects_file& objects_;

@@ -1,17 +1,14 @@
 #include "segment/commit/dirty_pages.hpp"
 
-#include <fcntl.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
+#include <ctime>
 #include <new>
-#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/checked.hpp"
 #include "base/units.hpp"
@@ -20,191 +17,291 @@ namespace holdfast::segment {
 
 namespace {
 
-constexpr auto pagemap_path = "/proc/self/pagemap";
+using std::chrono::nanoseconds;
+using swapped = pagemap::swapped;
+using written = pagemap::written;
 
 /// The program's other threads stand still meanwhile.
 constexpr std::uint64_t most_scanners = 4;
 constexpr std::uint64_t least_share = std::uint64_t{512} << 20U;  // 4 ms; a thread costs 0.1
 
-// As in Linux 6.7; Debian 12's headers are older.
-struct page_region {
-    std::uint64_t start;
-    std::uint64_t end;
-    std::uint64_t categories;
-};
-struct pm_scan_arg {
-    std::uint64_t size;
-    std::uint64_t flags;
-    std::uint64_t start;
-    std::uint64_t end;
-    std::uint64_t walk_end;
-    std::uint64_t vec;
-    std::uint64_t vec_len;
-    std::uint64_t max_pages;
-    std::uint64_t category_inverted;
-    std::uint64_t category_mask;
-    std::uint64_t category_anyof_mask;
-    std::uint64_t return_mask;
-};
-static_assert(sizeof(pm_scan_arg) == 96);
+constexpr std::uint64_t zone_size = 256 * base::mebibyte;
+/// In watched memory the kernel maps each page that is not mapped yet in a fault of its own, up to half a microsecond,
+/// and not sixteen in one. Memory is watched when its scans have cost as much: at worst they cost twice the best.
+constexpr nanoseconds watching_a_page{500};
+constexpr nanoseconds finding_a_page{100};  ///< that was stored to
+constexpr nanoseconds asking_the_kernel{2000};
 
-constexpr std::uint64_t page_is_file = 1U << 2U;
-constexpr std::uint64_t page_is_present = 1U << 3U;
-constexpr std::uint64_t page_is_swapped = 1U << 4U;
-constexpr std::uint64_t page_is_zero = 1U << 5U;
-
-constexpr std::uint64_t bit_present = std::uint64_t{1} << 63;
-constexpr std::uint64_t bit_swapped = std::uint64_t{1} << 62;
-constexpr std::uint64_t bit_file = std::uint64_t{1} << 61;
-
-unsigned long scan_request() noexcept { return _IOWR('f', 16, pm_scan_arg); }
-
-pm_scan_arg make_request(std::uint64_t start, std::uint64_t end, std::span<page_region> regions) noexcept {
-    pm_scan_arg request{};
-    request.size = sizeof request;
-    request.start = start;
-    request.end = end;
-    request.vec = reinterpret_cast<std::uint64_t>(regions.data());
-    request.vec_len = regions.size();
-    request.category_inverted = page_is_file | page_is_zero;
-    request.category_mask = page_is_file | page_is_zero;
-    request.category_anyof_mask = page_is_present | page_is_swapped;
-    return request;
+nanoseconds time_of_thread() noexcept {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
 }
 
-void append(std::vector<memory_run>& runs, std::byte* address, std::uint64_t pages) {
-    if (!runs.empty() && runs.back().address + runs.back().pages * base::page_size == address) {
-        runs.back().pages += pages;
-    } else {
-        runs.push_back({address, pages});
+nanoseconds worth_watching(std::uint64_t bytes) noexcept {
+    return watching_a_page * static_cast<std::int64_t>(bytes / base::page_size);
+}
+
+/// Both are sorted.
+std::vector<memory_run> united(const std::vector<memory_run>& a, const std::vector<memory_run>& b) {
+    std::vector<memory_run> all(a.size() + b.size());
+    std::ranges::merge(a, b, all.begin(), {}, &memory_run::address, &memory_run::address);
+    std::vector<memory_run> runs;
+    for (memory_run run : all) {
+        std::byte* const covered = runs.empty() ? nullptr : runs.back().address + runs.back().pages * base::page_size;
+        const std::uint64_t twice =
+            run.address < covered ? std::min<std::uint64_t>(
+                                        run.pages, static_cast<std::uint64_t>(covered - run.address) / base::page_size)
+                                  : 0;
+        run.address += twice * base::page_size;
+        run.pages -= twice;
+        if (run.pages != 0) {
+            append(runs, run);
+        }
     }
+    return runs;
+}
+
+std::uint64_t pages_in(const std::vector<memory_run>& runs) noexcept {
+    std::uint64_t pages = 0;
+    for (const memory_run& run : runs) {
+        pages += run.pages;
+    }
+    return pages;
 }
 
 }  // namespace
 
-base::result<dirty_scanner> dirty_scanner::open() {
-    HF_TRY_ASSIGN(dirty_scanner scanner, open(method::pagemap_scan));
+base::result<dirty_scanner> dirty_scanner::open(write_watch* watch, store_watch when) {
+    HF_TRY_ASSIGN(pagemap pages, pagemap::open());
     // Kernels before 6.7 answer ENOTTY.
     alignas(base::page_size) static std::array<std::byte, base::page_size> probe{};
     std::vector<memory_run> runs;
-    if (!scanner.scan(probe.data(), probe.size(), runs)) {
-        scanner.method_ = method::pagemap_bits;
-    }
-    return scanner;
+    const bool scans = pages.find_private(probe.data(), probe.size(), swapped::found, runs).ok();
+    return dirty_scanner(std::move(pages), scans ? method::pagemap_scan : method::pagemap_bits, watch,
+                         scans && watch != nullptr ? when : store_watch::never);
 }
 
 base::result<dirty_scanner> dirty_scanner::open(method how) {
-    persist::descriptor pagemap(::open(pagemap_path, O_RDONLY | O_CLOEXEC));
-    if (!pagemap.valid()) {
-        base::failure what = base::os_failure(errno, "open", pagemap_path);
-        what.code = base::failure_code::unsupported;
-        what.hint = "a commit finds the changed pages there: mount /proc";
-        return what;
-    }
-    return dirty_scanner(std::move(pagemap), how);
+    HF_TRY_ASSIGN(pagemap pages, pagemap::open());
+    return dirty_scanner(std::move(pages), how, nullptr, store_watch::never);
 }
 
-base::result<void> dirty_scanner::scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs) {
+std::string dirty_scanner::describe() {
+    const auto scanner = open();
+    if (!scanner) {
+        return scanner.error().message();
+    }
+    if (scanner->method_ == method::pagemap_bits) {
+        return "entries of /proc/self/pagemap (PAGEMAP_SCAN is not there)";
+    }
+    write_watch trial;
+    const auto started = trial.start(scanner->pages_);
+    return started ? "PAGEMAP_SCAN, and userfaultfd where that takes long"
+                   : fmt::format("PAGEMAP_SCAN alone ({})", started.error().message());
+}
+
+void dirty_scanner::begin_commit() noexcept {
+    commits_ = true;
+    for (auto& [begin, of] : zones_) {
+        of.scanned = false;
+    }
+}
+
+void dirty_scanner::end_commit() noexcept {
+    commits_ = false;
+    // What a commit does not scan is no part of the heap any more.
+    std::erase_if(zones_, [](const auto& each) { return !each.second.scanned; });
+    for (auto& [begin, of] : zones_) {
+        of.exact = true;
+    }
+}
+
+void dirty_scanner::keep(std::vector<memory_run> memory) {
+    // A device may have stored until now where none does from now on.
+    kept_.swap(memory);
+    for (auto& [begin, of] : zones_) {
+        const auto reaches_in = [begin](const memory_run& run) {
+            return run.address < begin + zone_size && begin < run.address + run.pages * base::page_size;
+        };
+        if (std::ranges::any_of(memory, reaches_in)) {
+            of.exact = false;
+        }
+    }
+}
+
+std::uint64_t dirty_scanner::watched_bytes() const noexcept {
+    std::uint64_t bytes = 0;
+    for (const auto& [begin, of] : zones_) {
+        bytes += of.watched;
+    }
+    return bytes;
+}
+
+bool dirty_scanner::is_kept(const std::byte* begin, std::uint64_t bytes) const noexcept {
+    return std::ranges::any_of(kept_, [&](const memory_run& run) {
+        return run.address < begin + bytes && begin < run.address + run.pages * base::page_size;
+    });
+}
+
+bool dirty_scanner::pays(const zone& of, std::uint64_t bytes) const noexcept {
+    return bytes != 0 && !of.refused && (when_ == store_watch::everywhere || of.lost >= worth_watching(bytes));
+}
+
+/// What is refused for want of descriptors or memory is tried again.
+bool dirty_scanner::can_watch() noexcept {
+    if (when_ == store_watch::never || watch_->started()) {
+        return when_ != store_watch::never;
+    }
+    const auto started = watch_->start(pages_);
+    if (!started && started.error().code != base::failure_code::limit) {
+        when_ = store_watch::never;
+    }
+    return started.ok();
+}
+
+/// Decides how the part of one zone is scanned.
+void dirty_scanner::plan_zone(std::byte* begin, std::uint64_t bytes, std::vector<piece>& pieces) {
+    zone& of = zones_[begin];
+    const std::uint64_t watched = std::min(of.watched, bytes);
+    // A page that was dropped before it was guarded may be noted, and the commit would read it.
+    const bool kept = is_kept(begin, bytes) || (watch_ != nullptr && watch_->is_guarded());
+    const bool exact = of.exact && !kept;
+    const bool watches = commits_ && !kept && (watched != 0 && !exact ? !of.refused : pays(of, bytes - watched));
+    if (commits_) {
+        of.exact = false;
+        of.scanned = true;
+    }
+    if (watches && can_watch()) {
+        pieces.emplace_back(begin, bytes, &of, way::and_watch);
+        pieces.back().is_marked = of.marked != 0;
+        return;
+    }
+    of.watched = exact ? watched : 0;
+    if (of.watched != 0) {
+        pieces.emplace_back(begin, of.watched, &of, way::notes);
+        pieces.back().is_marked = true;
+    }
+    if (of.watched != bytes) {
+        pieces.emplace_back(begin + of.watched, bytes - of.watched, &of, way::look);
+        pieces.back().at = of.watched;
+        pieces.back().is_marked = of.marked > of.watched;
+    }
+}
+
+base::result<void> dirty_scanner::scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs,
+                                       memory_of what) {
     HF_ASSERT(base::is_aligned(reinterpret_cast<std::uintptr_t>(begin), base::page_size) &&
               bytes % base::page_size == 0);
-    const std::uint64_t workers =
-        std::min<std::uint64_t>({std::max(1U, std::thread::hardware_concurrency()), most_scanners,
-                                 std::max<std::uint64_t>(1, bytes / least_share)});
-    std::vector<share> shares(workers);
-    for (std::uint64_t i = 0; i < workers; ++i) {
-        const std::uint64_t first = base::align_down(bytes / workers * i, base::page_size);
-        const std::uint64_t last =
-            i + 1 == workers ? bytes : base::align_down(bytes / workers * (i + 1), base::page_size);
-        shares[i].begin = begin + first;
-        shares[i].bytes = last - first;
-    }
-    {
-        std::vector<std::jthread> threads;
-        threads.reserve(workers);
-        for (std::uint64_t i = 1; i < workers; ++i) {
-            try {
-                threads.emplace_back([this, &part = shares[i]]() noexcept { scan_share(part); });
-            } catch (const std::system_error&) {
-                scan_share(shares[i]);  // no further thread
-            }
+    std::vector<piece> pieces;
+    for (std::uint64_t at = 0; at < bytes; at += zone_size) {
+        const std::uint64_t here = std::min(zone_size, bytes - at);
+        if (what == memory_of::user) {
+            plan_zone(begin + at, here, pieces);
+        } else {
+            pieces.emplace_back(begin + at, here, nullptr, way::look);
         }
-        scan_share(shares[0]);
     }
-    for (const share& part : shares) {
+    run(pieces);
+    for (piece& part : pieces) {
         if (part.out_of_memory) {
             throw std::bad_alloc();
         }
         HF_TRY(part.done);
-        for (const memory_run& run : part.runs) {
-            append(runs, run.address, run.pages);
+        for (const memory_run& found : part.runs) {
+            append(runs, found);
         }
     }
     return {};
 }
 
-void dirty_scanner::scan_share(share& part) const noexcept {
+void dirty_scanner::run(std::vector<piece>& pieces) {
+    std::uint64_t slow = 0;
+    for (const piece& part : pieces) {
+        slow += part.how == way::notes ? 0 : part.bytes;
+    }
+    const std::uint64_t workers =
+        std::min<std::uint64_t>({std::max(1U, std::thread::hardware_concurrency()), most_scanners,
+                                 std::max<std::uint64_t>(1, slow / least_share)});
+    const auto run_share = [&](std::uint64_t worker) noexcept {
+        for (std::size_t i = pieces.size() * worker / workers; i < pieces.size() * (worker + 1) / workers; ++i) {
+            run_piece(pieces[i]);
+        }
+    };
+    {
+        std::vector<std::jthread> threads;
+        threads.reserve(workers);
+        for (std::uint64_t worker = 1; worker < workers; ++worker) {
+            try {
+                threads.emplace_back(run_share, worker);
+            } catch (const std::system_error&) {
+                run_share(worker);  // no further thread
+            }
+        }
+        run_share(0);
+    }
+    for (const piece& part : pieces) {
+        if (part.of != nullptr) {
+            note(part);
+        }
+    }
+}
+
+/// What a piece's scan did to its zone.
+void dirty_scanner::note(const piece& part) noexcept {
+    zone& of = *part.of;
+    const bool looked = part.how != way::notes || part.mapped_anew;
+    if (looked && part.at + part.bytes >= of.marked) {
+        of.marked = std::min(of.marked, part.at);
+    }
+    switch (part.how) {
+        case way::notes: of.watched = part.mapped_anew ? 0 : of.watched; break;
+        case way::look: of.lost += part.lost; break;
+        case way::and_watch:
+            of.watched = part.is_watched ? part.bytes : 0;
+            of.marked = std::max(of.marked, of.watched);
+            of.refused = !part.is_watched;
+            of.lost = {};
+            break;
+    }
+}
+
+void dirty_scanner::run_piece(piece& part) const noexcept {
     try {
-        part.done = method_ == method::pagemap_scan ? scan_ioctl(part.begin, part.bytes, part.runs)
-                                                    : scan_bits(part.begin, part.bytes, part.runs);
+        if (part.how == way::notes) {
+            const written afterwards = commits_ ? written::are_protected_again : written::stay;
+            if (pages_.find_written(part.begin, part.bytes, afterwards, part.runs)) {
+                return;
+            }
+            part.mapped_anew = true;
+            part.runs.clear();
+        }
+        look(part);
     } catch (const std::bad_alloc&) {
         part.out_of_memory = true;
     }
 }
 
-base::result<void> dirty_scanner::scan_ioctl(std::byte* begin, std::uint64_t bytes,
-                                             std::vector<memory_run>& runs) const {
-    std::array<page_region, 1024> regions{};
-    const auto start = reinterpret_cast<std::uint64_t>(begin);
-    std::uint64_t next = start;
-    while (next < start + bytes) {
-        pm_scan_arg request = make_request(next, start + bytes, regions);
-        const int count = ::ioctl(pagemap_.get(), scan_request(), &request);
-        if (count < 0) {
-            if (errno == EINTR) {
-                continue;
-            }
-            return base::os_failure(errno, "ioctl(PAGEMAP_SCAN)", pagemap_path);
-        }
-        for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-            const page_region& region = regions.at(i);
-            append(runs, begin + (region.start - start), (region.end - region.start) / base::page_size);
-        }
-        // Where the last region just fills the array, kernels report a walk_end before its end.
-        const std::uint64_t last = count == 0 ? 0 : regions.at(static_cast<std::size_t>(count) - 1).end;
-        const std::uint64_t walked = std::max<std::uint64_t>(request.walk_end, last);
-        if (walked <= next) {
-            return base::failure{
-                base::failure_code::io, pagemap_path, "ioctl(PAGEMAP_SCAN)", "no progress", "progress", {}, 0};
-        }
-        next = walked;
+/// Pages that are protected and not mapped would be found as well.
+void dirty_scanner::look(piece& part) const {
+    if (part.is_marked) {
+        watch_->unprotect(part.begin, part.bytes);
     }
-    return {};
-}
-
-base::result<void> dirty_scanner::scan_bits(std::byte* begin, std::uint64_t bytes,
-                                            std::vector<memory_run>& runs) const {
-    std::vector<std::uint64_t> bits(16 * 1024);
-    const std::uint64_t first = reinterpret_cast<std::uint64_t>(begin) / base::page_size;
-    const std::uint64_t count = bytes / base::page_size;
-    for (std::uint64_t done = 0; done < count;) {
-        const std::uint64_t now = std::min<std::uint64_t>(bits.size(), count - done);
-        const auto length = ::pread(pagemap_.get(), bits.data(), now * sizeof(std::uint64_t),
-                                    static_cast<off_t>((first + done) * sizeof(std::uint64_t)));
-        if (length < 0 && errno == EINTR) {
-            continue;
-        }
-        if (length < static_cast<ssize_t>(sizeof(std::uint64_t))) {
-            return base::os_failure(length < 0 ? errno : EIO, "read", pagemap_path);
-        }
-        const auto entries = static_cast<std::uint64_t>(length) / sizeof(std::uint64_t);
-        for (std::uint64_t i = 0; i < entries; ++i) {
-            if ((bits[i] & (bit_present | bit_swapped)) != 0 && (bits[i] & bit_file) == 0) {
-                append(runs, begin + (done + i) * base::page_size, 1);
-            }
-        }
-        done += entries;
+    const nanoseconds start = time_of_thread();
+    part.done = method_ == method::pagemap_scan ? pages_.find_private(part.begin, part.bytes, swapped::found, part.runs)
+                                                : pages_.find_private_by_entries(part.begin, part.bytes, part.runs);
+    const auto found = static_cast<std::int64_t>(pages_in(part.runs));
+    const auto pages = static_cast<std::int64_t>(part.bytes / base::page_size);
+    const nanoseconds took = time_of_thread() - start - asking_the_kernel - finding_a_page * found;
+    part.lost = std::max(nanoseconds{}, took) / pages * (pages - found);
+    if (part.how != way::and_watch || !part.done || !watch_->watch(part.begin, part.bytes)) {
+        return;
     }
-    return {};
+    part.is_watched = true;
+    // A thread that does not stand still may have stored meanwhile, and nobody would note it.
+    std::vector<memory_run> again;
+    part.done = pages_.find_private(part.begin, part.bytes, swapped::left_out, again);
+    part.runs = united(part.runs, again);
 }
 
 }  // namespace holdfast::segment

@@ -1,49 +1,109 @@
-// Pages that a private mapping has stored to are anonymous in the kernel's page table, so no fault handler and no write
-// barrier is needed. The PAGEMAP_SCAN ioctl (Linux 6.7) reads the table, else /proc/self/pagemap.
+// Pages that a private mapping has stored to are private in the kernel's page tables, so no fault handler and no write
+// barrier is needed. To find them among all others takes long where many are mapped one by one. Memory where that was
+// so is watched (write_watch.hpp), and then the kernel's answer names the pages that were stored to. Watched memory
+// pays for each page that is read for the first time, so memory is not watched from the begin on. Reasons:
+// docs/decisions/0037-watched-memory.md.
+//
+//   - Every page that was stored to since the last commit that ended is found, and perhaps others.
+//   - What the kernel notes in a zone counts only while it has noted all since the last commit that ended
+//     (zone::exact): after a commit that failed, a mapping that was replaced, a device, guarded memory, or an error,
+//     the zone's private pages are looked for, which are all of these pages.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.hpp"
-#include "persist/descriptor.hpp"
+#include "segment/commit/pagemap.hpp"
+#include "segment/commit/write_watch.hpp"
+#include "segment/heap_options.hpp"
 
 namespace holdfast::segment {
 
-struct memory_run {
-    std::byte* address = nullptr;
-    std::uint64_t pages = 0;
-};
-
-/// Not thread-safe.
+/// Not thread-safe: all other threads stand still.
 class dirty_scanner {
 public:
     enum class method { pagemap_scan, pagemap_bits };
 
-    /// `unsupported` where /proc/self/pagemap cannot be read. Tries PAGEMAP_SCAN first.
-    static base::result<dirty_scanner> open();
+    /// `unsupported` where /proc/self/pagemap cannot be read. Tries PAGEMAP_SCAN first. `watch` must outlive the
+    /// scanner and be for it alone; null: nothing is watched.
+    static base::result<dirty_scanner> open(write_watch* watch = nullptr, store_watch when = store_watch::never);
     static base::result<dirty_scanner> open(method how);
+    /// How a writer's commits find pages here: for people.
+    static std::string describe();
 
+    enum class memory_of {
+        tables,  ///< the commit itself stores to them behind its scan, so they are not watched
+        user,
+    };
     /// Appends dirty runs in order of address, neighbours merged. The range is page-aligned.
-    base::result<void> scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs);
+    base::result<void> scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs,
+                            memory_of what = memory_of::tables);
+    /// The scans up to the next end_commit() are one commit's, which scans each range once. Other scans change nothing.
+    void begin_commit() noexcept;
+    /// All that the commit's scans found is committed. Not called after a failure.
+    void end_commit() noexcept;
+    /// Sorted: memory that devices store to, of which every private page is found. May throw std::bad_alloc.
+    void keep(std::vector<memory_run> memory);
+
     [[nodiscard]] method used() const noexcept { return method_; }
+    [[nodiscard]] std::uint64_t watched_bytes() const noexcept;
 
 private:
-    dirty_scanner(persist::descriptor pagemap, method how) noexcept : pagemap_(std::move(pagemap)), method_(how) {}
-    struct share {
-        std::byte* begin = nullptr;
-        std::uint64_t bytes = 0;
+    /// The part [begin, begin + watched) is watched.
+    struct zone {
+        std::uint64_t watched = 0;
+        std::uint64_t marked = 0;  ///< [begin, begin + marked) may have protected pages
+        bool exact = false;
+        bool scanned = false;  ///< by the commit that runs
+        bool refused = false;
+        std::chrono::nanoseconds lost{};  ///< in looking at pages that nobody stored to
+    };
+    enum class way {
+        notes,      ///< of the kernel
+        look,       ///< for private pages
+        and_watch,  ///< and watch them from now on
+    };
+    struct piece {
+        piece(std::byte* from, std::uint64_t length, zone* its, way of_scan) noexcept
+            : begin(from), bytes(length), of(its), how(of_scan) {}
+        std::byte* begin;
+        std::uint64_t bytes;
+        zone* of;  ///< null: of tables
+        way how;
+        std::uint64_t at = 0;      ///< in its zone
+        bool is_marked = false;    ///< may have protected pages
+        bool mapped_anew = false;  ///< a part of it, so that its notes say nothing
+        bool is_watched = false;   ///< from now on
         std::vector<memory_run> runs;
+        std::chrono::nanoseconds lost{};
         base::result<void> done;
         bool out_of_memory = false;
     };
-    void scan_share(share& part) const noexcept;
-    base::result<void> scan_ioctl(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs) const;
-    base::result<void> scan_bits(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs) const;
 
-    persist::descriptor pagemap_;
+    dirty_scanner(pagemap pages, method how, write_watch* watch, store_watch when) noexcept
+        : pages_(std::move(pages)), method_(how), watch_(watch), when_(when) {}
+    void plan_zone(std::byte* begin, std::uint64_t bytes, std::vector<piece>& pieces);
+    bool can_watch() noexcept;
+    [[nodiscard]] bool pays(const zone& of, std::uint64_t bytes) const noexcept;
+    [[nodiscard]] bool is_kept(const std::byte* begin, std::uint64_t bytes) const noexcept;
+    void run(std::vector<piece>& pieces);
+    void run_piece(piece& part) const noexcept;
+    void look(piece& part) const;
+    static void note(const piece& part) noexcept;
+
+    pagemap pages_;
     method method_;
+    write_watch* watch_;
+    store_watch when_;
+    bool commits_ = false;
+    std::map<std::byte*, zone> zones_;
+    std::vector<memory_run> kept_;
 };
 
 }  // namespace holdfast::segment

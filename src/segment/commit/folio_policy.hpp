@@ -10,8 +10,8 @@
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
 #include "persist/storage.hpp"
-#include "segment/commit/transaction.hpp"
 #include "segment/files/address_range.hpp"
+#include "segment/files/heap_paths.hpp"
 #include "segment/space.hpp"
 
 namespace holdfast::segment {

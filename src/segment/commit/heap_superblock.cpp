@@ -5,7 +5,6 @@
 #include <cstring>
 #include <memory>
 
-#include "segment/commit/journal_space.hpp"
 #include "segment/commit/transaction.hpp"
 
 namespace holdfast::segment {
@@ -76,14 +75,22 @@ base::result<void> heap_superblock::mark_running() {
         return {};
     }
     HF_TRY(location_.check_process());  // the parent may have committed since
-    if (!location_.shared()) {
-        // On a full disk the session goes on without a reserve.
-        static_cast<void>(reserve_journal(location_, base::pages_for(now_.frontier)).ok());
-    }
     const auto next = std::make_unique<superblock_on_media>(now_);
+    if (!location_.shared()) {
+        log_.begin_session(*next);
+        // On a full disk the session goes on without a reserve.
+        if (log_.reserve(location_.storage(), location_.paths(), *next, base::pages_for(now_.frontier))) {
+            next->flags |= flag_log;
+        }
+    }
     HF_TRY(write_state(location_.storage(), location_.paths(), *next, heap_state::running));
     replace_what_differs(now_, *next);
     return {};
+}
+
+base::result<void> heap_superblock::reserve_log(base::pages frontier) {
+    const base::scoped_lock lock(mutex_);
+    return log_.reserve(location_.storage(), location_.paths(), now_, frontier);
 }
 
 base::result<void> heap_superblock::begin_session(const std::byte* base_address, change by) {
@@ -112,12 +119,33 @@ superblock_on_media heap_superblock::next(const std::byte* base_address, base::p
 }
 
 void heap_superblock::adopt(const superblock_on_media& committed) noexcept {
-    set(committed);
+    const base::scoped_lock lock(mutex_);
+    const log::mark begin = now_.log_begin;
+    const std::uint64_t file_size = now_.log_file_size;
+    const std::uint32_t has_log = now_.flags & flag_log;
+    now_ = committed;
+    now_.log_begin = begin;
+    now_.log_file_size = file_size;
+    now_.flags = (now_.flags & ~flag_log) | has_log;
     recovery_counted_ = true;
 }
 
+base::result<void> heap_superblock::maintain_log() {
+    // Where the disk is short of space, the log gives back what a large commit took.
+    const bool needs_space = log_.is_long(now_) && location_.is_space_short(base::pages_for(log_.bytes()));
+    return log_.maintain(location_.storage(), location_.paths(), now_, needs_space);
+}
+
+base::result<void> heap_superblock::checkpoint() {
+    return log_.is_empty() ? base::result<void>() : log_.checkpoint(location_.storage(), location_.paths(), now_);
+}
+
+base::result<void> heap_superblock::end_log() {
+    return log_.end(location_.storage(), location_.paths(), now_, now_.state);
+}
+
 base::result<void> heap_superblock::close_cleanly() {
-    return segment::close_cleanly(location_.storage(), location_.paths(), now_);
+    return segment::close_cleanly(location_.storage(), location_.paths(), log_, now_);
 }
 
 base::result<void> heap_superblock::look_whether_copied() {

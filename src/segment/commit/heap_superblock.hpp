@@ -1,7 +1,7 @@
 // The superblock of an open heap.
 //
-//   - now() is what media say, except for fields that become durable with the next write: addresses and capacity while
-//     the heap is opened, and the frontier while the heap's end is in doubt (user_space).
+//   - now() is what media say, log included, except for fields that become durable with the next write: addresses and
+//     capacity while the heap is opened, and the frontier while the heap's end is in doubt (user_space).
 //   - The state on media is `running` before anything else of the heap is changed in a session.
 //   - A failed write leaves now() as it was.
 //   - A child of fork writes nothing: media may say something newer.
@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
+#include "segment/commit/commit_log.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/format/superblock.hpp"
 
@@ -21,7 +22,7 @@ namespace holdfast::segment {
 /// write() and mark_running() may be called while the heap is in use. The other changes run alone.
 class heap_superblock {
 public:
-    explicit heap_superblock(const heap_location& location) noexcept : location_(location) {}
+    heap_superblock(const heap_location& location, commit_log& log) noexcept : location_(location), log_(log) {}
     heap_superblock(const heap_superblock&) = delete;
     heap_superblock& operator=(const heap_superblock&) = delete;
     ~heap_superblock() = default;
@@ -48,6 +49,8 @@ public:
     base::result<void> write(heap_state state, change by);
     /// For a new size; durable on return where heap_location::syncs_growth().
     base::result<void> write_size(change by);
+    /// Space for a commit that only frees; comes after mark_running().
+    base::result<void> reserve_log(base::pages frontier);
     /// Comes before the first change of a session.
     base::result<void> mark_running();
     /// Durability `atomic` or `collect`; counts the recovery.
@@ -55,7 +58,16 @@ public:
 
     [[nodiscard]] superblock_on_media next(const std::byte* base_address, base::pages frontier,
                                            std::uint64_t objects_size) const;
+    /// What is in the log; media say it from the next checkpoint on.
     void adopt(const superblock_on_media& committed) noexcept;
+    /// For a commit, which runs alone.
+    [[nodiscard]] superblock_on_media& of_commit() noexcept { return now_; }
+    /// May make a checkpoint.
+    base::result<void> maintain_log();
+    /// What went home becomes durable, and the log empty.
+    base::result<void> checkpoint();
+    /// Its files are gone, until the next change makes them anew.
+    base::result<void> end_log();
 
     base::result<void> close_cleanly();
 
@@ -78,6 +90,7 @@ public:
 private:
     base::result<void> write(heap_state state, change by, bool durable);
     const heap_location& location_;
+    commit_log& log_;
     superblock_on_media now_{};
     base::mutex mutex_;                ///< for changes while the heap is in use
     std::uint64_t file_identity_ = 0;  ///< of the superblock's file

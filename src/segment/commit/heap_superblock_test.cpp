@@ -35,7 +35,8 @@ protected:
     test_directory directory_;
     std::string path_ = directory_.path("heap");
     heap_location location_{posix_storage(), path_, access_mode::read_write};
-    heap_superblock superblock_{location_};
+    commit_log log_;
+    heap_superblock superblock_{location_, log_};
 };
 
 TEST_F(heap_superblock_test, runs_from_the_first_change_of_a_session) {
@@ -47,7 +48,7 @@ TEST_F(heap_superblock_test, runs_from_the_first_change_of_a_session) {
 
 TEST_F(heap_superblock_test, of_a_heap_that_is_not_on_media_stays_in_memory) {
     const heap_location nowhere{posix_storage(), directory_.path("nowhere"), access_mode::read_write};
-    heap_superblock fresh{nowhere};
+    heap_superblock fresh{nowhere, log_};
     fresh.set(superblock_.now());
     must(fresh.mark_running());
     EXPECT_EQ(fresh.now().state, heap_state::clean);
@@ -87,7 +88,7 @@ TEST_F(heap_superblock_test, counts_a_recovery_once) {
 TEST_F(heap_superblock_test, of_a_copy_is_settled_once) {
     fs::copy(path_, directory_.path("copy"), fs::copy_options::recursive);
     const heap_location there{posix_storage(), directory_.path("copy"), access_mode::read_write};
-    heap_superblock copy{there};
+    heap_superblock copy{there, log_};
     copy.set_recovered(superblock_.now(), false);
     must(copy.look_whether_copied());
     ASSERT_TRUE(copy.is_copied());

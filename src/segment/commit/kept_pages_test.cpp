@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "segment/commit/dirty_pages.hpp"
+#include "persist/pinned_device_test_support.hpp"
+#include "segment/commit/pagemap.hpp"
+#include "segment/commit/write_watch_test_support.hpp"
 #include "segment/heap_files.hpp"
 #include "segment/page_runs.hpp"
 #include "segment/test_support.hpp"
@@ -20,12 +22,13 @@ using persist::access_mode;
 using persist::posix_storage;
 using testing::IsEmpty;
 
-class kept_pages_test : public testing::Test {
+class kept_pages_test : public testing::TestWithParam<store_watch> {
 protected:
     kept_pages_test() {
         creation_options options;
         options.segment_size = minimum_segment_size;
         options.mapping.reservation = base::gibibyte;
+        options.mapping.watch = GetParam();
         files_ = must(heap_files::create(posix_storage(), path_, options));
         must(files_->grow({3 * region_pages}));
     }
@@ -43,8 +46,9 @@ protected:
     /// The pages that a commit has not dropped.
     [[nodiscard]] free_runs private_pages() {
         std::vector<memory_run> runs;
-        dirty_scanner scanner = must(dirty_scanner::open());
-        must(scanner.scan(files_->view().base(), base::to_bytes(files_->frontier()), runs));
+        must(must(pagemap::open())
+                 .find_private(files_->view().base(), base::to_bytes(files_->frontier()), pagemap::swapped::left_out,
+                               runs));
         free_runs found;
         for (const memory_run& run : runs) {
             const pages first = base::page_of(files_->view().offset(run.address));
@@ -74,7 +78,7 @@ protected:
 constexpr std::uint64_t kept_first = region_pages - 3;
 constexpr std::uint64_t kept_length = 7;
 
-TEST_F(kept_pages_test, StayPrivateAndAreComparedAtEachCommit) {
+TEST_P(kept_pages_test, StayPrivateAndAreComparedAtEachCommit) {
     for (const bool committed_before : {true, false}) {
         if (committed_before) {
             must(files_->commit({}));
@@ -103,7 +107,7 @@ TEST_F(kept_pages_test, StayPrivateAndAreComparedAtEachCommit) {
 }
 
 /// What a device stores meanwhile does not refuse the commit.
-TEST_F(kept_pages_test, AreWrittenAsTheyWereWhenTheyWereLookedAt) {
+TEST_P(kept_pages_test, AreWrittenAsTheyWereWhenTheyWereLookedAt) {
     must(files_->commit({}));
     keep(kept_first, kept_length);
     fill(kept_first, kept_length, 1);
@@ -121,7 +125,7 @@ TEST_F(kept_pages_test, AreWrittenAsTheyWereWhenTheyWereLookedAt) {
 }
 
 /// Those beyond the end of the last commit are memory, which a commit must not replace by a mapping.
-TEST_F(kept_pages_test, OfNewSpaceStayMemoryUntilTheyAreLetGo) {
+TEST_P(kept_pages_test, OfNewSpaceStayMemoryUntilTheyAreLetGo) {
     keep(kept_first, kept_length);
     fill(kept_first, kept_length, 1);
     must(files_->commit({}));
@@ -141,7 +145,7 @@ TEST_F(kept_pages_test, OfNewSpaceStayMemoryUntilTheyAreLetGo) {
     expect_after_a_crash(kept_first + 1, 3);
 }
 
-TEST_F(kept_pages_test, AreNoChangesWhereTheyAreEqual) {
+TEST_P(kept_pages_test, AreNoChangesWhereTheyAreEqual) {
     must(files_->commit({}));
     keep(kept_first, kept_length);
     fill(kept_first, kept_length, 1);
@@ -150,6 +154,35 @@ TEST_F(kept_pages_test, AreNoChangesWhereTheyAreEqual) {
     EXPECT_TRUE(must(files_->unchanged({})));
     must(files_->close_cleanly());
 }
+
+/// A device's store is noted nowhere, and when its pages are let go they are compared no more.
+TEST_P(kept_pages_test, AreWrittenWhileTheyAreKeptAndWhenTheyAreLetGo) {
+    for (const bool commits_between : {true, false}) {
+        must(files_->commit({}));
+        must(files_->commit({}));
+        keep(kept_first, kept_length);
+        persist::pinned_device device(directory_.path("source"), files_->view().base() + kept_first * page_size,
+                                      kept_length * page_size);
+        for (char value = 1; commits_between && value < 4; ++value) {
+            device.store(value);
+            must(files_->commit({}));
+            expect_after_a_crash(kept_first, value);
+        }
+        device.store(9);
+        let_all_go();
+        must(files_->commit({}));
+        expect_after_a_crash(kept_first, 9);
+        expect_after_a_crash(kept_first + kept_length - 1, 9);
+        EXPECT_TRUE(must(files_->unchanged({})));
+        fill(kept_first, kept_length, 0);
+    }
+}
+
+std::string kept_by(const testing::TestParamInfo<store_watch>& info) {
+    return info.param == store_watch::never ? "in_private_pages" : "in_watched_memory";
+}
+
+INSTANTIATE_TEST_SUITE_P(, kept_pages_test, testing::ValuesIn(ways_to_find()), kept_by);
 
 }  // namespace
 }  // namespace holdfast::segment

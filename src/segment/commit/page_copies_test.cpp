@@ -58,12 +58,12 @@ TEST_F(stored_pages, come_from_elsewhere_after_it) {
     for (const std::uint64_t page : {std::uint64_t{7}, count - 1}) {
         content_[page * page_size] = std::byte{2};
     }
-    const auto journal = [&](std::uint64_t index, std::span<std::byte> page) {
+    const auto record = [&](std::uint64_t index, std::span<std::byte> page) {
         asked.push_back(index);
         std::ranges::fill(page, std::byte{1});
         return base::result<void>();
     };
-    must(write(page_copies::replacement(journal)));
+    must(write(page_copies::replacement(record)));
     EXPECT_EQ(asked, (std::vector<std::uint64_t>{7, count - 1}));
     EXPECT_EQ(content_of(paths_.segment(0)), planned_);
 }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "persist/mutant.hpp"
+#include "segment/commit/commit_log.hpp"
 #include "segment/files/node_directories.hpp"
 #include "segment/format/superblock.hpp"
 
@@ -18,49 +20,41 @@ using base::failure;
 using base::failure_code;
 using persist::access_mode;
 
-base::result<void> check_target(const journal_content& journal, const journal_entry_on_media& entry,
-                                const std::string& path) {
-    const geometry shape = geometry_of(journal.superblock);
-    const std::uint64_t file = entry_file(entry);
-    const std::uint64_t pages_in_file = file == objects_file_id ? journal.superblock.objects_size / base::page_size
-                                                                : shape.file_size() / base::page_size;
-    const bool known_file =
-        file == objects_file_id || file < base::divide_up(journal.superblock.frontier, shape.segment_size);
-    if (!known_file || entry_page(entry) >= pages_in_file) {
-        return failure{failure_code::corrupt, path, "entry", fmt::format("page {} of file {}", entry_page(entry), file),
-                       "a page of the heap",  {},   0};
-    }
-    return {};
-}
-
-/// Idempotent.
-base::result<void> apply(persist::storage& storage, const heap_paths& paths, persist::file& file,
-                         const journal_content& journal) {
-    for (const auto& entry : journal.entries) {
-        HF_TRY(check_target(journal, entry, file.path()));
-    }
-    HF_TRY(check_files(storage, paths, journal.superblock, access_mode::read_write));
-    std::array<std::byte, base::page_size> page{};
-    std::size_t next = 0;
-    while (next < journal.entries.size()) {  // sorted by file: each is opened once
-        const std::uint64_t id = entry_file(journal.entries[next]);
-        HF_TRY_ASSIGN(auto home, storage.open(paths.file(id), access_mode::read_write));
-        for (; next < journal.entries.size() && entry_file(journal.entries[next]) == id; ++next) {
-            HF_TRY(read_journal_page(file, journal, next, page));
-            HF_TRY(home->write_at(entry_page(journal.entries[next]) * base::page_size, page, "recover.home.write"));
+/// Idempotent. Syncs.
+base::result<void> carry_home(persist::storage& storage, const heap_paths& paths, const log_content& content) {
+    std::vector<std::byte> bytes(base::page_size);
+    patch_reader reader(storage, paths, content);
+    const auto patches = content.patches();
+    for (std::size_t next = 0; next < patches.size();) {  // sorted by file: each is opened once
+        const std::uint64_t id = file_of(patches[next].place);
+        HF_TRY_ASSIGN(const auto home, storage.open(paths.file(id), access_mode::read_write));
+        for (; next < patches.size() && file_of(patches[next].place) == id; ++next) {
+            const log_content::patch& patch = patches[next];
+            const auto to = std::span(bytes).first(patch.length);
+            HF_TRY(reader.read(patch, to));
+            HF_TRY(
+                home->write_at(page_of_place(patch.place) * base::page_size + patch.offset, to, "recover.home.write"));
         }
         HF_TRY(home->sync("recover.home.sync"));
     }
     return {};
 }
 
-base::result<void> roll_forward(persist::storage& storage, const heap_paths& paths, persist::file& journal_file,
-                                const journal_content& journal) {
-    // The writer may have died before its sync: this process sees the journal, and media may lack it.
-    HF_TRY(journal_file.sync("recover.journal.sync"));
-    HF_TRY(apply(storage, paths, journal_file, journal));
-    HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_write));
-    return write_superblocks(*file, journal.superblock);
+/// What the writer who died has begun in the log is durable, or void, before anything of it goes home.
+base::result<void> settle_log(persist::storage& storage, const heap_paths& paths, const log_content& content) {
+    const auto known = [](const log::record&) { return base::result<void>(); };
+    HF_TRY_ASSIGN(const log::mark end, log::log::settle(storage, log_options_of(paths, content.superblock()),
+                                                        content.superblock().log_begin, known));
+    if (end == content.end()) {
+        return {};
+    }
+    return failure{failure_code::concurrent_modification,
+                   paths.directory(),
+                   "last record of the log",
+                   fmt::format("{}", end.sequence),
+                   fmt::format("{}", content.end().sequence),
+                   "another process wrote to the log",
+                   0};
 }
 
 failure no_superblock(const superblock_copies_read& copies) {
@@ -68,8 +62,7 @@ failure no_superblock(const superblock_copies_read& copies) {
     const auto& worse = copies.bad[0].code == failure_code::corrupt ? copies.bad[1] : copies.bad[0];
     failure what = worse;
     if (what.code == failure_code::corrupt) {
-        what.hint =
-            fmt::format("the other copy is bad too: {}; the journal holds no commit either", copies.bad[0].message());
+        what.hint = fmt::format("the other copy is bad too: {}", copies.bad[0].message());
     }
     return what;
 }
@@ -82,24 +75,29 @@ base::result<void> with_room_hint(base::result<void> written) {
     return written;
 }
 
-/// Rewrites the copy that is bad or older, so that a write that is torn later leaves the other one. A sync comes first:
+/// Rewrites the copy that is bad or older first, so that a write that is torn leaves the other one. A sync comes first:
 /// a power failure could tear both copies where media lack what was written. After a crash the right copy is written
-/// again, too: the next commit overwrites the journal, which could bring it back.
+/// again, too.
 base::result<void> heal_superblock(persist::storage& storage, const heap_paths& paths,
                                    const superblock_copies_read& copies, const recovered_state& state) {
     const auto is_right = [&](const std::unique_ptr<superblock_on_media>& there) {
         return there != nullptr && std::memcmp(there.get(), &state.superblock, sizeof state.superblock) == 0;
     };
+    const auto age = [&](std::size_t copy) {
+        const auto& there = copies.good.at(copy);
+        return std::pair(is_right(there), there == nullptr ? 0 : there->sequence);
+    };
+    std::array<std::size_t, superblock_copies> order{0, 1};
+    if (age(1) < age(0)) {
+        std::swap(order[0], order[1]);
+    }
     HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_write));
     HF_TRY(file->sync("recover.superblock.seen"));
-    for (const bool right : {false, true}) {
-        for (std::size_t copy = 0; copy < superblock_copies; ++copy) {
-            if (is_right(copies.good.at(copy)) == right && (state.crashed || !right)) {
-                HF_TRY(with_room_hint(file->write_at(copy * superblock_size,
-                                                     std::as_bytes(std::span{&state.superblock, 1}),
-                                                     "recover.superblock.write")));
-                HF_TRY(file->sync("recover.superblock.sync"));
-            }
+    for (const std::size_t copy : order) {
+        if (state.crashed || !is_right(copies.good.at(copy))) {
+            HF_TRY(with_room_hint(file->write_at(copy * superblock_size, std::as_bytes(std::span{&state.superblock, 1}),
+                                                 "recover.superblock.write")));
+            HF_TRY(file->sync("recover.superblock.sync"));
         }
     }
     return {};
@@ -118,68 +116,40 @@ base::result<void> sync_names_of_new_heap(persist::storage& storage, const heap_
     return {};
 }
 
-/// Whether the superblock's state still stands, whole.
-base::result<void> judge_broken_journal(persist::storage& storage, const heap_paths& paths,
-                                        const superblock_on_media& superblock, const failure& why) {
-    if (superblock.state == heap_state::clean) {
-        failure what = why;
-        what.hint =
-            "the heap was closed cleanly, so its journal should be void and intact: the file was damaged; nothing was "
-            "changed";
-        return what;
-    }
+/// Whether the last commit that the log has still stands, whole. What is behind it may be what a loss of power left of
+/// a record, or damage of one that went home.
+base::result<void> judge_torn_log(persist::storage& storage, const heap_paths& paths, const log_content& content) {
     std::vector<failure> problems;
-    HF_TRY(verify_pages(storage, paths, superblock, problems, 1));
-    if (!HF_MUTANT("recover.verify_after_broken_journal") && !problems.empty()) {
-        failure what = why;
-        what.hint = fmt::format("the journal is damaged and the commit that it carried is half way home: {}",
-                                problems.front().message());
-        return what;
+    HF_TRY(verify_pages(storage, paths, content.superblock(), problems, 1, &content));
+    if (problems.empty() || HF_MUTANT("recover.verify_torn_log")) {
+        return {};
+    }
+    const log::log_files files(storage, log_options_of(paths, content.superblock()).place);
+    return failure{failure_code::corrupt,
+                   files.path_of(content.end().position / files.file_size()),
+                   fmt::format("record behind commit {}", content.superblock().sequence),
+                   "damaged",
+                   "whole, or of a commit of which nothing is home",
+                   fmt::format("a commit that it carried is half way home: {}", problems.front().message()),
+                   0};
+}
+
+base::result<void> make_last_commit_home(persist::storage& storage, const heap_paths& paths,
+                                         const superblock_copies_read& copies, const log_content& content,
+                                         recovered_state& state) {
+    if (state.crashed) {
+        if ((state.superblock.flags & flag_log) != 0) {
+            HF_TRY(settle_log(storage, paths, content));
+        }
+        HF_TRY(carry_home(storage, paths, content));
+        empty_log(state.superblock, content.end(), state.superblock.log_file_size);
+        seal(state.superblock);
+    }
+    HF_TRY(heal_superblock(storage, paths, copies, state));
+    if (state.crashed) {
+        remove_log_files(storage, paths, state.superblock);
     }
     return {};
-}
-
-base::result<journal_state> read_journal_of(persist::storage& storage, const heap_paths& paths,
-                                            const superblock_on_media* newest, std::unique_ptr<persist::file>& file,
-                                            access_mode mode) {
-    auto opened = storage.open(paths.journal(), mode);
-    if (!opened) {
-        failure what = std::move(opened).error();
-        if (what.code == failure_code::missing) {
-            what.field = "file";
-            what.found = "nothing";
-            what.expected = "the heap's journal";
-            what.hint = "restore it; where the heap was closed cleanly, an empty file of this name will do";
-        }
-        return what;
-    }
-    file = std::move(opened).value();
-    HF_TRY_ASSIGN(const std::uint64_t size, file->size());
-    if (size == 0 && newest != nullptr && newest->state == heap_state::clean) {
-        return journal_state{};
-    }
-    return read_journal(*file, newest);
-}
-
-base::result<heap_paths> paths_with_nodes(persist::storage& storage, const heap_paths& paths,
-                                          const superblock_on_media* newest, const journal_state& journal) {
-    const bool whole = journal.what == journal_state::kind::whole;
-    const superblock_on_media* const says = newest != nullptr ? newest : whole ? &journal.content.superblock : nullptr;
-    if (says == nullptr) {
-        return paths;
-    }
-    if (whole && journal.content.superblock.nodes != says->nodes) {
-        return failure{failure_code::corrupt,
-                       paths.journal(),
-                       "nodes",
-                       fmt::format("{}", journal.content.superblock.nodes),
-                       fmt::format("{}", says->nodes),
-                       "the superblock says so",
-                       0};
-    }
-    heap_paths found = paths.with_nodes(says->nodes);
-    HF_TRY(check_node_directories(storage, found, *says));
-    return found;
 }
 
 }  // namespace
@@ -197,60 +167,36 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
             return copies.bad.at(copy);
         }
     }
-    std::unique_ptr<persist::file> journal_file;
-    HF_TRY_ASSIGN(journal_state journal, read_journal_of(storage, of, newest, journal_file, mode));
-    HF_TRY_ASSIGN(const heap_paths paths, paths_with_nodes(storage, of, newest, journal));
-    recovered_state state;
-    if (newest != nullptr) {
-        for (const auto& bad : copies.bad) {
-            // In a heap that was not closed, it is what a crash left of a write.
-            if (bad.code != failure_code::none && newest->state == heap_state::clean) {
-                state.warnings.push_back(bad);
-            }
-        }
-        state.superblock = *newest;
-        state.crashed = newest->state != heap_state::clean;
-    }
-    if (journal.what == journal_state::kind::whole) {
-        if (newest != nullptr && journal.content.superblock.sequence != newest->sequence + 1) {
-            return failure{failure_code::corrupt,
-                           paths.journal(),
-                           "sequence",
-                           fmt::format("{}", journal.content.superblock.sequence),
-                           fmt::format("at most {}", newest->sequence + 1),
-                           "the superblock is older than the journal's predecessor",
-                           0};
-        }
-        state.crashed = true;
-        state.rolled_forward = true;
-        state.superblock = journal.content.superblock;
-        if (mode == access_mode::read_only) {
-            for (const auto& entry : journal.content.entries) {
-                HF_TRY(check_target(journal.content, entry, paths.journal()));
-            }
-            state.overlay = std::move(journal.content);
-        } else {
-            HF_TRY(roll_forward(storage, paths, *journal_file, journal.content));
-        }
-    } else if (newest == nullptr) {
+    if (newest == nullptr) {
         return no_superblock(copies);
-    } else if (journal.what == journal_state::kind::broken) {
-        HF_TRY(check_files(storage, paths, state.superblock, mode));
-        // A power cut may leave a half-written journal.
-        HF_TRY(judge_broken_journal(storage, paths, state.superblock, journal.why));
-        if (mode == access_mode::read_write) {
-            // The next commit might write just the sectors that the journal lacks, and bring back a commit that was
-            // given up, after the heap has shown the state before it.
-            HF_TRY_ASSIGN(auto file, storage.open(paths.journal(), access_mode::read_write));
-            HF_TRY(check_own_journal(*file, state.superblock));
-            HF_TRY(write_void_journal(*file, state.superblock));
+    }
+    const heap_paths paths = of.with_nodes(newest->nodes);
+    HF_TRY(check_node_directories(storage, paths, *newest));
+    recovered_state state;
+    for (const auto& bad : copies.bad) {
+        // In a heap that was not closed, it is what a crash left of a write.
+        if (bad.code != failure_code::none && newest->state == heap_state::clean) {
+            state.warnings.push_back(bad);
         }
+    }
+    state.superblock = *newest;
+    state.crashed = newest->state != heap_state::clean;
+    log_content content;
+    if (state.crashed) {
+        HF_TRY_ASSIGN(content, log_content::read(storage, paths, *newest));
+        state.superblock = content.superblock();
+        state.replayed = {content.commits(), content.bytes()};
     }
     HF_TRY(check_files(storage, paths, state.superblock, mode));
-    if (mode == access_mode::read_write && !state.rolled_forward) {
-        HF_TRY(heal_superblock(storage, paths, copies, state));
+    if (content.is_torn()) {
+        HF_TRY(judge_torn_log(storage, paths, content));
+    }
+    if (mode == access_mode::read_write) {
+        HF_TRY(make_last_commit_home(storage, paths, copies, content, state));
         state.warnings.clear();
         HF_TRY(sync_names_of_new_heap(storage, paths, state));
+    } else if (!content.patches().empty()) {
+        state.overlay = std::move(content);
     }
     return state;
 }

@@ -7,6 +7,8 @@
 
 #include "persist/mutant.hpp"
 #include "persist/posix_io.hpp"
+#include "segment/commit/commit_record.hpp"
+#include "segment/commit/log_content.hpp"
 #include "segment/commit/writeback.hpp"
 
 namespace holdfast::segment {
@@ -98,7 +100,7 @@ bool is_out_of_descriptors(const base::result<std::unique_ptr<persist::file>>& o
 base::result<void> write_some_files(persist::storage& storage, const heap_paths& paths, std::span<const page_run>& runs,
                                     page_writer& writer, persist::site sync_site, transaction_report& report) {
     const bool starts_writeback = page_count(runs) >= writeback_pages;
-    std::vector<std::unique_ptr<persist::file>> files;
+    std::vector<std::shared_ptr<persist::file>> files;
     writeback device;
     while (!runs.empty() && files.size() < files_at_once) {
         const std::uint64_t id = runs.front().file;
@@ -112,7 +114,7 @@ base::result<void> write_some_files(persist::storage& storage, const heap_paths&
         HF_TRY(writer.write(*file, of_file));
         files.push_back(std::move(file));
         if (starts_writeback) {
-            device.start(*files.back());
+            device.start(files.back());
         }
         runs = runs.subspan(of_file.size());
     }
@@ -162,14 +164,205 @@ base::result<void> check_way_home(const heap_paths& paths, std::span<const page_
     return persist::check_file_length(end, path);
 }
 
-base::result<void> write_commit_point(persist::file& journal, const commit_plan& plan, transaction_report& report) {
-    {
-        const stopwatch watch(report.write_ns);
-        HF_TRY(write_journal(journal, plan.superblock, plan.changed, plan.changed_sums));
+/// Pages that go into the record.
+struct logged_pages {
+    std::vector<page_run> runs;
+    std::vector<std::uint64_t> sums;
+    std::vector<bool> since;
+    std::span<const page_run> are_home;  ///< others, of which it says so
+};
+
+/// Of few fresh pages the record has the content; a file that grew must be synced first.
+bool goes_home_first(const commit_plan& plan, std::uint64_t most) noexcept {
+    return plan.names_changed || plan.fresh_sums.size() > most ||
+           std::ranges::any_of(plan.fresh, [](const page_run& run) { return run.count == 0; });
+}
+
+logged_pages pages_for_record(const commit_plan& plan, bool with_fresh) {
+    if (!with_fresh || plan.fresh.empty()) {
+        return {plan.changed, plan.changed_sums, plan.changed_since, plan.fresh};
     }
-    report.written_bytes += plan.changed_sums.size() * base::page_size;
-    report.stage = commit_stage::uncertain;
-    return sync_file(journal, "journal.sync", report);
+    logged_pages both;
+    std::size_t fresh = 0;
+    std::size_t changed = 0;
+    std::size_t fresh_page = 0;
+    std::size_t changed_page = 0;
+    while (fresh < plan.fresh.size() || changed < plan.changed.size()) {
+        const bool takes_fresh =
+            changed == plan.changed.size() ||
+            (fresh < plan.fresh.size() && std::pair{plan.fresh[fresh].file, plan.fresh[fresh].page} <
+                                              std::pair{plan.changed[changed].file, plan.changed[changed].page});
+        const page_run& run = takes_fresh ? plan.fresh[fresh++] : plan.changed[changed++];
+        both.runs.push_back(run);
+        for (std::uint64_t i = 0; i < run.count; ++i) {
+            both.sums.push_back(takes_fresh ? plan.fresh_sums[fresh_page] : plan.changed_sums[changed_page]);
+            both.since.push_back(!takes_fresh && plan.changed_since[changed_page]);
+            ++(takes_fresh ? fresh_page : changed_page);
+        }
+    }
+    return both;
+}
+
+class record_maker {
+public:
+    record_maker(persist::storage& storage, const heap_paths& paths, commit_log& log, log::log& to,
+                 const logged_pages& pages, transaction_report& report)
+        : storage_(storage), paths_(paths), log_(log), to_(to), pages_(pages), report_(report) {}
+
+    /// Durable on return.
+    base::result<void> write(const commit_plan& plan) {
+        const stopwatch watch(report_.sync_ns);
+        const auto take_part = [this](std::span<const std::byte> part) -> base::result<void> {
+            HF_TRY(append(record_part, part));
+            return wait(commit_stage::unchanged);
+        };
+        record_writer writer(to_.largest_payload(), take_part);
+        for (const page_run& run : pages_.are_home) {
+            HF_TRY(writer.home(place_of(run.file, run.page), run.count));
+        }
+        for (const page_run& run : pages_.runs) {
+            HF_TRY(add(writer, run));
+        }
+        HF_TRY(append(record_commit, writer.finish(plan.superblock)));
+        return wait(commit_stage::durable);
+    }
+
+private:
+    base::result<void> append(std::uint32_t kind, std::span<const std::byte> payload) {
+        HF_TRY_ASSIGN(end_, to_.append(kind, payload));
+        report_.written_bytes += payload.size();
+        return {};
+    }
+    base::result<void> wait(commit_stage then) {
+        report_.stage = commit_stage::uncertain;
+        HF_TRY(to_.wait(end_.sequence));
+        report_.stage = then;
+        return {};
+    }
+
+    base::result<void> add(record_writer& writer, const page_run& run) {
+        for (std::uint64_t done = 0; done < run.count;) {
+            copies_.clear();
+            const page_run part = run.part(done, std::min(run.count - done, copies_.room()));
+            const auto sums = std::span(pages_.sums).subspan(next_, part.count);
+            const auto refuse = [&](std::uint64_t index, std::span<std::byte>) {
+                return base::result<void>(stored_meanwhile(paths_.file(part.file), part.page + index));
+            };
+            HF_TRY(copies_.add(part, sums, refuse));
+            HF_TRY(read_before(part));
+            for (std::uint64_t i = 0; i < part.count; ++i) {
+                const std::uint64_t place = place_of(part.file, part.page + i);
+                const auto page = copies_.bytes().subspan(i * base::page_size, base::page_size);
+                HF_TRY(pages_.since[next_ + i] || HF_MUTANT("commit.record.unknown")
+                           ? writer.difference(place, page.data(), before_.data() + i * base::page_size)
+                           : writer.pages(place, page));
+            }
+            next_ += part.count;
+            done += part.count;
+        }
+        return {};
+    }
+    /// Where differences are wanted.
+    base::result<void> read_before(const page_run& part) {
+        const auto first = pages_.since.begin() + static_cast<std::ptrdiff_t>(next_);
+        const auto end = first + static_cast<std::ptrdiff_t>(part.count);
+        if (std::find(first, end, true) == end && !HF_MUTANT("commit.record.unknown")) {
+            return {};
+        }
+        before_.resize(part.count * base::page_size);
+        HF_TRY_ASSIGN(const auto file, log_.home().get(storage_, paths_, part.file));
+        return file->read_at(part.page * base::page_size, before_);
+    }
+
+    static constexpr std::uint64_t at_once = 64;
+
+    persist::storage& storage_;
+    const heap_paths& paths_;
+    commit_log& log_;
+    log::log& to_;
+    const logged_pages& pages_;
+    transaction_report& report_;
+    page_copies copies_{at_once};
+    std::vector<std::byte> before_;
+    std::size_t next_ = 0;
+    log::mark end_;
+};
+
+/// The record has a page that was stored to after it was made.
+class pages_of_record {
+public:
+    pages_of_record(persist::storage& storage, const heap_paths& paths, commit_log& log,
+                    const superblock_on_media& before, const logged_pages& pages)
+        : storage_(storage), paths_(paths), log_(log), before_(before), pages_(pages) {}
+
+    base::result<void> read(std::uint64_t index, std::span<std::byte> page) {
+        if (!content_) {
+            HF_TRY_ASSIGN(content_, log_content::read(storage_, paths_, before_));
+        }
+        std::uint64_t left = index;
+        for (const page_run& run : pages_.runs) {
+            if (left < run.count) {
+                HF_TRY_ASSIGN(const auto file, log_.home().get(storage_, paths_, run.file));
+                HF_TRY(file->read_at((run.page + left) * base::page_size, page));
+                return patch_reader(storage_, paths_, *content_).lay_over(place_of(run.file, run.page + left), page);
+            }
+            left -= run.count;
+        }
+        return {};
+    }
+
+private:
+    persist::storage& storage_;
+    const heap_paths& paths_;
+    commit_log& log_;
+    const superblock_on_media& before_;
+    const logged_pages& pages_;
+    std::optional<log_content> content_;
+};
+
+/// The record is durable.
+base::result<void> carry_home(persist::storage& storage, const heap_paths& paths, commit_log& log,
+                              const logged_pages& pages, page_copies::replacement from_record,
+                              transaction_report& report) {
+    const pages_to_write wanted{pages.runs, pages.sums, from_record};
+    page_writer writer(wanted, "commit.home.write", report);
+    const bool starts_writeback = page_count(pages.runs) >= writeback_pages;
+    for (std::span<const page_run> runs = pages.runs; !runs.empty();) {
+        const std::uint64_t id = runs.front().file;
+        const auto end = std::find_if(runs.begin(), runs.end(), [id](const page_run& run) { return run.file != id; });
+        const auto of_file = runs.first(static_cast<std::size_t>(end - runs.begin()));
+        HF_TRY_ASSIGN(const auto file, log.home().get(storage, paths, id));
+        log.note_home(id, page_count(of_file));
+        HF_TRY(writer.write(*file, of_file));
+        if (starts_writeback) {
+            log.device().start(file);
+        }
+        runs = runs.subspan(of_file.size());
+    }
+    return {};
+}
+
+/// A log that is full is emptied first. `before`: where the record's commit begins in the log, on return.
+base::result<void> write_record(persist::storage& storage, const heap_paths& paths, commit_log& log,
+                                const commit_plan& plan, const logged_pages& pages, superblock_on_media& on_media,
+                                superblock_on_media& before, transaction_report& report) {
+    const auto attempt = [&]() -> base::result<void> {
+        HF_TRY_ASSIGN(log::log* const to, log.get(storage, paths, on_media));
+        before.log_begin = to->end();
+        return record_maker(storage, paths, log, *to, pages, report).write(plan);
+    };
+    auto done = attempt();
+    const bool is_full = !done && done.error().code == base::failure_code::no_space && !log.is_empty();
+    if (!is_full || report.stage != commit_stage::unchanged) {
+        return done;
+    }
+    if (auto emptied = log.checkpoint(storage, paths, on_media); !emptied) {
+        if (persist::is_failed_sync(emptied.error())) {
+            report.stage = commit_stage::uncertain;
+        }
+        return emptied;
+    }
+    return attempt();
 }
 
 }  // namespace
@@ -184,69 +377,35 @@ base::result<void> write_home(persist::storage& storage, const heap_paths& paths
     return {};
 }
 
-base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
-                                   transaction_report& report) {
+base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, commit_log& log,
+                                   const commit_plan& plan, superblock_on_media& on_media, transaction_report& report) {
     report.stage = commit_stage::unchanged;
-    // Somebody may have exchanged the files of the directory.
-    HF_TRY_ASSIGN(auto superblock, storage.open(paths.superblock(), persist::access_mode::read_write));
-    HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*superblock));
-    HF_TRY(check_own(there, plan.superblock, superblock->path()));
-    HF_TRY_ASSIGN(auto journal, storage.open(paths.journal(), persist::access_mode::read_write));
-    HF_TRY(check_own_journal(*journal, plan.superblock));
-    HF_TRY(check_way_home(paths, plan.changed));
-    HF_TRY(write_fresh(storage, paths, plan, report));
+    HF_TRY(log.check_own(storage, paths, plan.superblock));
+    const bool fresh_goes_home = goes_home_first(plan, log.limits().logged_fresh_pages);
+    const logged_pages pages = pages_for_record(plan, !fresh_goes_home);
+    HF_TRY(check_way_home(paths, pages.runs));
+    if (fresh_goes_home) {
+        HF_TRY(write_fresh(storage, paths, plan, report));
+    }
     HF_TRY(reserve(storage, paths, plan.reserved));
-    const auto home = [&]() -> base::result<void> {
-        // The durable journal has the content of pages that were stored to meanwhile.
-        const auto journaled = [&](std::uint64_t index, std::span<std::byte> page) {
-            return read_written_page(*journal, plan.changed_sums.size(), index, page);
-        };
-        return write_home(storage, paths, {plan.changed, plan.changed_sums, page_copies::replacement(journaled)},
-                          "commit.home.write", "commit.home.sync", report);
+    superblock_on_media before = on_media;
+    pages_of_record record(storage, paths, log, before, pages);
+    const auto from_record = [&record](std::uint64_t index, std::span<std::byte> page) {
+        return record.read(index, page);
     };
-    if (HF_MUTANT("commit.home_before_journal")) {
-        HF_TRY(home());
+    if (HF_MUTANT("commit.home_before_record")) {
+        HF_TRY(carry_home(storage, paths, log, pages, from_record, report));
     }
-    HF_TRY(write_commit_point(*journal, plan, report));
-    report.stage = commit_stage::durable;
-    HF_TRY(home());
-    {
-        const stopwatch watch(report.sync_ns);
-        HF_TRY(write_superblocks(*superblock, plan.superblock));
-    }
+    HF_TRY(write_record(storage, paths, log, plan, pages, on_media, before, report));
+    HF_TRY(carry_home(storage, paths, log, pages, from_record, report));
     report.stage = commit_stage::complete;
     return {};
 }
 
-base::result<void> write_state(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
-                               heap_state state, bool durable) {
-    const auto next = std::make_unique<superblock_on_media>(superblock);
-    next->state = state;
-    seal(*next);
-    HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), persist::access_mode::read_write));
-    const auto bytes = std::as_bytes(std::span{next.get(), 1});
-    // A failed write may have left a torn copy. It is written first, because the other is the only good one.
-    HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*file));
-    HF_TRY(check_own(there, superblock, file->path()));
-    const std::uint64_t first = there.good[0] && !there.good[1] ? superblock_size : 0;
-    HF_TRY(file->write_at(first, bytes, "state.write.first"));
-    if (durable) {
-        HF_TRY(file->sync("state.sync.first"));
-    }
-    HF_TRY(file->write_at(superblock_size - first, bytes, "state.write.second"));
-    if (durable) {
-        HF_TRY(file->sync("state.sync.second"));
-    }
-    superblock = *next;
-    return {};
-}
-
-base::result<void> close_cleanly(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock) {
+base::result<void> close_cleanly(persist::storage& storage, const heap_paths& paths, commit_log& log,
+                                 superblock_on_media& superblock) {
     HF_ASSERT(superblock.state == heap_state::running);
-    HF_TRY_ASSIGN(auto journal, storage.open(paths.journal(), persist::access_mode::read_write));
-    HF_TRY(check_own_journal(*journal, superblock));
-    HF_TRY(write_void_journal(*journal, superblock));
-    return write_state(storage, paths, superblock, heap_state::clean);
+    return log.end(storage, paths, superblock, heap_state::clean);
 }
 
 }  // namespace holdfast::segment

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -37,37 +37,22 @@ private:
     std::size_t limit_;
 };
 
-/// The pages of a journal, if there is one, replace those of the files.
+/// What the log has, if anything, replaces the content of the files.
 class page_source {
 public:
-    static base::result<page_source> open(persist::storage& storage, const heap_paths& paths,
-                                          const journal_content* overlay) {
-        page_source source;
+    page_source(persist::storage& storage, const heap_paths& paths, const log_content* overlay) {
         if (overlay != nullptr) {
-            source.overlay_ = overlay;
-            HF_TRY_ASSIGN(source.journal_, storage.open(paths.journal(), persist::access_mode::read_only));
-            for (std::size_t i = 0; i < overlay->entries.size(); ++i) {
-                source.entries_.emplace(overlay->entries[i].place, i);
-            }
+            overlay_.emplace(storage, paths, *overlay);
         }
-        return source;
     }
 
     base::result<void> read(persist::file& file, std::uint64_t id, std::uint64_t first, std::span<std::byte> bytes) {
         HF_TRY(file.read_at(first * page_size, bytes));
-        const std::uint64_t end = id << entry_page_bits | (first + bytes.size() / page_size);
-        for (auto it = entries_.lower_bound(id << entry_page_bits | first); it != entries_.end() && it->first < end;
-             ++it) {
-            const auto page = bytes.subspan((entry_page(overlay_->entries[it->second]) - first) * page_size, page_size);
-            HF_TRY(read_journal_page(*journal_, *overlay_, it->second, page));
-        }
-        return {};
+        return overlay_ ? overlay_->lay_over(place_of(id, first), bytes) : base::result<void>();
     }
 
 private:
-    const journal_content* overlay_ = nullptr;
-    std::unique_ptr<persist::file> journal_;
-    std::map<std::uint64_t, std::size_t> entries_;  ///< by place
+    std::optional<patch_reader> overlay_;
 };
 
 struct source_file {
@@ -153,7 +138,7 @@ base::result<void> verify_objects(const source_file& file, std::uint64_t pages, 
 
 base::result<page_comparison> verify_pages(persist::storage& storage, const heap_paths& of,
                                            const superblock_on_media& superblock, std::vector<base::failure>& problems,
-                                           std::size_t limit, const journal_content* overlay) {
+                                           std::size_t limit, const log_content* overlay) {
     page_comparison counted;
     if ((superblock.flags & flag_stale_sums) != 0) {
         counted.without_sum = base::divide_up(superblock.frontier + superblock.objects_size, page_size);
@@ -162,7 +147,7 @@ base::result<page_comparison> verify_pages(persist::storage& storage, const heap
     const heap_paths paths = of.with_nodes(superblock.nodes);
     const geometry shape = geometry_of(superblock);
     problem_list list(problems, limit);
-    HF_TRY_ASSIGN(page_source source, page_source::open(storage, paths, overlay));
+    page_source source(storage, paths, overlay);
     const std::uint64_t segments = base::divide_up(superblock.frontier, shape.segment_size);
     for (std::uint64_t i = 0; i < segments && !list.full(); ++i) {
         HF_TRY_ASSIGN(auto file, storage.open(paths.segment(i), persist::access_mode::read_only));

@@ -1,50 +1,96 @@
 #include "segment/commit/writeback.hpp"
 
+#include <csignal>
 #include <new>
 #include <system_error>
+#include <utility>
+
+#include "base/process_identity.hpp"
 
 namespace holdfast::segment {
+
+namespace {
+
+/// More hints than this would only keep files open.
+constexpr std::size_t most_waiting = 16;
+
+class no_signals {
+public:
+    no_signals() noexcept {
+        sigset_t all;
+        ::sigfillset(&all);
+        ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    no_signals(const no_signals&) = delete;
+    no_signals& operator=(const no_signals&) = delete;
+    ~no_signals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+private:
+    sigset_t before_{};
+};
+
+}  // namespace
 
 writeback::~writeback() {
     if (!thread_.joinable()) {
         return;
     }
+    if (owner_ != base::process_identity()) {
+        thread_.detach();
+        return;
+    }
     {
         const std::lock_guard lock(mutex_);
-        ends_ = true;
+        waiting_.clear();
     }
-    changed_.notify_one();
     thread_.join();
 }
 
-void writeback::start(persist::file& file) noexcept {
+void writeback::start(std::shared_ptr<persist::file> file) noexcept {
     try {
         {
             const std::lock_guard lock(mutex_);
-            waiting_.push_back(&file);
+            if (waiting_.size() < most_waiting) {
+                waiting_.push_back(std::move(file));
+            }
+            if (runs_) {
+                return;
+            }
         }
-        if (!thread_.joinable()) {
-            thread_ = std::thread([this] { run(); });
+        if (thread_.joinable()) {
+            thread_.join();
         }
-        changed_.notify_one();
+        owner_ = base::process_identity();
+        runs_ = true;
+        const no_signals until_started;  // handlers of the program run in its own threads
+        thread_ = std::thread([this] { run(); });
     } catch (const std::bad_alloc&) {
         return;
     } catch (const std::system_error&) {
-        return;  // the syncs do all the work
+        const std::lock_guard lock(mutex_);  // the syncs do all the work
+        waiting_.clear();
+        runs_ = false;
     }
 }
 
+bool writeback::is_busy() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return runs_;
+}
+
 void writeback::run() noexcept {
-    std::unique_lock lock(mutex_);
-    while (true) {
-        changed_.wait(lock, [this] { return ends_ || next_ < waiting_.size(); });
-        if (ends_) {
-            return;
+    for (;;) {
+        std::shared_ptr<persist::file> file;
+        {
+            const std::lock_guard lock(mutex_);
+            if (waiting_.empty()) {
+                runs_ = false;
+                return;
+            }
+            file = std::move(waiting_.front());
+            waiting_.pop_front();
         }
-        persist::file& file = *waiting_[next_++];
-        lock.unlock();
-        file.start_writeback();
-        lock.lock();
+        file->start_writeback();
     }
 }
 

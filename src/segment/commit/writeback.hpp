@@ -1,38 +1,39 @@
-// Submitting the pages of a scattered commit costs as much as copying them, so a second thread asks for it while later
-// files are copied. The syncs decide what is durable.
+// Submitting the pages of a scattered commit costs as much as copying them, so a second thread asks for it, while later
+// files are copied and after the commit. The syncs decide what is durable.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "persist/storage.hpp"
 
 namespace holdfast::segment {
 
+/// Callers serialise start(). The thread ends when it has nothing to do.
 class writeback {
 public:
     writeback() = default;
     writeback(const writeback&) = delete;
     writeback& operator=(const writeback&) = delete;
-    /// Drops hints, and waits until no file is in use.
+    /// Drops hints, and waits until no file is in use. In a child of fork there is no thread.
     ~writeback();
 
-    /// The file must live as long as this object.
-    void start(persist::file& file) noexcept;
+    void start(std::shared_ptr<persist::file> file) noexcept;
+    /// Files wait.
+    [[nodiscard]] bool is_busy() const noexcept;
 
 private:
     void run() noexcept;
 
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::vector<persist::file*> waiting_;
-    std::size_t next_ = 0;
-    bool ends_ = false;
+    mutable std::mutex mutex_;
+    std::deque<std::shared_ptr<persist::file>> waiting_;
+    bool runs_ = false;
     std::thread thread_;
+    std::uint64_t owner_ = 0;  ///< base::process_identity()
 };
 
 }  // namespace holdfast::segment

@@ -7,7 +7,7 @@
 #include "base/units.hpp"
 #include "persist/backing.hpp"
 #include "persist/storage.hpp"
-#include "segment/commit/transaction.hpp"
+#include "segment/files/heap_paths.hpp"
 #include "segment/format/geometry.hpp"
 
 namespace holdfast::segment {

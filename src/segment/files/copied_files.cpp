@@ -6,7 +6,7 @@
 
 #include "base/units.hpp"
 #include "persist/backing.hpp"
-#include "segment/commit/transaction.hpp"
+#include "segment/files/heap_paths.hpp"
 
 namespace holdfast::segment {
 
@@ -105,9 +105,7 @@ base::result<void> copied_files::reserve(const free_runs& used, const free_runs&
     HF_TRY(with_hint(check_room(wanted)));
     HF_TRY(reserve_used(used));
     HF_TRY(reserve_bitmaps(slabs));
-    if (!parts_.superblock.has_pending_lanes()) {
-        HF_TRY(parts_.lanes.remove_copied());
-    }
+    HF_TRY(parts_.superblock.has_pending_lanes() ? parts_.lanes.remove_copied_log() : parts_.lanes.remove_copied());
     // A power loss must not undo the reservation that the superblock tells of.
     HF_TRY(parts_.session.sync());
     return parts_.superblock.settle_here();

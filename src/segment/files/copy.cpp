@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -122,6 +124,9 @@ private:
             HF_TRY(copy_file(i));
         }
         HF_TRY(copy_file(objects_file_id));
+        while (!unsynced_.empty()) {
+            HF_TRY(sync_oldest());
+        }
         HF_TRY(copy_stores());
         // The copy of a crashed heap is crashed, too.
         const bool crashed = superblock.state != heap_state::clean;
@@ -133,9 +138,8 @@ private:
             HF_TRY(is_unchanged_());
         }
         superblock.state = pending ? superblock.state : heap_state::clean;
+        empty_log(superblock, {}, superblock.log_file_size);  // the copy has what the log has
         seal(superblock);
-        HF_TRY_ASSIGN(auto journal, create_like(source_.journal(), target_.journal(), "copy.journal"));
-        HF_TRY(write_void_journal(*journal, superblock));
         HF_TRY_ASSIGN(auto lock, create_like(source_.lock(), target_.lock(), "copy.lock"));
         HF_TRY(write_superblocks(*file, superblock));
         HF_TRY(sync_segment_names(*to_, target_, "copy.node.sync"));
@@ -160,7 +164,20 @@ private:
             }
         }
         HF_TRY(apply_overlay(*to, id));
-        return to->sync("copy.sync");
+        return sync_later(std::move(to));
+    }
+
+    /// The disk writes a file while the next ones are copied.
+    base::result<void> sync_later(std::unique_ptr<persist::file> file) {
+        constexpr std::size_t most = 4;
+        file->start_writeback();
+        unsynced_.push_back(std::move(file));
+        return unsynced_.size() > most ? sync_oldest() : base::result<void>{};
+    }
+    base::result<void> sync_oldest() {
+        const std::unique_ptr<persist::file> oldest = std::move(unsynced_.front());
+        unsynced_.pop_front();
+        return oldest->sync("copy.sync");
     }
 
     /// Stores are written through shared mappings: no shared blocks.
@@ -196,20 +213,35 @@ private:
             HF_TRY_ASSIGN(auto from, from_.open(places.path(0), access_mode::read_only));
             HF_TRY(to_->copy_content(*from, *to, blocks_, "copy.lanes"));
         }
-        return to->sync("copy.sync_lanes");
+        HF_TRY(to->sync("copy.sync_lanes"));
+        return state_.superblock.record_order == logged_records ? copy_log() : base::result<void>();
+    }
+
+    /// It is written again before it is used, so it shares no blocks.
+    base::result<void> copy_log() {
+        const log::log_files files(from_, place_of_lane_log(source_));
+        const log::log_files copies(*to_, place_of_lane_log(target_));
+        HF_TRY_ASSIGN(const auto numbers, files.numbers());
+        for (const std::uint64_t number : numbers) {
+            HF_TRY_ASSIGN(auto from, files.open(number, access_mode::read_only));
+            HF_TRY_ASSIGN(auto to, create_like(files.path_of(number), copies.path_of(number), "copy.create_log"));
+            HF_TRY(to_->copy_content(*from, *to, persist::shared_blocks::none, "copy.log"));
+            HF_TRY(to->sync("copy.sync_log"));
+        }
+        return {};
     }
 
     base::result<void> apply_overlay(persist::file& to, std::uint64_t id) {
         if (!state_.overlay) {
             return {};
         }
-        HF_TRY_ASSIGN(auto journal, from_.open(source_.journal(), access_mode::read_only));
-        std::vector<std::byte> page(page_size);
-        for (std::size_t i = 0; i < state_.overlay->entries.size(); ++i) {
-            if (entry_file(state_.overlay->entries[i]) == id) {
-                HF_TRY(read_journal_page(*journal, *state_.overlay, i, page));
-                HF_TRY(to.write_at(entry_page(state_.overlay->entries[i]) * page_size, page, "copy.overlay"));
-            }
+        patch_reader reader(from_, source_, *state_.overlay);
+        std::vector<std::byte> bytes(page_size);
+        for (const log_content::patch& patch :
+             state_.overlay->patches(place_of(id, 0), place_of(id, last_page_of_place))) {
+            const auto part = std::span(bytes).first(patch.length);
+            HF_TRY(reader.read(patch, part));
+            HF_TRY(to.write_at(page_of_place(patch.place) * page_size + patch.offset, part, "copy.overlay"));
         }
         return {};
     }
@@ -241,6 +273,7 @@ private:
     persist::storage& outer_;
     std::shared_ptr<persist::storage> to_;
     std::optional<heap_lock> lock_;
+    std::deque<std::unique_ptr<persist::file>> unsynced_;
     persist::permissions of_source_;
     bool made_directory_ = false;
     bool owns_files_ = false;  ///< it was empty

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "persist/posix_io.hpp"
-#include "segment/commit/journal.hpp"
+#include "segment/commit/transaction.hpp"
 #include "segment/files/heap_hold.hpp"
 #include "segment/files/lock.hpp"
 #include "segment/files/node_directories.hpp"
@@ -250,10 +250,6 @@ base::result<void> heap_creation::make_nodes(std::span<const std::string> places
 }
 
 base::result<void> heap_creation::make_files() {
-    HF_TRY_ASSIGN(auto journal, location_.storage().create(location_.paths().journal(), "create.journal"));
-    superblock_on_media first = superblock_.now();
-    first.sequence = 1;
-    HF_TRY(write_void_journal(*journal, first));
     HF_TRY_ASSIGN(auto objects, location_.storage().create(location_.paths().objects(), "create.objects"));
     return location_.find_domain();
 }

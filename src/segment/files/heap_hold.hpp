@@ -9,7 +9,7 @@
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
-#include "segment/commit/transaction.hpp"
+#include "segment/files/heap_paths.hpp"
 #include "segment/files/lock.hpp"
 
 namespace holdfast::segment {

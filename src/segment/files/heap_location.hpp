@@ -17,9 +17,9 @@
 #include "persist/domain.hpp"
 #include "persist/storage.hpp"
 #include "persist/topology.hpp"
-#include "segment/commit/transaction.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/heap_hold.hpp"
+#include "segment/files/heap_paths.hpp"
 #include "segment/heap_options.hpp"
 
 namespace holdfast::segment {

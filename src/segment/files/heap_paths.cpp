@@ -1,8 +1,11 @@
+#include "segment/files/heap_paths.hpp"
+
 #include <charconv>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "segment/files/lane_places.hpp"
 #include "segment/files/store_files.hpp"
 
 namespace holdfast::segment {
@@ -53,11 +56,11 @@ std::string heap_paths::parent() const {
 }
 
 bool heap_paths::is_heap_file(const std::string& name) {
-    if (name == "superblock" || name == "superblock.new" || name == "journal" || name == "objects" || name == "lock" ||
-        name == "lanes") {
+    if (name == "superblock" || name == "superblock.new" || name == "objects" || name == "lock" || name == "lanes") {
         return true;
     }
-    return segment_index(name) || node_index(name) || store_number(name);
+    return segment_index(name) || node_index(name) || store_number(name) || log_number(name) ||
+           number_of(name, prefix_of_lane_log, "{:06}");
 }
 
 bool heap_paths::is_node_file(const std::string& name) {
@@ -66,6 +69,10 @@ bool heap_paths::is_node_file(const std::string& name) {
 
 std::optional<std::uint64_t> heap_paths::segment_index(std::string_view name) {
     return number_of(name, "segment.", "{:06}");
+}
+
+std::optional<std::uint64_t> heap_paths::log_number(std::string_view name) {
+    return number_of(name, log_prefix, "{:06}");
 }
 
 std::optional<std::uint64_t> heap_paths::node_index(std::string_view name) {

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
+#include "segment/files/heap_paths.hpp"
 
-#include "segment/commit/transaction.hpp"
+#include <gtest/gtest.h>
 
 namespace holdfast::segment {
 namespace {

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/units.hpp"
-#include "persist/posix_io.hpp"
 
 namespace holdfast::segment {
 
@@ -18,24 +17,6 @@ using base::failure_code;
 using base::page_size;
 using persist::access_mode;
 
-/// Writes go past the page cache where the file system can.
-class log_file final : public log_writer {
-public:
-    explicit log_file(std::unique_ptr<persist::file> file) noexcept : file_(std::move(file)) {
-        file_->bypass_page_cache();
-    }
-    base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
-                             persist::site where) noexcept override {
-        return file_->write_through(offset, data, where);
-    }
-    bool is_written(std::uint64_t offset, std::uint64_t length) noexcept override {
-        return file_->is_written(offset, length);
-    }
-
-private:
-    std::unique_ptr<persist::file> file_;
-};
-
 failure wrong_size(failure_code code, const std::string& path, std::string_view field, std::uint64_t found,
                    std::uint64_t most) {
     return failure{code, path, std::string(field), fmt::format("{}", found), fmt::format("at most {}", most), {}, 0};
@@ -44,8 +25,7 @@ failure wrong_size(failure_code code, const std::string& path, std::string_view 
 base::result<void> with_hint(base::result<void> allocated, std::uint64_t bytes) {
     if (!allocated && allocated.error().code == failure_code::no_space) {
         allocated.error().expected = fmt::format("{} bytes for redo rings", bytes);
-        allocated.error().hint =
-            "make room; or open the heap in the durability in which it was last open, and free blocks there";
+        allocated.error().hint = hint_without_room_for_lanes;
     }
     return allocated;
 }
@@ -132,12 +112,6 @@ base::result<void> lane_file::finish_creation(persist::file& opened, std::uint32
 
 base::result<void> lane_file::map_found(std::span<const std::unique_ptr<persist::file>> files,
                                         std::span<const std::uint64_t> sizes) {
-    // In another order the page cache may have records that are on media nowhere.
-    const bool is_on_media = !superblock_.has_pending_lanes() || superblock_.now().record_order == logged_records;
-    for (std::uint32_t number = 0; has_log() && is_on_media && number < places_->files(); ++number) {
-        files[number]->write_back(0, sizes[number]);
-        files[number]->forget_cached();
-    }
     size_ = places_->range_in(sizes);
     for (std::uint32_t number = 0; number < places_->files(); ++number) {
         const auto windows = places_->windows(number, 0, size_);
@@ -148,9 +122,6 @@ base::result<void> lane_file::map_found(std::span<const std::unique_ptr<persist:
             HF_TRY(files[number]->allocate(0, windows.back().in_file + windows.back().size, "copied.lanes"));
         }
         HF_TRY(map(*files[number], number, windows));
-    }
-    if (has_log() && superblock_.has_pending_lanes()) {
-        read_ahead(range_.begin(), size_);  // page by page
     }
     return {};
 }
@@ -163,9 +134,6 @@ base::result<void> lane_file::map(persist::file& file, std::uint32_t number,
         HF_TRY(map_file(address, window.size, file.native_handle(), window.in_file, file.path(), location_.sharing()));
         if (places_->is_by_node() && location_.has_place() && location_.sharing() != page_sharing::shared_sync) {
             location_.topology().prefer_memory(location_.node_of_segment(number), address, window.size);
-        }
-        if (has_log()) {
-            keep_pages_small(address, window.size);
         }
         mapped.push_back({address, window.in_file, window.size});
     }
@@ -201,20 +169,7 @@ base::result<void> lane_file::grow_lanes(std::uint64_t bytes) {
     return {};
 }
 
-base::result<std::unique_ptr<log_writer>> lane_file::open_log() {
-    if (places_->is_by_node()) {
-        return failure{failure_code::unsupported,
-                       path(),
-                       "persistence domain",
-                       "disk, after a crash of a heap whose redo rings lie in the directories of its nodes",
-                       "another domain",
-                       "open the heap in the domain page-cache first, and close it",
-                       0};
-    }
-    HF_TRY(persist::check_file_length(lanes_size(), path()));
-    HF_TRY_ASSIGN(auto file, location_.storage().open(path(), access_mode::read_write));
-    return std::unique_ptr<log_writer>(std::make_unique<log_file>(std::move(file)));
-}
+log_home lane_file::log() const { return {&location_.storage(), place_of_lane_log(location_.paths())}; }
 
 base::result<void> lane_file::sync(persist::site where) const {
     for (std::uint32_t file = 0; lanes_size() != 0 && file < places_->files(); ++file) {
@@ -231,7 +186,16 @@ base::result<void> lane_file::remove_copied() const {
         HF_TRY(location_.storage().sync_directory(paths.node(node), "copied.lanes.remove.sync"));
     }
     HF_TRY(location_.storage().remove(paths.lanes(), "copied.lanes.remove"));
-    return location_.storage().sync_directory(paths.directory(), "copied.lanes.remove.sync");
+    return remove_copied_log();
+}
+
+base::result<void> lane_file::remove_copied_log() const {
+    const log::log_files files(location_.storage(), place_of_lane_log(location_.paths()));
+    HF_TRY_ASSIGN(const auto numbers, files.numbers());
+    for (const std::uint64_t number : numbers) {
+        HF_TRY(location_.storage().remove(files.path_of(number), "copied.log.remove"));
+    }
+    return location_.storage().sync_directory(location_.paths().directory(), "copied.lanes.remove.sync");
 }
 
 }  // namespace holdfast::segment

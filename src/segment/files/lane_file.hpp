@@ -2,9 +2,6 @@
 //
 //   - [lanes(), lanes() + lanes_size()) is mapped and has space on disk; a reader covers holes.
 //   - lanes() stays where it is while the files grow.
-//   - In a writer of the domain `disk` the head shares no folio of the page cache with the log, unless another program
-//     reads the file. The log is written past the cache, and a store to the head makes its whole folio dirty: its
-//     write-back would put old records over new ones (decision 23).
 //   - Where records may count, the lanes stay where the superblock says. Else those of several nodes lie in the
 //     directories of the nodes from open() on.
 #pragma once
@@ -42,7 +39,7 @@ public:
     [[nodiscard]] std::byte* lanes() const noexcept override { return range_.begin(); }
     [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return size_.load(std::memory_order_acquire); }
     base::result<void> grow_lanes(std::uint64_t bytes) override;
-    base::result<std::unique_ptr<log_writer>> open_log() override;
+    [[nodiscard]] log_home log() const override;
     /// Lane k lies in file k mod files(). 1 until open().
     [[nodiscard]] std::uint32_t files() const noexcept { return places_ ? places_->files() : 1; }
     [[nodiscard]] std::string path() const { return places_ ? places_->path(0) : location_.paths().lanes(); }
@@ -50,11 +47,10 @@ public:
     base::result<void> sync(persist::site where) const;
     /// Only where no record counts. Durable on return.
     base::result<void> remove_copied() const;
+    /// Only where no record of it counts, as after recovery. Durable on return.
+    base::result<void> remove_copied_log() const;
 
 private:
-    [[nodiscard]] bool has_log() const noexcept {
-        return location_.shared() && location_.domain() == persist::domain_kind::disk;
-    }
     [[nodiscard]] bool may_make() const noexcept { return location_.shared() && !superblock_.has_pending_lanes(); }
     base::result<std::unique_ptr<persist::file>> open_file(std::uint32_t file) const;
     base::result<void> finish_creation(persist::file& opened, std::uint32_t file) const;

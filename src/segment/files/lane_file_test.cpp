@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -90,29 +89,6 @@ TEST_F(lane_file_test, of_a_reader_is_private) {
     must(reader->lanes().open(shape));
     reader->lanes().lanes()[0] = std::byte{1};
     EXPECT_EQ(content_of(lanes())[0], std::byte{0});
-}
-
-/// Was: reading ahead made one folio of the head and the first blocks of the log. A store to the head, while such a
-/// block was written past the cache, put old records over new ones.
-TEST_F(lane_file_test, of_a_disk_was_read_ahead_together_with_its_head) {
-    mapping_options mapping;
-    mapping.shared = true;
-    mapping.domain = persist::domain_kind::disk;
-    auto files = must(heap_files::open(posix_storage(), path_, access_mode::read_write, mapping));
-    must(files->lanes().open(shape));
-    must(files->lanes().grow_lanes(addresses));
-    std::ifstream maps("/proc/self/smaps");
-    bool of_lanes = false;
-    int found = 0;
-    for (std::string line; std::getline(maps, line);) {
-        if (line.starts_with("VmFlags:")) {
-            found += of_lanes ? 1 : 0;
-            EXPECT_TRUE(!of_lanes || line.find(" rr ") != std::string::npos) << line;
-            of_lanes = false;
-        }
-        of_lanes = of_lanes || line.ends_with(lanes());
-    }
-    EXPECT_GT(found, 0);
 }
 
 TEST_F(lane_file_test, is_missing_where_its_records_count_or_a_reader_looks) {

@@ -53,6 +53,11 @@ base::result<void> copy_window(persist::file& from, const lane_window& window, p
 
 }  // namespace
 
+log::log_place place_of_lane_log(const heap_paths& paths) {
+    constexpr std::uint64_t file_size = 512 * base::kibibyte;
+    return {paths.directory(), prefix_of_lane_log, file_size};
+}
+
 std::uint64_t lane_places::lanes_in(std::span<const std::uint64_t> sizes) const noexcept {
     std::uint64_t first_missing = shape_.most;
     for (std::uint32_t file = 0; file < files_; ++file) {

@@ -11,12 +11,18 @@
 
 #include "base/result.hpp"
 #include "base/units.hpp"
+#include "log/log_files.hpp"
 #include "persist/storage.hpp"
-#include "segment/commit/transaction.hpp"
+#include "segment/files/heap_paths.hpp"
 #include "segment/format/lanes_format.hpp"
 #include "segment/format/superblock_format.hpp"
 
 namespace holdfast::segment {
+
+/// Files of the log of all lanes are named so, with their numbers.
+inline constexpr const char* prefix_of_lane_log = "lanes.";
+/// They lie in the heap's directory, also where lanes do not.
+[[nodiscard]] log::log_place place_of_lane_log(const heap_paths& paths);
 
 struct lane_shape {
     std::uint64_t lane_size = 0;  ///< whole pages

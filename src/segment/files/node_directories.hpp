@@ -17,8 +17,8 @@
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
-#include "segment/commit/transaction.hpp"
 #include "segment/files/heap_hold.hpp"
+#include "segment/files/heap_paths.hpp"
 #include "segment/format/node_format.hpp"
 #include "segment/format/superblock_format.hpp"
 

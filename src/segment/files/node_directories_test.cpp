@@ -107,7 +107,7 @@ protected:
 
 TEST_F(node_directories, SegmentsLieInThemByTurns) {
     make_and_close(5);
-    EXPECT_THAT(names_in(heap()), ElementsAre("journal", "lock", "node.0", "node.1", "objects", "superblock"));
+    EXPECT_THAT(names_in(heap()), ElementsAre("lock", "node.0", "node.1", "objects", "superblock"));
     EXPECT_THAT(names_in(directory_in("a")),
                 ElementsAre("lock", "node", "segment.000000", "segment.000002", "segment.000004"));
     EXPECT_THAT(names_in(directory_in("b")), ElementsAre("lock", "node", "segment.000001", "segment.000003"));
@@ -340,7 +340,7 @@ TEST_F(node_directories, WhatACreationLeftIsRemovedByTheNext) {
 TEST_F(node_directories, LinksThatNoCreationMadeAreNotFollowed) {
     fs::create_directories(scratch_.path("photos"));
     fs::create_directories(heap());
-    std::ofstream(heap() + "/journal") << "remains";
+    std::ofstream(heap() + "/log.000000") << "remains";
     for (const std::string target :
          {"photos", "a/x-01234567-0123-4567-89ab-0123456789ab.1", "a/x-01234567-0123-4567-89ab-0123456789AB.0"}) {
         fs::create_directories(scratch_.path(target));
@@ -349,7 +349,7 @@ TEST_F(node_directories, LinksThatNoCreationMadeAreNotFollowed) {
         ASSERT_FALSE(refused.ok()) << target;
         EXPECT_EQ(refused.error().path, heap() + "/node.0");
         EXPECT_TRUE(fs::exists(scratch_.path(target))) << target;
-        EXPECT_TRUE(fs::exists(heap() + "/journal")) << "refused before anything is removed";
+        EXPECT_TRUE(fs::exists(heap() + "/log.000000")) << "refused before anything is removed";
         fs::remove(heap() + "/node.0");
     }
 }

@@ -7,7 +7,7 @@
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
 #include "persist/storage.hpp"
-#include "segment/commit/transaction.hpp"
+#include "segment/files/heap_paths.hpp"
 
 namespace holdfast::segment {
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "segment/commit/transaction.hpp"
+#include "segment/files/heap_paths.hpp"
 #include "segment/format/page_sums.hpp"
 
 namespace holdfast::segment {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "segment/commit/transaction.hpp"
+#include "segment/files/heap_paths.hpp"
 
 namespace holdfast::segment {
 

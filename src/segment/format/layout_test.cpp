@@ -6,7 +6,7 @@
 
 #include "base/checksum.hpp"
 #include "persist/storage.hpp"
-#include "segment/commit/journal.hpp"
+#include "segment/commit/commit_record.hpp"
 #include "segment/commit/transaction.hpp"
 #include "segment/format/geometry.hpp"
 #include "segment/format/node_format.hpp"
@@ -60,13 +60,14 @@ superblock_on_media fixed_superblock() {
     block.committed_ns = 0x3132333435363738;
     block.checkpoint_clock = 0x41;
     block.recoveries = 0x42;
+    block.log_begin = {0x5152535455565758, 0x43, 0x6162636465666768};
     seal(block);
     return block;
 }
 
 TEST(layout, of_the_superblock) {
     EXPECT_EQ(dump_object(fixed_superblock()),
-              "0000: 48 4f 4c 44 46 41 53 54 01 00 00 00 00 10 00 00\n"
+              "0000: 48 4f 4c 44 46 41 53 54 02 00 00 00 00 10 00 00\n"
               "0010: 08 07 06 05 04 03 02 01 a0 a1 a2 a3 a4 a5 a6 a7\n"
               "0020: a8 a9 aa ab ac ad ae af 18 17 16 15 14 13 12 11\n"
               "0030: 00 00 00 10 00 00 00 00 00 00 00 00 00 01 00 00\n"
@@ -75,7 +76,9 @@ TEST(layout, of_the_superblock) {
               "0060: 02 00 00 00 01 00 00 00 28 27 26 25 24 23 22 21\n"
               "0070: 38 37 36 35 34 33 32 31 41 00 00 00 00 00 00 00\n"
               "0080: 42 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00\n"
-              "0ff0: 00 00 00 00 00 00 00 00 e4 96 f6 61 fd 38 b5 37\n");
+              "00b0: 58 57 56 55 54 53 52 51 43 00 00 00 00 00 00 00\n"
+              "00c0: 68 67 66 65 64 63 62 61 00 00 10 00 00 00 00 00\n"
+              "0ff0: 00 00 00 00 00 00 00 00 81 71 78 38 17 e9 e1 21\n");
     EXPECT_TRUE(validate(fixed_superblock(), "golden", 0).ok());
     EXPECT_EQ(uuid_text(fixed_superblock().uuid), "a0a1a2a3-a4a5-a6a7-a8a9-aaabacadaeaf");
 }
@@ -90,44 +93,37 @@ TEST(layout, of_the_superblock_file) {
     EXPECT_EQ(dump(std::span(bytes).last(page_size)), dump_object(fixed_superblock()));
 }
 
-TEST(layout, of_the_journal) {
-    const test_directory directory;
-    auto file = must(persist::posix_storage().create(directory.path("journal"), "test.create"));
-    std::vector<std::byte> pages(3 * page_size);
-    std::vector<std::uint64_t> sums;
-    for (std::size_t i = 0; i < 3; ++i) {
-        std::fill_n(pages.begin() + static_cast<std::ptrdiff_t>(i * page_size), page_size, std::byte(i + 1));
-        sums.push_back(base::checksum64(std::span(pages).subspan(i * page_size, page_size)));
-    }
-    const std::array<page_run, 2> runs{page_run{3, 0x123456789, 2, pages.data()},
-                                       page_run{objects_file_id, 5, 1, pages.data() + 2 * page_size}};
-    must(write_journal(*file, fixed_superblock(), runs, sums));
-    const auto bytes = content_of(file->path());
-    ASSERT_EQ(bytes.size(), 6 * page_size);
-    const auto page = [&](std::size_t index) { return std::span(bytes).subspan(index * page_size, page_size); };
-    EXPECT_EQ(dump(page(0)),
-              "0000: 48 46 4a 4f 55 52 4e 4c 01 00 00 00 00 00 00 00\n"
-              "0010: a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 aa ab ac ad ae af\n"
-              "0020: 08 07 06 05 04 03 02 01 03 00 00 00 00 00 00 00\n"
-              "0030: c5 a8 6d ea 74 f5 7b db 00 00 00 00 00 00 00 00\n"
-              "0ff0: 00 00 00 00 00 00 00 00 64 37 ef 9c 14 16 ab 21\n");
-    EXPECT_EQ(dump(page(1)), dump_object(fixed_superblock()));
-    EXPECT_EQ(dump(page(2)),
-              "0000: 89 67 45 23 01 03 00 00 d8 fc 4d 31 a9 d8 d4 40\n"
-              "0010: 8a 67 45 23 01 03 00 00 8e f1 87 50 e3 f4 32 af\n"
-              "0020: 05 00 00 00 00 ff ff ff 08 d1 9e cc 92 48 70 82\n");
-    EXPECT_TRUE(std::equal(pages.begin(), pages.end(), bytes.begin() + 3 * page_size));
-}
-
-TEST(layout, of_a_void_journal) {
-    const test_directory directory;
-    auto file = must(persist::posix_storage().create(directory.path("journal"), "test.create"));
-    must(write_void_journal(*file, fixed_superblock()));
-    EXPECT_EQ(dump(content_of(file->path())),
-              "0000: 48 46 4a 4f 55 52 4e 4c 01 00 00 00 01 00 00 00\n"
-              "0010: a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 aa ab ac ad ae af\n"
-              "0020: 08 07 06 05 04 03 02 01 00 00 00 00 00 00 00 00\n"
-              "0ff0: 00 00 00 00 00 00 00 00 de f2 de f1 0b 0b a7 6f\n");
+TEST(layout, of_the_record_of_a_commit) {
+    std::vector<std::byte> before(page_size, std::byte{7});
+    std::vector<std::byte> page = before;
+    page[5] = std::byte{1};
+    page[6] = std::byte{2};
+    page[2000] = std::byte{3};
+    std::vector<std::vector<std::byte>> parts;
+    const auto take_part = [&parts](std::span<const std::byte> part) {
+        parts.emplace_back(part.begin(), part.end());
+        return base::result<void>();
+    };
+    record_writer writer(2 * page_size, take_part);
+    must(writer.home(place_of(3, 0x123456789), 0x45));
+    must(writer.difference(place_of(objects_file_id, 5), page.data(), before.data()));
+    must(writer.pages(place_of(1, 2), page));
+    must(writer.pages(place_of(1, 3), page));
+    const auto payload = writer.finish(fixed_superblock());
+    ASSERT_EQ(parts.size(), 1U);
+    EXPECT_EQ(dump(std::span(parts[0]).first(72)),
+              "0000: 89 67 45 23 01 03 00 00 03 00 00 00 45 00 00 00\n"
+              "0010: 05 00 00 00 00 ff ff ff 01 00 00 00 02 00 00 00\n"
+              "0020: 05 00 02 00 d0 07 01 00 01 02 03 00 00 00 00 00\n"
+              "0030: 02 00 00 00 00 01 00 00 02 00 00 00 01 00 00 00\n"
+              "0040: 07 07 07 07 07 01 02 07\n");
+    EXPECT_EQ(parts[0].size(), 64 + page_size);
+    EXPECT_EQ(dump(std::span(payload).first(8)), "0000: d0 00 00 00 01 00 00 00\n");
+    const superblock_on_media said = fixed_superblock();
+    EXPECT_EQ(std::memcmp(payload.data() + 8, &said, superblock_used), 0);
+    EXPECT_EQ(dump(std::span(payload).subspan(8 + superblock_used, 16)),
+              "0000: 03 00 00 00 00 01 00 00 02 00 00 00 01 00 00 00\n");
+    EXPECT_EQ(payload.size(), 8 + superblock_used + 16 + page_size);
 }
 
 TEST(layout, of_page_entries_and_slab_headers) {
@@ -292,12 +288,12 @@ TEST(layout, of_names) {
     EXPECT_EQ(paths.segment(1234567), "h/segment.1234567");
     EXPECT_EQ(paths.file(objects_file_id), "h/objects");
     EXPECT_EQ(paths.file(42), "h/segment.000042");
-    for (const char* name :
-         {"superblock", "superblock.new", "journal", "objects", "lock", "segment.000000", "store.000000"}) {
+    for (const char* name : {"superblock", "superblock.new", "log.000000", "objects", "lock", "segment.000000",
+                             "store.000000", "lanes.000000"}) {
         EXPECT_TRUE(heap_paths::is_heap_file(name)) << name;
     }
-    for (const char* name :
-         {"segment", "segment.", "segment.1", "segment.00000x", "notes.txt", "superblock.old", "store.shop"}) {
+    for (const char* name : {"segment", "segment.", "segment.1", "segment.00000x", "notes.txt", "superblock.old",
+                             "store.shop", "log.1", "lanes.1"}) {
         EXPECT_FALSE(heap_paths::is_heap_file(name)) << name;
     }
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/checked.hpp"
 #include "base/checksum.hpp"
 
 namespace holdfast::segment {
@@ -62,6 +63,7 @@ superblock_on_media blank_superblock() noexcept {
     std::memcpy(block.magic, superblock_magic, sizeof superblock_magic);
     block.version = format_version;
     block.size = superblock_size;
+    block.log_file_size = least_log_file_size;
     return block;
 }
 
@@ -130,6 +132,17 @@ base::result<void> validate(const superblock_on_media& block, const std::string&
         return corrupt(path, copy, "flags", hex(block.flags),
                        fmt::format("lanes by node only with lanes and several nodes, not {}", block.nodes));
     }
+    // SB-8: the log's files have a size that the format knows; its begin has room to go on.
+    if (!base::is_power_of_two(block.log_file_size) || block.log_file_size < log::least_file_size ||
+        block.log_file_size > log::largest_file_size) {
+        return corrupt(path, copy, "log file size", fmt::format("{}", block.log_file_size),
+                       fmt::format("a power of two from {} to {}", log::least_file_size, log::largest_file_size));
+    }
+    if (block.log_begin.position > largest_clock || block.log_begin.sequence > largest_clock) {
+        return corrupt(path, copy, "begin of the log",
+                       fmt::format("{}, {}", block.log_begin.position, block.log_begin.sequence),
+                       fmt::format("at most {:#x}", largest_clock));
+    }
     // SB-4: the base address is aligned to a region.
     if (block.base_address % region_size != 0) {
         return corrupt(path, copy, "base address", hex(block.base_address), "a multiple of 2 MiB");
@@ -192,6 +205,19 @@ base::result<void> check_own(const superblock_copies_read& there, const superblo
         }
     }
     return {};
+}
+
+void keep_log(superblock_on_media& block, const superblock_on_media& of) noexcept {
+    block.log_file_size = of.log_file_size;
+    block.log_begin = of.log_begin;
+    block.flags = (block.flags & ~flag_log) | (of.flags & flag_log);
+}
+
+void empty_log(superblock_on_media& block, const log::mark& begin, std::uint64_t file_size) noexcept {
+    block.flags &= ~flag_log;
+    block.log_file_size = file_size;
+    block.log_begin = begin;
+    block.log_begin.position = base::align_up(begin.position, file_size);
 }
 
 base::result<void> write_superblocks(persist::file& file, const superblock_on_media& block) {

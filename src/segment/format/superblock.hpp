@@ -21,7 +21,7 @@ void seal(superblock_on_media& block) noexcept;
 [[nodiscard]] std::string hex(std::uint64_t value);
 [[nodiscard]] std::string uuid_text(const std::uint8_t (&uuid)[16]);
 
-/// SB-1 to SB-7, of one copy. `path` and `copy` name it in the failure.
+/// SB-1 to SB-8, of one copy. `path` and `copy` name it in the failure.
 base::result<void> validate(const superblock_on_media& block, const std::string& path, std::size_t copy);
 
 /// A copy that is bad or absent has a failure that says why. The copies, of 4 KiB each, are not on the stack, because
@@ -42,8 +42,12 @@ base::result<void> check_uuid(const std::uint8_t (&found)[16], const superblock_
 base::result<void> check_own(const superblock_copies_read& there, const superblock_on_media& ours,
                              const std::string& path);
 
-/// Syncs. Precondition: the journal that holds this superblock is durable, so a crash that tears both copies at once
-/// loses nothing (JRN-4).
+/// The log is empty, has no file, and will go on behind `begin` with one of its own.
+void empty_log(superblock_on_media& block, const log::mark& begin, std::uint64_t file_size) noexcept;
+/// What `block` says of the log is what `of` says.
+void keep_log(superblock_on_media& block, const superblock_on_media& of) noexcept;
+
+/// Of a heap that is being made or copied, and has no name yet. Syncs.
 base::result<void> write_superblocks(persist::file& file, const superblock_on_media& block);
 
 }  // namespace holdfast::segment

@@ -5,16 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "log/log_format.hpp"
+
 namespace holdfast::segment {
 
 inline constexpr char superblock_magic[8] = {'H', 'O', 'L', 'D', 'F', 'A', 'S', 'T'};
-inline constexpr std::uint32_t format_version = 1;
+inline constexpr std::uint32_t format_version = 2;
 inline constexpr std::uint64_t superblock_size = 4096;
 inline constexpr std::uint64_t superblock_copies = 2;
 
 enum class heap_state : std::uint32_t {
-    clean = 1,       ///< the journal is void and nothing lies beyond the frontier
-    running = 2,     ///< a writer had it open: the journal decides
+    clean = 1,       ///< the log has nothing and nothing lies beyond the frontier
+    running = 2,     ///< a writer had it open: commits may be in the log
     recovering = 3,  ///< not used
 };
 
@@ -28,13 +30,19 @@ inline constexpr std::uint32_t flag_tracing = 1U << 3U;
 /// All block sizes are multiples of 64 bytes, for ever.
 inline constexpr std::uint32_t flag_separate_lines = 1U << 4U;
 inline constexpr std::uint32_t flag_lanes_by_node = 1U << 5U;
-inline constexpr std::uint32_t known_flags =
-    flag_same_address | flag_lanes | flag_stale_sums | flag_tracing | flag_separate_lines | flag_lanes_by_node;
+/// The log has its first file, and may have commits.
+inline constexpr std::uint32_t flag_log = 1U << 6U;
+inline constexpr std::uint32_t known_flags = flag_same_address | flag_lanes | flag_stale_sums | flag_tracing |
+                                             flag_separate_lines | flag_lanes_by_node | flag_log;
 
 /// The clock goes on from at most this, and has as much room again.
 inline constexpr std::uint64_t largest_clock = std::uint64_t{1} << 63U;
 
 inline constexpr std::uint32_t maximum_nodes = 64;
+
+inline constexpr std::uint64_t least_log_file_size = std::uint64_t{1} << 20;
+/// Bytes of a superblock that have a meaning, without the checksum.
+inline constexpr std::uint64_t superblock_used = 208;
 
 struct superblock_on_media {
     char magic[8];
@@ -62,7 +70,9 @@ struct superblock_on_media {
     std::uint32_t unused;
     std::uint64_t file_identity;  ///< 0: none
     std::uint64_t boot;           ///< in a session that survives process crashes alone; else 0
-    std::uint8_t reserved[4088 - 176];
+    log::mark log_begin;          ///< the log has the commits behind it
+    std::uint64_t log_file_size;  ///< a power of two
+    std::uint8_t reserved[4088 - 208];
     std::uint64_t checksum;  ///< of the bytes before it
 };
 static_assert(sizeof(superblock_on_media) == superblock_size);
@@ -86,6 +96,9 @@ static_assert(offsetof(superblock_on_media, record_order) == 148);
 static_assert(offsetof(superblock_on_media, nodes) == 152);
 static_assert(offsetof(superblock_on_media, file_identity) == 160);
 static_assert(offsetof(superblock_on_media, boot) == 168);
+static_assert(offsetof(superblock_on_media, log_begin) == 176);
+static_assert(offsetof(superblock_on_media, log_file_size) == 200);
+static_assert(offsetof(superblock_on_media, reserved) == 208);
 static_assert(offsetof(superblock_on_media, checksum) == 4088);
 
 }  // namespace holdfast::segment

@@ -58,10 +58,10 @@ inline bool is_not_ours_to_write(const base::failure& what) { return what.field 
 enum class fuzz_place : std::uint8_t {
     superblock_fields,  ///< which: of copy 0, of copy 1, of both
     superblocks,
-    journal_header,
-    journal_superblock,
-    journal_table,
-    journal,
+    record_headers,  ///< which: record of the log, also of the next two
+    record_superblocks,
+    record_entries,
+    log,
     slab_headers,  ///< which: segment, also of the next four
     page_entries,
     bitmaps,
@@ -78,7 +78,7 @@ enum class fuzz_operation : std::uint8_t { set, add, flip, copy };
 
 enum fuzz_repair : unsigned {
     repair_superblocks = 1U << 0U,
-    repair_journal = 1U << 1U,
+    repair_log = 1U << 1U,
     repair_pages = 1U << 2U,
     repair_records = 1U << 3U,  ///< of objects; the heap's fuzzer does it
     repair_sizes = 1U << 4U,    ///< from the superblock, where they are small
@@ -231,7 +231,7 @@ private:
             case 2: return power - below(2);
             case 3: return power + below(2);
             case 4: return ~below(below(2) == 0 ? 2 : 5000);
-            case 5: return below(8) << 40U | (below(2) == 0 ? 0 : below(600));  // a page entry, a place of the journal
+            case 5: return below(8) << 40U | (below(2) == 0 ? 0 : below(600));  // a page entry, a place in the log
             case 6: return below(below(2) == 0 ? 9 : 4096) << 21U;              // regions
             default: return (std::uint64_t{random_()} << 32U | random_()) >> below(64);
         }

@@ -1,4 +1,4 @@
-// Edits of pages that the journal carries go to the journal.
+// Edits of pages that the log has whole go to the log.
 #pragma once
 
 #include <unistd.h>
@@ -21,9 +21,9 @@
 #include "base/checked.hpp"
 #include "base/checksum.hpp"
 #include "base/scratch_test_support.hpp"
+#include "segment/commit/log_content.hpp"
 #include "segment/commit/transaction.hpp"
 #include "segment/format/geometry.hpp"
-#include "segment/format/journal_format.hpp"
 #include "segment/format/page_sums.hpp"
 #include "segment/format/superblock.hpp"
 #include "segment/fuzz/fuzz_input.hpp"
@@ -38,7 +38,7 @@ public:
     using content = simulator::sparse_content;
     static constexpr const char* directory = "heap";  ///< in images
     static constexpr std::uint64_t superblock_id = objects_file_id + 1;
-    static constexpr std::uint64_t journal_id = objects_file_id + 2;
+    static constexpr std::uint64_t log_id = objects_file_id + 2;
 
     explicit fuzz_media(const std::string& path) {
         const auto image = must(simulator::storage_image::load(path, directory));
@@ -50,19 +50,11 @@ public:
         make_anonymous();
     }
 
-    /// When the journal of the last commit had just become whole.
+    /// When the record of the last commit had just become durable.
     [[nodiscard]] fuzz_media with_commit_pending(const fuzz_media& before) const {
-        fuzz_media made = *this;
-        made.files_["superblock"] = before.files_.at("superblock");
-        const auto header = made.read<journal_header_on_media>(journal_id, 0);
-        const std::uint64_t content_page = 2 + table_pages(header.entry_count);
-        for (std::uint64_t i = 0; i < header.entry_count; ++i) {
-            const auto entry = made.read<journal_entry_on_media>(journal_id, 2 * base::page_size + 16 * i);
-            const std::uint64_t page = entry.place & ((std::uint64_t{1} << entry_page_bits) - 1);
-            const std::uint64_t id = entry.place >> entry_page_bits;
-            made.write_at(id, page * base::page_size, before.read<page_bytes>(id, page * base::page_size));
-            made.in_journal_[{id, page}] = content_page + i;
-        }
+        fuzz_media made = before;
+        made.files_["log.000000"] = files_.at("log.000000");
+        made.note_logged_pages();
         return made;
     }
 
@@ -93,7 +85,7 @@ public:
         return found == files_.end() ? 0 : found->second.size();
     }
 
-    /// Within one page, from the journal where that carries the page; zeros beyond the end of the file.
+    /// Within one page, from the log where that has the page whole; zeros beyond the end of the file.
     template <class T>
     [[nodiscard]] T read(std::uint64_t id, std::uint64_t offset) const {
         T value{};
@@ -138,8 +130,8 @@ public:
             repair_segment_sums();
             repair_object_sums();
         }
-        if ((control & repair_journal) != 0) {
-            repair_journal_sums();
+        if ((control & repair_log) != 0) {
+            reseal_log();
         }
     }
 
@@ -154,18 +146,14 @@ private:
     /// Larger files only cost time.
     static constexpr std::uint64_t largest_file = 16 * base::mebibyte;
 
-    static std::uint64_t table_pages(std::uint64_t entries) {
-        return base::align_up(entries * sizeof(journal_entry_on_media), base::page_size) / base::page_size;
-    }
     static std::string name_of(std::uint64_t id) {
-        return id == superblock_id ? "superblock" : id == journal_id ? "journal" : heap_paths({}).file(id).substr(1);
+        return id == superblock_id ? "superblock" : id == log_id ? "log.000000" : heap_paths({}).file(id).substr(1);
     }
 
     [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> truth_of(std::uint64_t id, std::uint64_t offset) const {
-        const auto carried = in_journal_.find({id, offset / base::page_size});
-        return carried == in_journal_.end()
-                   ? std::pair{id, offset}
-                   : std::pair{journal_id, carried->second * base::page_size + offset % base::page_size};
+        const auto logged = in_log_.find({id, offset / base::page_size});
+        return logged == in_log_.end() ? std::pair{id, offset}
+                                       : std::pair{log_id, logged->second + offset % base::page_size};
     }
     void read_bytes(std::uint64_t id, std::uint64_t offset, std::span<std::byte> bytes) const {
         const auto [file_id, at] = truth_of(id, offset);
@@ -198,15 +186,13 @@ private:
             return range{segment, of.segment_size + begin, end - begin};
         };
         switch (where) {
-            case fuzz_place::superblock_fields: return {superblock_id, which % 3 == 0 ? 0 : superblock_size, 176};
+            case fuzz_place::superblock_fields: return {superblock_id, which % 3 == 0 ? 0 : superblock_size, 208};
             case fuzz_place::superblocks: return {superblock_id, 0, size_of(superblock_id)};
-            case fuzz_place::journal_header: return {journal_id, 0, 56};
-            case fuzz_place::journal_superblock: return {journal_id, base::page_size, 176};
-            case fuzz_place::journal_table: {
-                const auto header = read<journal_header_on_media>(journal_id, 0);
-                return {journal_id, 2 * base::page_size, std::min<std::uint64_t>(header.entry_count, 256) * 16};
-            }
-            case fuzz_place::journal: return {journal_id, 0, size_of(journal_id)};
+            case fuzz_place::record_headers: return {log_id, record(which), log::header_size};
+            case fuzz_place::record_superblocks: return {log_id, record(which) + log::header_size, 8 + superblock_used};
+            case fuzz_place::record_entries:
+                return {log_id, record(which) + log::header_size + 8 + superblock_used, 512};
+            case fuzz_place::log: return {log_id, 0, size_of(log_id)};
             case fuzz_place::slab_headers: return table(of.slab_headers_at(), of.page_entries_at());
             case fuzz_place::page_entries: return table(of.page_entries_at(), of.bitmaps_at());
             case fuzz_place::bitmaps: return table(of.bitmaps_at(), of.checksums_at());
@@ -360,57 +346,90 @@ private:
         }
     }
 
-    void repair_journal_sums() {
-        auto header = read<journal_header_on_media>(journal_id, 0);
-        const std::uint64_t entries = std::min(header.entry_count, size_of(journal_id) / base::page_size);
-        reseal(journal_id, base::page_size);
-        for (std::uint64_t i = 0; i < entries; ++i) {
-            const std::uint64_t at = 2 * base::page_size + i * sizeof(journal_entry_on_media);
-            auto entry = read<journal_entry_on_media>(journal_id, at);
-            entry.checksum =
-                base::checksum64(read<page_bytes>(journal_id, (2 + table_pages(entries) + i) * base::page_size));
-            write(journal_id, at, entry);
+    [[nodiscard]] std::vector<std::uint64_t> records() const {
+        std::vector<std::uint64_t> found;
+        for (std::uint64_t at = 0; at + log::header_size <= size_of(log_id) && found.size() < 100;) {
+            const auto header = read<log::record_header_on_media>(log_id, at);
+            if (header.sequence == 0 || log::space_of(header.size) > size_of(log_id) - at) {
+                break;
+            }
+            found.push_back(at);
+            at += log::space_of(header.size);
         }
-        std::vector<std::byte> table((1 + table_pages(entries)) * base::page_size);
-        for (std::uint64_t i = 0; i < table.size(); i += base::page_size) {
-            read_bytes(journal_id, base::page_size + i, std::span(table).subspan(i, base::page_size));
+        return found;
+    }
+    [[nodiscard]] std::uint64_t record(unsigned which) const {
+        const auto all = records();
+        return all.empty() ? 0 : all[which % all.size()];
+    }
+    /// Checksums and the chain of the records, by the superblock's uuid and key.
+    void reseal_log() {
+        const std::uint64_t key = log_options_of(heap_paths({}), read<superblock_on_media>(superblock_id, 0)).key;
+        std::uint64_t before = 0;
+        for (const std::uint64_t at : records()) {
+            auto header = read<log::record_header_on_media>(log_id, at);
+            std::vector<std::byte> payload(header.size);
+            files_.at(name_of(log_id)).read(at + log::header_size, payload);
+            header.payload_checksum = base::checksum64(payload, key);
+            header.before = before;
+            header.checksum = before = log::checksum_of(header, key);
+            write(log_id, at, header);
         }
-        header.table_checksum = base::checksum64(table, header.sequence);
-        header.checksum =
-            base::checksum64(std::as_bytes(std::span{&header, 1}).first(offsetof(journal_header_on_media, checksum)));
-        write(journal_id, 0, header);
+    }
+    /// Of the last record.
+    void note_logged_pages() {
+        for (const std::uint64_t at : records()) {
+            const auto header = read<log::record_header_on_media>(log_id, at);
+            std::vector<std::byte> bytes(header.size);
+            files_.at(name_of(log_id)).read(at + log::header_size, bytes);
+            std::span<const std::byte> rest(bytes);
+            if (header.kind == record_commit) {
+                must(take_head(rest));
+            }
+            while (!rest.empty()) {
+                const commit_entry entry = must(take_entry(rest));
+                for (std::uint64_t i = 0; entry.kind == entry_kind::pages && i < entry.count; ++i) {
+                    in_log_[{file_of(entry.place), page_of_place(entry.place) + i}] =
+                        at + log::header_size + static_cast<std::uint64_t>(entry.bytes.data() - bytes.data()) +
+                        i * base::page_size;
+                }
+            }
+        }
     }
 
     /// What chance and the clock gave the heap differs from process to process.
     void make_anonymous() {
-        const bool carries = read<journal_header_on_media>(journal_id, 0).entry_count != 0;
-        for (const auto& [id, at] : {place{superblock_id, 0}, place{superblock_id, 1}, place{journal_id, 1}}) {
-            if (id == journal_id && !carries) {
-                continue;
-            }
-            auto block = read<superblock_on_media>(id, at * base::page_size);
+        const auto hide = [](superblock_on_media& block) {
             std::fill(std::begin(block.uuid), std::end(block.uuid), std::uint8_t{7});
             block.heap_key = 7;
             block.base_address = 80 * base::tebibyte;  // nothing is mapped there
             block.created_ns = block.committed_ns = 7;
             seal(block);
-            write(id, at * base::page_size, block);
+        };
+        for (std::uint64_t at = 0; at < 2 * superblock_size; at += superblock_size) {
+            auto block = read<superblock_on_media>(superblock_id, at);
+            hide(block);
+            block.log_begin.checksum = 0;  // all begin with the log's first record, or are closed
+            seal(block);
+            write(superblock_id, at, block);
         }
-        auto header = read<journal_header_on_media>(journal_id, 0);
-        std::fill(std::begin(header.uuid), std::end(header.uuid), std::uint8_t{7});
-        write(journal_id, 0, header);
-        if (carries) {
-            repair_journal_sums();
-        } else {
-            header.checksum = base::checksum64(
-                std::as_bytes(std::span{&header, 1}).first(offsetof(journal_header_on_media, checksum)));
-            write(journal_id, 0, header);
+        for (const std::uint64_t at : records()) {
+            auto header = read<log::record_header_on_media>(log_id, at);
+            header.epoch = 7;
+            write(log_id, at, header);
+            superblock_on_media block{};
+            const auto used = std::as_writable_bytes(std::span{&block, 1}).first(superblock_used);
+            const std::uint64_t begin = at + log::header_size + sizeof(commit_head_on_media);
+            files_.at(name_of(log_id)).read(begin, used);
+            hide(block);
+            files_.at(name_of(log_id)).write(begin, used);
         }
+        reseal_log();
         touched_.clear();
     }
 
     std::map<std::string, content> files_;
-    std::map<place, std::uint64_t> in_journal_;
+    std::map<place, std::uint64_t> in_log_;  ///< byte in the log
     std::set<place> touched_;
 };
 

@@ -1,11 +1,12 @@
 // Cases that fuzzers found: media with good checksums and a content that no heap writes.
 #include <cstring>
+#include <filesystem>
 #include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/checksum.hpp"
+#include "segment/commit/log_content.hpp"
 #include "segment/format/superblock.hpp"
 #include "segment/heap_files.hpp"
 #include "segment/test_support.hpp"
@@ -20,52 +21,106 @@ using persist::posix_storage;
 using testing::Contains;
 using testing::HasSubstr;
 
-class hostile_journal_test : public testing::Test {
+class hostile_log_test : public testing::Test {
 protected:
-    hostile_journal_test() {
-        block_.sequence = 2;
+    hostile_log_test() {
+        block_.sequence = 1;
         block_.heap_key = 1;
         block_.segment_size = minimum_segment_size;
         block_.frontier = region_size;
         block_.state = heap_state::running;
+        block_.flags = flag_log;
         seal(block_);
+        must(posix_storage().make_directory(paths_.directory(), "test"));
     }
 
-    journal_state write_and_read(const std::vector<std::uint64_t>& pages) {
-        const std::vector<std::byte> zeros(page_size);
-        std::vector<page_run> runs;
-        for (const std::uint64_t page : pages) {
-            runs.push_back({0, page, 1, zeros.data()});
+    /// Records of a log that begins here.
+    base::result<log_content> write_and_read(const std::vector<std::pair<std::uint32_t, std::vector<std::byte>>>& all) {
+        {
+            const auto none = [](const log::record&) { return base::result<void>(); };
+            const auto log = must(log::log::open(posix_storage(), log_options_of(paths_, block_), {}, none));
+            for (const auto& [kind, payload] : all) {
+                must(log->wait(must(log->append(kind, payload)).sequence));
+            }
         }
-        const std::vector<std::uint64_t> sums(pages.size(), base::checksum64(zeros));
-        must(write_journal(*file_, block_, runs, sums));
-        return must(read_journal(*file_, nullptr));
+        return log_content::read(posix_storage(), paths_, block_);
+    }
+    [[nodiscard]] std::vector<std::byte> commit_of(std::uint64_t place, superblock_on_media said) const {
+        const auto refuse = [](std::span<const std::byte>) { return base::result<void>(); };
+        record_writer writer(2 * page_size + 1024, refuse);
+        must(writer.pages(place, std::vector<std::byte>(page_size, std::byte{5})));
+        seal(said);
+        return writer.finish(said);
+    }
+    [[nodiscard]] superblock_on_media next() const {
+        superblock_on_media said = block_;
+        ++said.sequence;
+        return said;
     }
 
     test_directory directory_;
-    std::unique_ptr<persist::file> file_ = must(posix_storage().create(directory_.path("journal"), "test"));
+    heap_paths paths_{directory_.path("heap")};
     superblock_on_media block_ = blank_superblock();
 };
 
-TEST_F(hostile_journal_test, that_carries_a_page_twice_is_broken) {
-    EXPECT_EQ(write_and_read({3, 4, 9}).what, journal_state::kind::whole);
-    const journal_state twice = write_and_read({3, 4, 4});
-    EXPECT_EQ(twice.what, journal_state::kind::broken);
-    EXPECT_THAT(twice.why.message(), HasSubstr("ascending"));
-    EXPECT_EQ(write_and_read({4, 3, 9}).what, journal_state::kind::broken);
+TEST_F(hostile_log_test, whose_commit_is_sound_counts) {
+    const log_content content = must(write_and_read({{record_commit, commit_of(place_of(0, 3), next())}}));
+    EXPECT_EQ(content.commits(), 1U);
+    EXPECT_EQ(content.patches().size(), 1U);
+    EXPECT_FALSE(content.is_torn());
 }
 
-TEST_F(hostile_journal_test, whose_superblock_is_of_another_heap_is_broken) {
-    ASSERT_EQ(write_and_read({3}).what, journal_state::kind::whole);
-    journal_header_on_media header{};
-    must(file_->read_at(0, std::as_writable_bytes(std::span{&header, 1})));
-    header.uuid[5] ^= 1;
-    header.checksum =
-        base::checksum64(std::as_bytes(std::span{&header, 1}).first(offsetof(journal_header_on_media, checksum)));
-    must(file_->write_at(0, std::as_bytes(std::span{&header, 1}), "test"));
-    const journal_state state = must(read_journal(*file_, nullptr));
-    EXPECT_EQ(state.what, journal_state::kind::broken);
-    EXPECT_THAT(state.why.field, HasSubstr("uuid"));
+TEST_F(hostile_log_test, with_a_page_beyond_the_heap_is_refused) {
+    for (const std::uint64_t place : {place_of(1, 0), place_of(0, 100'000), place_of(objects_file_id, 0)}) {
+        const auto refused = write_and_read({{record_commit, commit_of(place, next())}});
+        ASSERT_FALSE(refused.ok());
+        EXPECT_EQ(refused.error().field, "entry");
+        std::filesystem::remove_all(paths_.directory() + "/log.000000");
+    }
+}
+
+TEST_F(hostile_log_test, of_another_heap_or_commit_is_refused) {
+    superblock_on_media other = next();
+    other.uuid[5] ^= 1;
+    superblock_on_media later = next();
+    ++later.sequence;
+    for (const auto& [said, field] : {std::pair{other, "uuid"}, std::pair{later, "sequence"}}) {
+        const auto refused = write_and_read({{record_commit, commit_of(place_of(0, 3), said)}});
+        ASSERT_FALSE(refused.ok());
+        EXPECT_EQ(refused.error().code, failure_code::corrupt);
+        EXPECT_THAT(refused.error().field, HasSubstr(field));
+        EXPECT_EQ(refused.error().path, paths_.directory() + "/log.000000");
+        std::filesystem::remove_all(paths_.directory() + "/log.000000");
+    }
+}
+
+TEST_F(hostile_log_test, with_payloads_that_no_commit_has_is_refused) {
+    const std::vector<std::byte> good = commit_of(place_of(0, 3), next());
+    const auto changed = [&](std::size_t at, std::uint8_t value) {
+        std::vector<std::byte> payload = good;
+        payload.at(at) = std::byte{value};
+        return payload;
+    };
+    const std::size_t entry = 8 + superblock_used;
+    const std::vector<std::pair<std::uint32_t, std::vector<std::byte>>> records{
+        {3, good},
+        {record_commit, {}},
+        {record_commit, {good.begin(), good.begin() + 100}},
+        {record_commit, {good.begin(), good.end() - 8}},
+        {record_commit, changed(0, 1)},           // size of the superblock
+        {record_commit, changed(4, 1)},           // parts
+        {record_commit, changed(8, 1)},           // magic
+        {record_commit, changed(entry + 8, 9)},   // kind
+        {record_commit, changed(entry + 8, 1)},   // ranges
+        {record_commit, changed(entry + 12, 0)},  // none
+        {record_part, good},
+    };
+    for (const auto& record : records) {
+        const auto refused = write_and_read({record});
+        ASSERT_FALSE(refused.ok()) << record.first << ", " << record.second.size();
+        EXPECT_NE(refused.error().code, failure_code::none);
+        std::filesystem::remove_all(paths_.directory() + "/log.000000");
+    }
 }
 
 class hostile_heap_test : public testing::Test {

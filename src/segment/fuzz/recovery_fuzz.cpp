@@ -1,7 +1,7 @@
 // From media that an adversary wrote, with repaired checksums, recovery makes a failure that tells why, or one state:
 // equal for a reader, a writer, a copy, and a second recovery. A reader changes nothing; a second recovery finds
 // nothing to do; no segment changes its size. Control bits from 8 on: 2 for the heap that is damaged (crashed, with a
-// commit in its journal, closed); verify all pages; copy the heap, too.
+// commit in its log, closed); verify all pages; copy the heap, too.
 #include "segment/commit/recovery.hpp"
 #include "segment/files/copy.hpp"
 #include "segment/fuzz/fuzz_support.hpp"
@@ -51,7 +51,7 @@ bool examine_as_writer(simulator::simulated_storage& storage, const heap_paths& 
     }
     const std::uint64_t media = storage.current().hash();
     const recovered_state again = must(recover(storage, paths, access_mode::read_write));
-    if (!same(written.superblock, again.superblock) || again.rolled_forward) {
+    if (!same(written.superblock, again.superblock) || again.replayed.commits != 0) {
         finding("a second recovery saw another state");
     }
     if (storage.current().hash() != media) {
@@ -63,7 +63,8 @@ bool examine_as_writer(simulator::simulated_storage& storage, const heap_paths& 
 void examine_close(simulator::simulated_storage& storage, const heap_paths& paths) {
     superblock_on_media superblock = must(recover(storage, paths, access_mode::read_only)).superblock;
     if (superblock.state == heap_state::running) {
-        must(close_cleanly(storage, paths, superblock));
+        commit_log log;
+        must(close_cleanly(storage, paths, log, superblock));
         if (!same(superblock, must(recover(storage, paths, access_mode::read_only)).superblock)) {
             finding("a heap that was closed is in another state");
         }

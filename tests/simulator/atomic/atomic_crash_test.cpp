@@ -31,18 +31,18 @@ struct named_setting {
     std::size_t length;
 };
 
-/// The short log fills and is used again; the long one lies in several pieces of the file.
+/// The short log is full soon; the long one holds what several rings do.
 const std::vector<named_setting>& settings() {
     static const std::vector<named_setting> all = [] {
         std::vector<named_setting> some{
             {"power loss, rings of 8", {}, 3},
-            {"power loss, a log of 8 records", {8, lane::record_order::logged, crash_kind::power_loss, 1, 2}, 2},
+            {"power loss, a log of 8 records", {8, lane::record_order::logged, crash_kind::power_loss, 1}, 2},
             {"caches survive, rings of 8", {8, lane::record_order::clock, crash_kind::process_crash}, 3},
             {"process crash, call in flight", {8, lane::record_order::in_flight, crash_kind::process_crash}, 3},
         };
         if (!options().quick) {
             some.push_back(
-                {"power loss, a log of 24 records", {8, lane::record_order::logged, crash_kind::power_loss, 3}, 2});
+                {"power loss, a log of 24 records", {8, lane::record_order::logged, crash_kind::power_loss, 1, 24}, 2});
         }
         return some;
     }();

@@ -7,8 +7,17 @@
 
 namespace holdfast::simulator {
 
+namespace {
+
+std::uint64_t log_at(const atomic_setting& setting) {
+    return heap_lanes_at + lane::lanes_file_size(setting.lanes, setting.slots);
+}
+
+}  // namespace
+
 tracked_memory::layout layout_for(const atomic_setting& setting) {
-    return {{heap_user_bytes, heap_shape.metadata_size(), lane::lanes_file_size(setting.lanes, setting.slots)},
+    const std::uint64_t log_bytes = log::files_in_memory::bytes_for(heap_log_files, log::least_file_size);
+    return {{heap_user_bytes, heap_shape.metadata_size(), log_at(setting) + log_bytes - heap_lanes_at},
             heap_metadata_at + heap_shape.page_entries_at(),
             heap_shape.pages() * segment::page_entry_size};
 }
@@ -17,6 +26,7 @@ atomic_space::atomic_space(tracked_memory& memory, const atomic_setting& setting
     : memory_(memory),
       setting_(setting),
       view_(memory.address(), memory.address() + heap_metadata_at, heap_shape, heap_user_bytes),
+      log_files_(memory, log_at(setting)),
       entries_(view_) {
     facts_.frontier_pages = heap_first_pages;
 }
@@ -68,37 +78,22 @@ base::result<void> atomic_space::grow_lanes(std::uint64_t bytes) {
     return {};
 }
 
-namespace {
-
-/// Writes of a file, in memory: until one is synced, any subset of its words may be on media.
-class tracked_log final : public segment::log_writer {
-public:
-    explicit tracked_log(tracked_memory& memory) noexcept : domain_(memory), memory_(memory) {}
-
-    base::result<void> write(std::uint64_t offset, std::span<const std::byte> data,
-                             persist::site where) noexcept override {
-        std::byte* const to = memory_.address() + heap_lanes_at + offset;
-        // A word that is written again as it was does not change: what was durable in a block stays.
-        for (std::size_t at = 0; at < data.size(); at += sizeof(std::uint64_t)) {
-            if (std::memcmp(to + at, data.data() + at, sizeof(std::uint64_t)) != 0) {
-                domain_.copy_nontemporal(to + at, data.data() + at, sizeof(std::uint64_t), where);
-            }
+/// A word that is written again as it was does not change: what was durable stays.
+void tracked_files::put(std::uint64_t at, std::span<const std::byte> data, persist::site where) {
+    tracked_domain domain(memory_);
+    for (std::size_t i = 0; i < data.size(); i += sizeof(std::uint64_t)) {
+        if (std::memcmp(begin_ + at + i, data.data() + i, sizeof(std::uint64_t)) != 0) {
+            domain.copy_nontemporal(begin_ + at + i, data.data() + i, sizeof(std::uint64_t), where);
         }
-        domain_.sync(to, data.size(), "log.write.sync");
-        return {};
     }
-    bool is_written(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept override { return true; }
-
-private:
-    tracked_domain domain_;
-    tracked_memory& memory_;
-};
-
-}  // namespace
-
-base::result<std::unique_ptr<segment::log_writer>> atomic_space::open_log() {
-    return std::unique_ptr<segment::log_writer>(std::make_unique<tracked_log>(memory_));
 }
+
+void tracked_files::make_durable(std::uint64_t at, std::uint64_t bytes, persist::site where) {
+    tracked_domain(memory_).sync(begin_ + at, bytes, where);
+}
+
+/// A program that runs on without effect does not find what it has made.
+std::uint64_t tracked_files::in_place_of_missing() const { return memory_.dead() ? 0 : heap_log_files; }
 
 lane::replay_source atomic_space::replay_source() const noexcept {
     lane::replay_source source;
@@ -112,18 +107,28 @@ lane::replay_source atomic_space::replay_source() const noexcept {
     return source;
 }
 
+base::result<lane::replay_plan> atomic_space::plan(lane::replay_source& source, lane::log_access access) {
+    source = replay_source();
+    if (source.order == lane::record_order::logged) {
+        HF_TRY_ASSIGN(const auto last, lane::read_checkpoint(source.lanes, heap_key));
+        HF_TRY_ASSIGN(log_, lane::read_log({log(), heap_key, source.incarnation}, last, access));
+        source.log = log_;
+    }
+    return lane::make_replay(source);
+}
+
 std::string atomic_space::recover() {
     if (facts_.clean) {
         return {};
     }
     try {
-        const lane::replay_source source = replay_source();
-        auto plan = lane::make_replay(source);
-        if (!plan) {
-            return "replay: " + plan.error().message();
+        lane::replay_source source;
+        const auto found = plan(source, lane::log_access::recover);
+        if (!found) {
+            return "replay: " + found.error().message();
         }
         tracked_domain domain{memory_};
-        lane::apply(*plan, source, domain);
+        lane::apply(*found, source, domain);
         if (auto rebuilt = entries_.rebuild(frontier()); !rebuilt) {
             return "rebuild: " + rebuilt.error().message();
         }
@@ -138,11 +143,12 @@ std::string atomic_space::recover_again(bool hints) {
     if (facts_.clean) {
         return {};
     }
-    auto plan = lane::make_replay(replay_source());
-    if (!plan) {
-        return "second replay: " + plan.error().message();
+    lane::replay_source source;
+    const auto found = plan(source, lane::log_access::look);
+    if (!found) {
+        return "second replay: " + found.error().message();
     }
-    if (setting_.order == lane::record_order::in_flight && plan->report.replayed != 0) {
+    if (setting_.order == lane::record_order::in_flight && found->report.replayed != 0) {
         // Calls in flight still count: a page entry may go from "free" to zero and back.
         const auto hash = [this] {
             return memory_.hash_of(tracked_memory::part::metadata) ^ memory_.hash_of(tracked_memory::part::user);
@@ -154,11 +160,11 @@ std::string atomic_space::recover_again(bool hints) {
         memory_.notice();
         return before == hash() ? std::string{} : "a second recovery changes the heap";
     }
-    if (plan->report.replayed != 0) {
-        return fmt::format("second replay would write {} words", plan->report.replayed);
+    if (found->report.replayed != 0) {
+        return fmt::format("second replay would write {} words", found->report.replayed);
     }
-    if (lane::is_by_clock(setting_.order) && plan->report.pending != 0) {
-        return fmt::format("second replay finds {} records pending", plan->report.pending);
+    if (lane::is_by_clock(setting_.order) && found->report.pending != 0) {
+        return fmt::format("second replay finds {} records pending", found->report.pending);
     }
     if (!hints) {
         return {};
@@ -171,20 +177,18 @@ std::string atomic_space::recover_again(bool hints) {
 
 std::string atomic_space::miss_a_lost_lane() const {
     lane::replay_source source = replay_source();
-    if (facts_.clean || source.lanes.size() < lane::lanes_at) {
+    if (facts_.clean || source.lanes.size() < lane::lanes_at || setting_.order == lane::record_order::logged) {
         return {};
     }
     const std::uint64_t used =
         lane::is_by_clock(setting_.order) ? setting_.slots : std::min(setting_.slots, lane::in_flight_slots);
     const std::uint64_t size = lane::lane_size(setting_.slots);
-    const std::uint64_t seed_of_log = lane::seed_of(heap_key, facts_.incarnation, 0);
     for (std::uint64_t index = (source.lanes.size() - lane::lanes_at) / size; index-- > 0;) {
         const auto* const records = reinterpret_cast<const lane::record_on_media*>(
             source.lanes.data() + lane::lanes_at + index * size + lane::lane_header_size);
         const std::uint64_t seed = lane::seed_of(heap_key, facts_.incarnation, index);
         for (std::uint64_t slot = 0; slot < used; ++slot) {
-            const bool logged = setting_.order == lane::record_order::logged;
-            if (logged ? lane::is_whole(records[slot], seed_of_log) : lane::is_whole(records[slot], seed, slot, used)) {
+            if (lane::is_whole(records[slot], seed, slot, used)) {
                 source.lanes = source.lanes.first(lane::lanes_file_size(index, setting_.slots));
                 return lane::make_replay(source)
                            ? fmt::format("LANE-25: lane {} holds a record, and its loss would go unnoticed", index)
@@ -208,22 +212,22 @@ atomic_session::atomic_session(atomic_space& space, bool format)
     options.heap_key = heap_key;
     options.slots = space.setting().slots;
     options.order = space.setting().order;
-    options.log_lanes = space.setting().lanes;
-    options.log_block_records = space.setting().block_records;
+    options.log_records = space.setting().log_records;
     options.clock = lane::record_clock::source::memory;
     options.checkpoint_time = space.facts().checkpoint_clock;
     if (!space.facts().clean) {
         const std::span<const std::byte> file{space.lanes(), space.lanes_size()};
-        auto time = lane::read_checkpoint_time(file, heap_key);
-        auto count = lane::read_lane_count(file, file.size(), options.slots, heap_key);
-        if (!time || !count) {
-            fault_ = "head of the lanes: " + (time ? count.error() : time.error()).message();
+        auto last = lane::read_checkpoint(file, heap_key);
+        auto count = lane::read_lane_count(file, file.size(), options.slots, options.order, heap_key);
+        if (!last || !count) {
+            fault_ = "head of the lanes: " + (last ? count.error() : last.error()).message();
             return;
         }
-        options.checkpoint_time = *time;
+        options.checkpoint_time = last->time;
         options.lane_count = *count;
     }
     options.incarnation = space.facts().incarnation + 1;
+    options.log_chain = options.incarnation;
     operations_ = std::make_unique<operations>(tracked_domain{space.memory()}, space.view(), space, blocks_, options);
     if (auto opened = operations_->open(); !opened) {
         fault_ = "lanes: " + opened.error().message();

@@ -11,7 +11,9 @@
 
 #include "extent/extent.hpp"
 #include "heap/atomic/atomic_operations_of.hpp"
+#include "lane/record_log.hpp"
 #include "lane/replay.hpp"
+#include "log/files_in_memory_test_support.hpp"
 #include "simulator/memory/atomic_memory.hpp"
 #include "simulator/storage/sparse_content.hpp"
 #include "slab/slab.hpp"
@@ -22,10 +24,10 @@ struct atomic_setting {
     std::uint64_t slots = 8;
     lane::record_order order = lane::record_order::clock;
     crash_kind crash = crash_kind::power_loss;
-    std::uint64_t lanes = 4;          ///< most lanes; in order `logged`, those whose slots are the log
-    std::uint64_t block_records = 8;  ///< order `logged`: of a block of the log
-    bool gives_back = false;          ///< free space goes back, and the heap can become shorter
-    bool fades = true;                ///< with gives_back: freed space goes back at once
+    std::uint64_t lanes = 4;        ///< most of them; in order `logged` they take no place
+    std::uint64_t log_records = 8;  ///< order `logged`: that the log holds at most
+    bool gives_back = false;        ///< free space goes back, and the heap can become shorter
+    bool fades = true;              ///< with gives_back: freed space goes back at once
 };
 
 /// From the superblock.
@@ -46,8 +48,27 @@ inline constexpr std::uint64_t heap_key = 0x5eed;
 inline constexpr segment::geometry heap_shape{heap_user_bytes};
 inline constexpr std::uint64_t heap_metadata_at = heap_user_bytes;
 inline constexpr std::uint64_t heap_lanes_at = heap_metadata_at + heap_shape.metadata_size();
+inline constexpr std::uint64_t heap_log_files = 4;
 
 [[nodiscard]] tracked_memory::layout layout_for(const atomic_setting& setting);
+
+/// The files of the log: until one is synced, any subset of the words written to it may be on media, and so with the
+/// names.
+class tracked_files final : public log::files_in_memory {
+public:
+    tracked_files(tracked_memory& memory, std::uint64_t at)
+        : files_in_memory(memory.address() + at, heap_log_files, log::least_file_size),
+          memory_(memory),
+          begin_(memory.address() + at) {}
+
+private:
+    void put(std::uint64_t at, std::span<const std::byte> data, persist::site where) override;
+    void make_durable(std::uint64_t at, std::uint64_t bytes, persist::site where) override;
+    [[nodiscard]] std::uint64_t in_place_of_missing() const override;
+
+    tracked_memory& memory_;
+    std::byte* begin_;
+};
 
 class atomic_space final : public segment::space_growth, public segment::lane_area {
 public:
@@ -69,9 +90,8 @@ public:
     [[nodiscard]] std::byte* lanes() const noexcept override { return memory_.address() + heap_lanes_at; }
     [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return facts_.lanes_size; }
     base::result<void> grow_lanes(std::uint64_t bytes) override;
-    base::result<std::unique_ptr<segment::log_writer>> open_log() override;
+    [[nodiscard]] segment::log_home log() const override { return {&log_files_, log_files_.place()}; }
 
-    [[nodiscard]] lane::replay_source replay_source() const noexcept;
     /// As engine::replay_lanes(), with the tracked domain. Returns what went wrong, or nothing.
     [[nodiscard]] std::string recover();
     /// What a second recovery would change; it must change nothing. `hints`: page entries of free extents count too.
@@ -80,9 +100,15 @@ public:
     [[nodiscard]] std::string miss_a_lost_lane() const;
 
 private:
+    [[nodiscard]] lane::replay_source replay_source() const noexcept;
+    /// The source and its plan refer to what is read.
+    [[nodiscard]] base::result<lane::replay_plan> plan(lane::replay_source& source, lane::log_access access);
+
     tracked_memory& memory_;
     atomic_setting setting_;
     segment::space_view view_;
+    mutable tracked_files log_files_;
+    std::vector<lane::record_on_media> log_;  ///< what plan() has read
     heap_facts facts_;
     extent::page_entries entries_;
 };

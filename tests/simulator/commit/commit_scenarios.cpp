@@ -6,13 +6,13 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <random>
 #include <set>
 #include <string_view>
 
 #include <malloc.h>
 
-#include "segment/format/journal_format.hpp"
+#include "log/log_files.hpp"
+#include "segment/format/superblock.hpp"
 
 namespace holdfast::simulator {
 
@@ -66,6 +66,11 @@ std::vector<commit_scenario> scenarios_of_space() {
                    small_segment,
                    {begin, growing(pages(1, {0, 10, 513})), giving(pages(0, {1}), pages(0, {5}), 1, false),
                     growing(pages(1, {10}))},
+                   2});
+    all.push_back({"a_segment_that_is_home_and_not_synced_goes",
+                   small_segment,
+                   {begin, growing(pages(1, {0, 10})), change(pages(0, {1}) + pages(1, {0, 10})),
+                    giving(pages(0, {1}), {}, 1, true), growing({})},
                    2});
     all.push_back({"a_segment_goes_and_the_heap_is_closed",
                    small_segment,
@@ -203,11 +208,20 @@ base::result<void> run_step(model_heap& heap, const state_book& book, std::uint6
                      : heap.commit(book.program()[step], book[step + 1], report);
 }
 
+/// What a process knows that goes on, or the superblock of none.
+segment::superblock_on_media superblock_on(simulated_storage& storage, const model_state& state) {
+    const auto file =
+        storage.open(segment::heap_paths{model_heap::directory}.superblock(), persist::access_mode::read_only);
+    const auto copies = file ? segment::read_superblocks(**file) : std::move(file).error();
+    return copies && copies->newest() != nullptr ? *copies->newest() : state.superblock;
+}
+
 using commit_timeline = crash_explorer<simulated_storage>::timeline;
 
 std::string run_program(simulated_storage& storage, commit_timeline& marks, const commit_scenario& one,
                         const state_book& book) {
-    model_heap heap(storage, book[one.first_cut]);
+    const segment::superblock_on_media found = superblock_on(storage, book[one.first_cut]);
+    model_heap heap(storage, book[one.first_cut], &found, storage.current().hash());
     for (std::uint64_t step = one.first_cut; step < one.program.size(); ++step) {
         marks.begins(step + 1);
         if (const auto done = run_step(heap, book, step); !done) {
@@ -238,7 +252,8 @@ std::string go_on(commit_trial& trial, state_book& book, std::uint64_t id, const
     auto& storage = trial.device();
     trial.go_on();
     const std::uint64_t turn = book.turns++;
-    model_heap heap(storage, book[id], recovered != nullptr ? &recovered->superblock : nullptr);
+    model_heap heap(storage, book[id], recovered != nullptr ? &recovered->superblock : nullptr,
+                    storage.current().hash());
     if (id == 0) {
         trial.begins(1);
         const auto done = heap.create(book.program()[0], book[1]);
@@ -263,13 +278,22 @@ std::string go_on(commit_trial& trial, state_book& book, std::uint64_t id, const
     return check_session(storage, heap, book, next);
 }
 
-/// Whether a session should go on from here. Of images that differ only in a journal that nobody reads again, the first
+std::vector<std::string> log_files_of(const simulated_storage& storage) {
+    const std::string prefix = std::string(model_heap::directory).substr(1) + "/" + segment::log_prefix;
+    std::vector<std::string> found;
+    for (const auto& [name, node] : *storage.current().names) {
+        if (name.starts_with(prefix)) {
+            found.push_back("/" + name);
+        }
+    }
+    return found;
+}
+
+/// Whether a session should go on from here. Of images that differ only in a log that nobody reads again, the first
 /// does, and a few of the others.
-bool is_worth_using(const simulated_storage& storage, state_book& book, std::uint64_t id,
-                    std::string_view journal_kind) {
-    const std::string journal = segment::heap_paths{model_heap::directory}.journal();
-    const std::uint64_t state = storage.current().hash_without(journal);
-    return book.used.insert(mix(mix(state, id), std::hash<std::string_view>{}(journal_kind))) || state % 64 == 0;
+bool is_worth_using(const simulated_storage& storage, state_book& book, std::uint64_t id, std::string_view log_kind) {
+    const std::uint64_t state = storage.current().hash();
+    return book.used.insert(mix(mix(state, id), std::hash<std::string_view>{}(log_kind))) || state % 64 == 0;
 }
 
 std::string judge(commit_trial& trial, state_book& book) {
@@ -310,22 +334,24 @@ std::string judge(commit_trial& trial, state_book& book) {
             return problems.front().message();
         }
     }
-    const std::string_view kind = recovered->rolled_forward ? "whole" : recovered->warnings.empty() ? "void" : "bad";
+    const std::string_view kind = recovered->replayed.commits != 0 ? "whole"
+                                  : recovered->warnings.empty()    ? "void"
+                                                                   : "bad";
     return is_worth_using(storage, book, id, kind) ? go_on(trial, book, id, &*recovered) : std::string{};
 }
 
-base::result<void> damage_journal(simulated_storage& storage, std::uint64_t page) {
-    const auto path = segment::heap_paths{model_heap::directory}.journal();
-    HF_TRY_ASSIGN(auto journal, storage.open(path, persist::access_mode::read_write));
-    const std::uint64_t offset = page * base::page_size + mix(page) % base::page_size;
+base::result<void> damage_log(simulated_storage& storage, const std::string& path, std::uint64_t at) {
+    HF_TRY_ASSIGN(auto file, storage.open(path, persist::access_mode::read_write));
     std::array<std::byte, 1> byte{};
-    HF_TRY(journal->read_at(offset, byte));
+    HF_TRY(file->read_at(at, byte));
     byte[0] ^= std::byte{1};
-    return journal->write_at(offset, byte, "test.damage");
+    return file->write_at(at, byte, "test.damage");
 }
 
-/// Recovery shows one of two commits, every page of it, or fails as corrupt.
-std::string judge_damaged(simulated_storage& storage, const state_book& book, const expectation& expected) {
+/// Recovery shows one commit, every page of it, or fails as corrupt. Where the last record is damaged and nothing of it
+/// came home, no one can tell that it was whole.
+std::string judge_damaged(simulated_storage& storage, const state_book& book, const expectation& expected,
+                          std::uint64_t first) {
     const auto recovered =
         segment::recover(storage, segment::heap_paths{model_heap::directory}, persist::access_mode::read_write);
     if (!recovered) {
@@ -333,7 +359,7 @@ std::string judge_damaged(simulated_storage& storage, const state_book& book, co
         return says_so ? std::string{} : recovered.error().message();
     }
     std::string different;
-    for (std::uint64_t id = expected.oldest; id <= expected.newest; ++id) {
+    for (std::uint64_t id = first; id <= expected.newest; ++id) {
         different = model_heap::difference(storage, book[id], book.places());
         if (different.empty()) {
             return {};
@@ -342,19 +368,22 @@ std::string judge_damaged(simulated_storage& storage, const state_book& book, co
     return different;
 }
 
-std::string judge_with_damage(commit_trial& trial, const state_book& book, std::uint64_t atom_size) {
+std::string judge_with_damage(commit_trial& trial, const state_book& book, std::uint64_t atom_size,
+                              std::uint64_t first) {
+    constexpr std::uint64_t apart = 136;  // of damages: a record's head is met, and each page
     trial.run_in_peace();
     const auto image = trial.device().current();
-    const auto journal = segment::heap_paths{model_heap::directory}.journal();
-    const std::uint64_t journal_pages = image.bytes_of(journal).size() / base::page_size;
-    for (std::uint64_t page = 0; page < journal_pages; ++page) {
-        simulated_storage damaged(image, atom_size);
-        damaged.run_in_peace();
-        if (const auto done = damage_journal(damaged, page); !done) {
-            return done.error().message();
-        }
-        if (std::string wrong = judge_damaged(damaged, book, trial.expected()); !wrong.empty()) {
-            return "page " + std::to_string(page) + " of the journal is damaged: " + wrong;
+    for (const std::string& path : log_files_of(trial.device())) {
+        const std::uint64_t size = image.bytes_of(path).size();
+        for (std::uint64_t at = mix(size) % 48; at < size; at += apart) {
+            simulated_storage damaged(image, atom_size);
+            damaged.run_in_peace();
+            if (const auto done = damage_log(damaged, path, at); !done) {
+                return done.error().message();
+            }
+            if (std::string wrong = judge_damaged(damaged, book, trial.expected(), first); !wrong.empty()) {
+                return path + " is damaged at " + std::to_string(at) + ": " + wrong;
+            }
         }
     }
     return {};
@@ -383,6 +412,11 @@ explore_report explore_from_first_cut(const commit_scenario& one, std::uint64_t 
             return failed;
         }
     }
+    if (const auto done = heap.checkpoint(); !done) {
+        explore_report failed;
+        failed.violations.push_back("before the first cut: " + done.error().message());
+        return failed;
+    }
     simulated_storage machine(calm.current(), atom_size);
     return crash_explorer<simulated_storage>(effort).run(machine, rest, check);
 }
@@ -401,33 +435,32 @@ explore_report explore_with(const commit_scenario& one, std::uint64_t atom_size,
         check);
 }
 
-/// What a process throws that dies.
-struct death {};
-
 /// Runs the program until its operation `at`, and dies there. Returns the states that are possible then; nothing where
 /// the program has ended before.
 std::optional<expectation> run_until_death(simulated_storage& storage, const commit_scenario& one,
                                            const state_book& book, std::uint64_t at) {
     std::uint64_t operations = 0;
+    bool is_dead = false;
     storage.set_observer([&] {
         if (++operations == at) {
-            throw death{};
+            is_dead = true;
+            storage.die();
         }
     });
     expectation possible{one.first_cut, one.first_cut};
-    try {
-        model_heap heap(storage, book[one.first_cut]);
-        for (std::uint64_t step = one.first_cut; step < one.program.size(); ++step) {
+    {
+        const segment::superblock_on_media found = superblock_on(storage, book[one.first_cut]);
+        model_heap heap(storage, book[one.first_cut], &found, storage.current().hash());
+        for (std::uint64_t step = one.first_cut; step < one.program.size() && !is_dead; ++step) {
             possible.newest = step + 1;
-            if (!run_step(heap, book, step)) {
+            if (!run_step(heap, book, step) || is_dead) {
                 break;
             }
             possible.oldest = step + 1;
         }
-    } catch (const death&) {
-        return possible;
     }
-    return std::nullopt;
+    storage.revive();
+    return is_dead ? std::optional(possible) : std::nullopt;
 }
 
 /// The process after one that died: what it has shown must stay, whatever media had of it when it came.
@@ -442,7 +475,7 @@ std::string live_after_death(simulated_storage& storage, commit_timeline& marks,
     const bool is_newest = recovered->superblock.sequence == book[possible.newest].superblock.sequence;
     const std::uint64_t shown = is_newest ? possible.newest : possible.oldest;
     marks.returned(shown);
-    model_heap heap(storage, book[shown], &recovered->superblock);
+    model_heap heap(storage, book[shown], &recovered->superblock, storage.current().hash());
     if (const auto done = heap.remove_leftovers(recovered->crashed); !done) {
         return "open after the death: " + done.error().message();
     }
@@ -463,55 +496,17 @@ const std::vector<commit_scenario>& commit_scenarios() {
     return all;
 }
 
-commit_scenario random_scenario(std::uint64_t seed) {
-    std::mt19937_64 random(seed);
-    const auto chance = [&random](unsigned percent) { return random() % 100 < percent; };
-    commit_scenario one;
-    one.name = "random_" + std::to_string(seed);
-    one.segment_size = chance(20) ? large_segment : small_segment;
-    one.first_cut = 1;
-    one.program.push_back(creation());
-    std::uint64_t regions = 1;
-    std::uint64_t objects = 65536;
-    const std::uint64_t user_pages = one.segment_size / base::page_size;
-    for (int step = 0; step < 3; ++step) {
-        model_step next;
-        next.grow_regions = chance(25) ? 1 : 0;
-        next.lower_regions = next.grow_regions == 0 && regions > 1 && chance(30) ? 1 : 0;
-        next.grow_objects = chance(20) ? 65536 : 0;
-        next.close = chance(25);
-        regions += next.grow_regions;
-        regions -= next.lower_regions;
-        objects += next.grow_objects;
-        // Few places, so that steps meet; in old and new segments, metadata and objects.
-        std::set<page_place> places;
-        for (std::uint64_t count = random() % 4; count > 0; --count) {
-            const std::uint64_t page = chance(50) ? random() % 3 : random() % (regions * 512);
-            places.emplace(page / user_pages, page % user_pages);
-        }
-        if (chance(30)) {
-            const std::uint64_t segments = base::divide_up(regions * 512, user_pages);
-            places.emplace(random() % segments, user_pages + random() % 2);
-        }
-        if (chance(30)) {
-            places.emplace(objects_file_id, 1 + random() % (objects / base::page_size - 1));
-        }
-        next.dirty.assign(places.begin(), places.end());
-        for (const page_place& before : one.program.back().dirty) {
-            const bool inside = before.second < user_pages && before.first * user_pages + before.second < regions * 512;
-            if (inside && !places.contains(before) && chance(15)) {
-                next.holes.push_back(before);
-            }
-        }
-        one.program.push_back(std::move(next));
-    }
-    return one;
-}
-
 explore_options full_effort() {
     explore_options options;
     options.cuts = {choice_limits{1024, 128, 128, 128}, choice_limits{64, 16, 16, 16}, choice_limits{8, 2, 2, 2}};
     options.images_below_one = 40;
+    return options;
+}
+
+explore_options quick_effort() {
+    explore_options options;
+    options.cuts = {choice_limits{128, 64, 64, 64}, choice_limits{32, 8, 8, 8}, choice_limits{4, 1, 1, 1}};
+    options.images_below_one = 12;
     return options;
 }
 
@@ -570,13 +565,13 @@ bool rewrites_under_one_checksum_page(const commit_scenario& one) {
            });
 }
 
-explore_report explore_damaged_journals(const commit_scenario& one, const explore_options& effort) {
+explore_report explore_damaged_logs(const commit_scenario& one, const explore_options& effort) {
     constexpr std::uint64_t sector = 512;
     explore_options without_recoveries = effort;
     without_recoveries.recovery_depth = 0;
     state_book book(one);
     return explore_with(one, sector, without_recoveries, book,
-                        [&](auto& trial) { return judge_with_damage(trial, book, sector); });
+                        [&](auto& trial) { return judge_with_damage(trial, book, sector, one.first_cut); });
 }
 
 }  // namespace holdfast::simulator

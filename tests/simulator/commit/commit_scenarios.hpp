@@ -22,8 +22,9 @@ struct commit_scenario {
 /// A heap and three random steps that change, grow and close, determined by the seed.
 [[nodiscard]] commit_scenario random_scenario(std::uint64_t seed);
 
-/// For the crash suite; enough to kill mutants; and for explore_deaths().
+/// For the crash suite, whole and quick; enough to kill mutants; and for explore_deaths().
 [[nodiscard]] explore_options full_effort();
+[[nodiscard]] explore_options quick_effort();
 [[nodiscard]] explore_options mutant_effort();
 [[nodiscard]] explore_options death_effort();
 
@@ -39,8 +40,8 @@ struct commit_scenario {
 /// looks complete: the checksum page at home disagrees with the pages that are not there yet, or the old checksum page
 /// with those that are. (A page that was never written has no checksum.)
 [[nodiscard]] bool rewrites_under_one_checksum_page(const commit_scenario& one);
-/// After the power failure each page of the journal loses a bit in turn. Recovery must refuse, or show one commit
+/// After the power failure each log file loses bits in turn, one at a time. Recovery must refuse, or show one commit
 /// whole. For scenarios with rewrites_under_one_checksum_page(); sectors are the atoms.
-[[nodiscard]] explore_report explore_damaged_journals(const commit_scenario& one, const explore_options& effort);
+[[nodiscard]] explore_report explore_damaged_logs(const commit_scenario& one, const explore_options& effort);
 
 }  // namespace holdfast::simulator

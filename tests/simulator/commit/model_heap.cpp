@@ -25,7 +25,9 @@ namespace {
 page_content make_content(page_place place, std::uint64_t version) {
     auto bytes = std::make_shared<std::vector<std::byte>>(page_size);
     for (std::uint64_t i = 0; i < page_size / sizeof(std::uint64_t); ++i) {
-        const std::uint64_t word = mix(mix(place.first, place.second), mix(version, i)) | 1U;
+        // Of most words the versions have the same, so that a commit logs differences.
+        const std::uint64_t seed = i % 8 == 0 ? mix(version, i) : i;
+        const std::uint64_t word = mix(mix(place.first, place.second), seed) | 1U;
         std::memcpy(bytes->data() + i * sizeof word, &word, sizeof word);
     }
     return bytes;
@@ -93,6 +95,27 @@ void forget_sum(std::map<page_place, page_content>& pages, page_place place, con
     }
 }
 
+bool has_sum(const model_state& state, page_place place) {
+    const geometry shape{state.superblock.segment_size};
+    const page_place home = sums_page_of(place, shape);
+    if (home == place ||
+        (place.first != objects_file_id && place.second >= shape.pages() + shape.checksums_at() / page_size)) {
+        return true;
+    }
+    const auto found = state.pages.find(home);
+    if (found == state.pages.end()) {
+        return false;
+    }
+    if (place.first == objects_file_id) {
+        std::uint64_t sum = 0;
+        std::memcpy(&sum, found->second->data() + place.second % segment::objects_group_pages * sizeof sum, sizeof sum);
+        return sum != 0;
+    }
+    std::uint32_t sum = 0;
+    std::memcpy(&sum, found->second->data() + segment::place_of_sum(place.second).entry * sizeof sum, sizeof sum);
+    return sum != 0;
+}
+
 /// Whether the page lies within the state's sizes.
 bool is_inside(page_place place, const segment::superblock_on_media& superblock) {
     const geometry shape{superblock.segment_size};
@@ -111,6 +134,7 @@ segment::superblock_on_media first_superblock(std::uint64_t segment_size) {
     }
     block.heap_key = 0x1234;
     block.segment_size = segment_size;
+    block.log_file_size = model_heap::limits().file_size;
     block.state = segment::heap_state::running;
     return block;
 }
@@ -153,12 +177,24 @@ model_state model_state::after(const model_step& step) const {
     return next;
 }
 
-model_heap::model_heap(persist::storage& storage, const model_state& state, const segment::superblock_on_media* found)
-    : storage_(storage), state_(&state), paths_(directory), on_media_(found != nullptr ? *found : state.superblock) {}
+model_heap::model_heap(persist::storage& storage, const model_state& state, const segment::superblock_on_media* found,
+                       std::uint64_t epoch)
+    : storage_(storage),
+      state_(&state),
+      paths_(directory),
+      on_media_(found != nullptr ? *found : state.superblock),
+      written_(on_media_),
+      log_(limits(epoch)) {}
+
+segment::commit_log_limits model_heap::limits(std::uint64_t epoch) noexcept {
+    return {2 * page_size, 3 * page_size, 1000, 2, epoch};
+}
 
 void model_heap::adopt(const model_state& next) {
     state_ = &next;
+    const segment::superblock_on_media before = on_media_;
     on_media_ = next.superblock;
+    keep_log(on_media_, before);
     names_changed_ = false;
 }
 
@@ -179,6 +215,9 @@ commit_plan model_heap::plan_for(const model_step& step, const model_state& next
         const bool fresh = !is_inside(place, before) || state_->anything.contains(place);  // JRN-5
         (fresh ? plan.fresh : plan.changed).push_back({place.first, place.second, 1, content->data()});
         (fresh ? plan.fresh_sums : plan.changed_sums).push_back(base::checksum64(*content));
+        if (!fresh) {
+            plan.changed_since.push_back(has_sum(*state_, place));
+        }
     }
     // A file that grew is synced even if none of its pages is written: the commit contains its size.
     for (auto index = base::divide_up(before.frontier, before.segment_size);
@@ -225,7 +264,7 @@ result<void> model_heap::take_back(const model_step& step) {
     return {};
 }
 
-/// After the commit, as heap_files::remove_beyond(), punch() and shorten_journal().
+/// After the commit, as heap_files::remove_beyond() and punch().
 result<void> model_heap::give_back(const model_step& step, std::uint64_t frontier_before) {
     const auto& superblock = state_->superblock;
     const geometry shape{superblock.segment_size};
@@ -244,11 +283,6 @@ result<void> model_heap::give_back(const model_step& step, std::uint64_t frontie
         HF_TRY_ASSIGN(auto file, storage_.open(paths_.file(place.first), access_mode::read_write));
         HF_TRY(file->punch_hole(place.second * page_size, page_size, "model.space.give_back"));
     }
-    if (!step.holes.empty()) {
-        HF_TRY_ASSIGN(auto journal, storage_.open(paths_.journal(), access_mode::read_write));
-        HF_TRY_ASSIGN(const std::uint64_t size, journal->size());
-        HF_TRY(journal->resize(std::min(size, 2 * page_size), "model.journal.give_back"));
-    }
     return {};
 }
 
@@ -262,8 +296,6 @@ result<void> model_heap::create(const model_step& step, const model_state& next)
     for (const auto& name : names) {
         HF_TRY(storage_.remove(std::string(directory) + "/" + name, "model.create.remove_remains"));
     }
-    HF_TRY_ASSIGN(auto journal, storage_.create(paths_.journal(), "model.create.journal"));
-    HF_TRY(segment::write_void_journal(*journal, next.superblock));
     HF_TRY_ASSIGN(auto objects, storage_.create(paths_.objects(), "model.create.objects"));
     HF_TRY(grow(next));
     const commit_plan plan = plan_for(step, next);
@@ -277,25 +309,49 @@ result<void> model_heap::create(const model_step& step, const model_state& next)
     HF_TRY(storage_.sync_directory(directory, "model.create.directory.sync_name"));
     HF_TRY(storage_.sync_directory("/", "model.create.parent.sync"));
     adopt(next);
+    written_ = on_media_;
     return {};
 }
 
 result<void> model_heap::commit(const model_step& step, const model_state& next, segment::transaction_report& report) {
     if (on_media_.state != segment::heap_state::running) {
+        log_.begin_session(on_media_);
+        HF_TRY(log_.reserve(storage_, paths_, on_media_, {0}));
+        on_media_.flags |= segment::flag_log;
         HF_TRY(segment::write_state(storage_, paths_, on_media_, segment::heap_state::running));
+        written_ = on_media_;
     }
     HF_TRY(grow(next));
     HF_TRY(take_back(step));
     const std::uint64_t frontier_before = state_->superblock.frontier;
-    HF_TRY(segment::run_transaction(storage_, paths_, plan_for(step, next), report));
+    if ((on_media_.flags & segment::flag_log) == 0) {
+        HF_TRY(log_.get(storage_, paths_, on_media_));
+        written_ = on_media_;
+    }
+    HF_TRY(segment::run_transaction(storage_, paths_, log_, plan_for(step, next), on_media_, report));
     adopt(next);
+    if (next.superblock.frontier < frontier_before) {
+        log_.forget_beyond(base::divide_up(next.superblock.frontier, next.superblock.segment_size));
+    }
     HF_TRY(give_back(step, frontier_before));
+    const log::mark before = on_media_.log_begin;
+    HF_TRY(log_.maintain(storage_, paths_, on_media_));
+    if (on_media_.log_begin != before) {
+        written_ = on_media_;
+    }
     return step.close ? close() : result<void>{};
 }
 
+result<void> model_heap::checkpoint() {
+    return log_.is_empty() ? result<void>{} : log_.checkpoint(storage_, paths_, on_media_);
+}
+
 result<void> model_heap::close() {
-    return on_media_.state == segment::heap_state::clean ? result<void>{}
-                                                         : segment::close_cleanly(storage_, paths_, on_media_);
+    if (on_media_.state != segment::heap_state::clean) {
+        HF_TRY(segment::close_cleanly(storage_, paths_, log_, on_media_));
+        written_ = on_media_;
+    }
+    return {};
 }
 
 result<void> model_heap::remove_leftovers(bool crashed) {
@@ -332,9 +388,9 @@ std::string model_heap::differing_copy() const {
     }
     for (std::size_t copy = 0; copy < segment::superblock_copies; ++copy) {
         const auto& there = copies->good.at(copy);
-        if (!there || std::memcmp(&*there, &on_media_, sizeof on_media_) != 0) {
+        if (!there || std::memcmp(&*there, &written_, sizeof written_) != 0) {
             return "copy " + std::to_string(copy) + " of the superblock is not that of commit " +
-                   std::to_string(on_media_.sequence);
+                   std::to_string(written_.sequence);
         }
     }
     return {};

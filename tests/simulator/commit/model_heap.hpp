@@ -1,6 +1,6 @@
 // A heap as the commit protocol sees it: files, pages of known content, checksums. No mapping, no allocator.
 //
-// It calls the real superblock, journal, transaction and recovery code on any storage, in the order in which
+// It calls the real superblock, log, transaction and recovery code on any storage, in the order in which
 // segment::heap_files calls them around mappings (creation, growth, removal of leftovers). full_stack_crash_test.cpp
 // tests the original.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace holdfast::simulator {
 
-/// File id and page in the file, as the journal counts them.
+/// File id and page in the file, as the log counts them.
 using page_place = std::pair<std::uint64_t, std::uint64_t>;
 using page_content = std::shared_ptr<const std::vector<std::byte>>;
 
@@ -49,8 +49,11 @@ public:
     static constexpr const char* directory = "/heap";
 
     /// Starts from a state on media. `found`: the superblock that recovery found, if it may differ.
-    model_heap(persist::storage& storage, const model_state& state,
-               const segment::superblock_on_media* found = nullptr);
+    /// `epoch`: of its log.
+    model_heap(persist::storage& storage, const model_state& state, const segment::superblock_on_media* found = nullptr,
+               std::uint64_t epoch = 1);
+    /// Files of the log that hold a page and a half, and a checkpoint with every third commit or so.
+    [[nodiscard]] static segment::commit_log_limits limits(std::uint64_t epoch = 1) noexcept;
 
     /// The step that creates the heap; removes what an interrupted creation left.
     base::result<void> create(const model_step& step, const model_state& next);
@@ -58,11 +61,12 @@ public:
     base::result<void> commit(const model_step& step, const model_state& next, segment::transaction_report& report);
     /// The heap may be closed already.
     base::result<void> close();
+    base::result<void> checkpoint();
     /// As a writer after recovery, before it changes anything. `crashed`: the heap was not closed.
     base::result<void> remove_leftovers(bool crashed);
 
-    /// Each copy of the superblock must hold the last step, so that either may be lost. Returns what differs, or
-    /// nothing.
+    /// Each copy of the superblock must hold what the last checkpoint wrote, so that either may be lost. Returns what
+    /// differs, or nothing.
     [[nodiscard]] std::string differing_copy() const;
     /// Compares the media with all pages of the state. Those of `places` that were never written must read as zero.
     /// Returns what differs, or nothing.
@@ -80,7 +84,9 @@ private:
     persist::storage& storage_;
     const model_state* state_;
     segment::heap_paths paths_;
-    segment::superblock_on_media on_media_{};
+    segment::superblock_on_media on_media_{};  ///< but that commits in the log are in it, too
+    segment::superblock_on_media written_{};   ///< by the last checkpoint
+    segment::commit_log log_;
     bool names_changed_ = false;
 };
 

@@ -64,7 +64,7 @@ std::vector<exploration> explorations() {
     }
     for (const auto& one : commit_scenarios()) {
         if (rewrites_under_one_checksum_page(one)) {
-            all.push_back({one.name + ", damaged", [one] { return explore_damaged_journals(one, mutant_effort()); }});
+            all.push_back({one.name + ", damaged", [one] { return explore_damaged_logs(one, mutant_effort()); }});
         }
     }
     for (const auto& one : commit_scenarios()) {

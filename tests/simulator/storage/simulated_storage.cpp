@@ -87,6 +87,7 @@ public:
     }
 
     result<void> sync(site where) override {
+        HF_TRY(owner_.check_alive("write", path_));
         if (owner_.fails_sync(id_)) {
             owner_.done(where);
             return os_failure(EIO, "fdatasync", path_);
@@ -141,6 +142,7 @@ private:
         if (!writable_) {
             return os_failure(EBADF, operation, path_);
         }
+        HF_TRY(owner_.check_alive(operation, path_));
         return check_range(offset, length, operation, path_);
     }
 
@@ -236,6 +238,10 @@ void simulated_storage::add_name_change(name_change one) {
     pending_names_.push_back(std::move(one));
 }
 
+result<void> simulated_storage::check_alive(const char* operation, const std::string& path) const {
+    return dead_ ? os_failure(EIO, operation, path) : result<void>();
+}
+
 result<std::unique_ptr<persist::file>> simulated_storage::open(const std::string& path, persist::access_mode mode) {
     const auto* id = find(resolved_name(path));
     if (id == nullptr) {
@@ -255,6 +261,7 @@ result<std::unique_ptr<persist::file>> simulated_storage::open(const std::string
 
 result<std::unique_ptr<persist::file>> simulated_storage::create(const std::string& path, site where) {
     static_cast<void>(mutant_active(where, site_kind::name));
+    HF_TRY(check_alive("create", path));
     HF_TRY(check_parent(path, "create"));
     const std::string name = resolved_name(path);
     if (find(name) != nullptr) {
@@ -272,6 +279,7 @@ result<bool> simulated_storage::exists(const std::string& path) {
 
 result<void> simulated_storage::make_directory(const std::string& path, site where) {
     static_cast<void>(mutant_active(where, site_kind::name));
+    HF_TRY(check_alive("mkdir", path));
     HF_TRY(check_parent(path, "mkdir"));
     const std::string name = resolved_name(path);
     if (find(name) != nullptr) {
@@ -300,6 +308,7 @@ result<std::vector<std::string>> simulated_storage::list(const std::string& dire
 
 result<void> simulated_storage::rename(const std::string& from, const std::string& to, site where) {
     static_cast<void>(mutant_active(where, site_kind::name));
+    HF_TRY(check_alive("rename", from));
     const std::string old_name = resolved_name(from);
     const std::string new_name = resolved_name(to);
     const auto* source = find(old_name);
@@ -322,6 +331,7 @@ result<void> simulated_storage::rename(const std::string& from, const std::strin
 
 result<void> simulated_storage::remove(const std::string& path, site where) {
     static_cast<void>(mutant_active(where, site_kind::name));
+    HF_TRY(check_alive("unlink", path));
     const std::string name = resolved_name(path);
     const auto* id = find(name);
     if (id == nullptr) {
@@ -336,6 +346,7 @@ result<void> simulated_storage::remove(const std::string& path, site where) {
 }
 
 result<void> simulated_storage::sync_directory(const std::string& path, site where) {
+    HF_TRY(check_alive("open", path));
     const std::string directory = resolved(path);
     if (const auto* id = find(directory); !directory.empty() && (id == nullptr || !nodes_[*id].directory)) {
         return os_failure(id == nullptr ? ENOENT : ENOTDIR, "open", path);

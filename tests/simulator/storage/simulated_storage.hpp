@@ -43,7 +43,6 @@ struct storage_image {
     std::vector<node> nodes;
 
     [[nodiscard]] std::uint64_t hash() const;
-    [[nodiscard]] std::uint64_t hash_without(const std::string& path) const;
     /// The content of a file, which must exist.
     [[nodiscard]] std::vector<std::byte> bytes_of(const std::string& path) const;
     /// Writes what the image holds below `directory` into an existing, empty real directory. Links that point below
@@ -95,6 +94,11 @@ public:
 
     /// What programs that map the file see in it: pages that differ were stored to, since the last operation.
     void see(const std::string& path, std::span<const std::byte> content, persist::site where);
+
+    /// The process is dead: no call changes anything, and each that would fails. An observer may call it.
+    void die() noexcept { dead_ = true; }
+    /// The next process has come.
+    void revive() noexcept { dead_ = false; }
 
     /// From now on nothing can be lost, and no crash images are taken: for a checker after recovery.
     void run_in_peace() noexcept;
@@ -154,6 +158,7 @@ private:
     /// Follows all links.
     [[nodiscard]] std::string resolved(const std::string& path) const;
     [[nodiscard]] const node_id* find(const std::string& resolved_path) const;
+    [[nodiscard]] base::result<void> check_alive(const char* operation, const std::string& path) const;
     [[nodiscard]] base::result<void> check_parent(const std::string& path, const char* operation) const;
     [[nodiscard]] bool is_empty(const std::string& directory) const;
     void add_name_change(name_change one);
@@ -180,6 +185,7 @@ private:
     std::vector<name_change> pending_names_;
     std::vector<node> nodes_;
     bool in_peace_ = false;
+    bool dead_ = false;
     std::uint64_t syncs_before_failure_ = 0;  ///< and that one; 0: none fails
     std::uint64_t operations_ = 0;
     persist::site last_site_ = "start";

@@ -90,15 +90,9 @@ std::string normal_path(const std::string& path) {
     return out;
 }
 
-std::uint64_t storage_image::hash() const { return hash_without({}); }
-
-std::uint64_t storage_image::hash_without(const std::string& left_out) const {
-    const std::string without = normal_path(left_out);
+std::uint64_t storage_image::hash() const {
     std::uint64_t sum = 0;
     for (const auto& [path, id] : *names) {
-        if (path == without) {
-            continue;
-        }
         const node& one = nodes[id];
         sum = mix(sum, std::hash<std::string>{}(path));
         sum = mix(sum, one.directory ? 1 : mix(one.content->hash(), std::hash<std::string>{}(one.link)));

@@ -36,6 +36,9 @@ public:
     [[nodiscard]] std::vector<std::string> node_directories() const;
     /// "disk", "page-cache", "dax", "eadr" or "emulated" (docs/architecture.md).
     [[nodiscard]] std::string domain() const;
+    /// For people: how commits of a writer in durability `commit` find pages that were stored to, on this machine and
+    /// in a process with these rights.
+    [[nodiscard]] static std::string search_for_changes();
 
     /// In order of address; `each` may free its block. Blocks that others allocate or free meanwhile may be missed or
     /// seen. Throws error.

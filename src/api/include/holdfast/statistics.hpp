@@ -40,8 +40,12 @@ struct heap_statistics {
     std::int64_t created_ns = 0;
     std::uint64_t recoveries = 0;    ///< how often a writer recovered the heap from a crash
     bool recovered = false;          ///< this open found a heap that was not closed
-    bool rolled_forward = false;     ///< and finished a commit from the journal
+    bool rolled_forward = false;     ///< and had commits from the log
+    std::uint64_t log_commits = 0;   ///< so many
+    std::uint64_t log_bytes = 0;     ///< of the log
     std::uint64_t maximum_size = 0;  ///< open_options::maximum_size; 0: the reservation alone
+    /// Durability `commit`: memory whose stores the kernel notes, so that a commit finds them faster (docs/limits.md).
+    std::uint64_t watched_bytes = 0;
 };
 
 /// What manager::shrink() did, in bytes.
@@ -62,9 +66,9 @@ struct shrink_options {
 
 /// The last commit() of this process. Durability `atomic` and `collect`: sync_ns and total_ns alone.
 struct commit_report {
-    std::uint64_t dirty_pages = 0;      ///< found by the scan
-    std::uint64_t fresh_pages = 0;      ///< written once
-    std::uint64_t journaled_pages = 0;  ///< written twice, to the journal first
+    std::uint64_t dirty_pages = 0;   ///< found by the scan
+    std::uint64_t fresh_pages = 0;   ///< written once
+    std::uint64_t logged_pages = 0;  ///< what changed of them was written to the log first
     std::uint64_t written_bytes = 0;
     std::uint64_t scan_ns = 0;
     std::uint64_t write_ns = 0;

@@ -26,8 +26,9 @@ extern "C" {
 
 typedef struct hf_transaction hf_transaction;
 
-/* hf_commit_transaction or hf_abort ends the transaction. While one is open, hf_close fails with HF_INVALID_ARGUMENT,
- * and hf_discard must not be called. HF_READ_ONLY for a heap opened so. */
+/* hf_commit_transaction or hf_abort ends the transaction. While one is open, hf_close fails with HF_INVALID_ARGUMENT;
+ * after hf_discard its calls fail so, too, and the memory of the heap's handle is kept. HF_READ_ONLY for a heap opened
+ * so. */
 hf_code hf_begin(hf_heap* heap, hf_transaction** transaction);
 /* Begins a part: the next hf_abort drops what was done since; the next hf_commit_transaction hands it to the part
  * around it. Parts may contain parts. */

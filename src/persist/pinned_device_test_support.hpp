@@ -18,35 +18,43 @@
 
 #include "persist/descriptor.hpp"
 
-namespace holdfast {
+namespace holdfast::persist {
 
-/// One buffer. Throws std::system_error: EFAULT or EOPNOTSUPP where the kernel refuses the memory.
+/// One buffer, registered unless the device shall store to it by addresses alone. Throws std::system_error: EFAULT or
+/// EOPNOTSUPP where the kernel refuses the memory.
 class pinned_device {
 public:
-    pinned_device(const std::string& source, void* buffer, std::size_t bytes)
+    pinned_device(const std::string& source, void* buffer, std::size_t bytes, bool registers = true)
         : source_(::open(source.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)),
           buffer_(buffer),
           bytes_(bytes) {
         io_uring_params asked{};
-        ring_ = persist::descriptor(static_cast<int>(check(::syscall(SYS_io_uring_setup, 1, &asked))));
+        ring_ = descriptor(static_cast<int>(check(::syscall(SYS_io_uring_setup, 1, &asked))));
         submissions_ = map(asked.sq_off.array + asked.sq_entries * sizeof(std::uint32_t), IORING_OFF_SQ_RING);
         completions_ = map(asked.cq_off.cqes + asked.cq_entries * sizeof(io_uring_cqe), IORING_OFF_CQ_RING);
         entries_ = map(asked.sq_entries * sizeof(io_uring_sqe), IORING_OFF_SQES);
         places_ = asked;
         iovec registered{buffer, bytes};
-        check(::syscall(SYS_io_uring_register, ring_.get(), IORING_REGISTER_BUFFERS, &registered, 1));
+        if (registers) {
+            check(::syscall(SYS_io_uring_register, ring_.get(), IORING_REGISTER_BUFFERS, &registered, 1));
+        }
     }
     pinned_device(const pinned_device&) = delete;
     pinned_device& operator=(const pinned_device&) = delete;
     ~pinned_device() = default;
 
     /// Fills the buffer.
-    void store(char value) {
+    void store(char value) { read(value, IORING_OP_READ_FIXED); }
+    /// Fills it by addresses: the kernel looks pages up for this one store.
+    void store_by_addresses(char value) { read(value, IORING_OP_READ); }
+
+private:
+    void read(char value, std::uint8_t operation) {
         const std::string content(bytes_, value);
         check(::pwrite(source_.get(), content.data(), content.size(), 0));
         auto& entry = *static_cast<io_uring_sqe*>(entries_);
         entry = {};
-        entry.opcode = IORING_OP_READ_FIXED;
+        entry.opcode = operation;
         entry.fd = source_.get();
         entry.addr = reinterpret_cast<std::uint64_t>(buffer_);
         entry.len = static_cast<std::uint32_t>(bytes_);
@@ -64,7 +72,6 @@ public:
         }
     }
 
-private:
     static long check(long answer) {
         if (answer < 0) {
             throw std::system_error(errno, std::generic_category(), "io_uring");
@@ -82,8 +89,8 @@ private:
         return *reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(ring) + offset);
     }
 
-    persist::descriptor source_;
-    persist::descriptor ring_;
+    descriptor source_;
+    descriptor ring_;
     void* buffer_;
     std::size_t bytes_;
     io_uring_params places_{};
@@ -92,4 +99,4 @@ private:
     void* entries_ = nullptr;
 };
 
-}  // namespace holdfast
+}  // namespace holdfast::persist

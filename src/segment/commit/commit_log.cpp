@@ -1,0 +1,235 @@
+#include "segment/commit/commit_log.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "base/checked.hpp"
+#include "persist/mutant.hpp"
+#include "segment/commit/log_content.hpp"
+#include "segment/format/geometry.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::mebibyte;
+using base::page_size;
+using persist::access_mode;
+
+constexpr std::uint64_t large_heap = 32 * mebibyte;
+constexpr std::uint64_t file_of_large_heap = 4 * mebibyte;
+constexpr std::uint64_t longest_log = 64 * mebibyte;
+/// Pages that are synced within a commit.
+constexpr std::uint64_t few_pages = 1024;
+/// A log that is so many times as long as it should be waits no longer for the device.
+constexpr std::uint64_t most_overrun = 8;
+
+/// Page entries, slab headers and checksums of all pages, as entries of whole pages.
+std::uint64_t least_room(base::pages frontier) noexcept {
+    constexpr std::uint64_t least = 64 * base::kibibyte;
+    constexpr std::uint64_t bytes_a_page =
+        page_entry_size + slab_header_size / base::pages_per_granule + checksum_entry_size;
+    const std::uint64_t bytes = frontier.value * bytes_a_page;
+    return least + bytes + bytes / 128;
+}
+
+}  // namespace
+
+void commit_log::begin_session(superblock_on_media& superblock) const noexcept {
+    const std::uint64_t by_heap = superblock.frontier > large_heap ? file_of_large_heap : least_log_file_size;
+    empty_log(superblock, superblock.log_begin, limits_.file_size != 0 ? limits_.file_size : by_heap);
+}
+
+base::result<log::log*> commit_log::open(persist::storage& storage, const heap_paths& paths,
+                                         const superblock_on_media& superblock) {
+    if (log_ == nullptr) {
+        const auto none = [](const log::record& record) {
+            return base::result<void>(base::failure{base::failure_code::corrupt,
+                                                    {},
+                                                    "record of the log",
+                                                    std::to_string(record.end.sequence),
+                                                    "an empty log",
+                                                    "open the heap again",
+                                                    0});
+        };
+        log::log_options options = log_options_of(paths, superblock);
+        options.epoch = limits_.epoch;
+        HF_TRY_ASSIGN(log_, log::log::open(storage, options, superblock.log_begin, none));
+        opened_ = log_.get();
+        begin_ = log_->end().position;
+    }
+    return log_.get();
+}
+
+base::result<log::log*> commit_log::get(persist::storage& storage, const heap_paths& paths,
+                                        superblock_on_media& superblock) {
+    const base::scoped_lock lock(mutex_);
+    HF_TRY_ASSIGN(log::log* const opened, open(storage, paths, superblock));
+    if ((superblock.flags & flag_log) == 0) {
+        superblock.flags |= flag_log;
+        if (auto written = write_state(storage, paths, superblock, superblock.state); !written) {
+            superblock.flags &= ~flag_log;
+            return std::move(written).error();
+        }
+    }
+    return opened;
+}
+
+base::result<void> commit_log::reserve(persist::storage& storage, const heap_paths& paths,
+                                       const superblock_on_media& superblock, base::pages frontier) {
+    const base::scoped_lock lock(mutex_);
+    HF_TRY_ASSIGN(log::log* const opened, open(storage, paths, superblock));
+    return opened->reserve(base::divide_up(least_room(frontier), opened->largest_payload()) + 1, 0,
+                           log::file_content::allocated);
+}
+
+base::result<void> commit_log::check_own(persist::storage& storage, const heap_paths& paths,
+                                         const superblock_on_media& superblock) {
+    HF_TRY_ASSIGN(std::string found, storage.identity(paths.superblock()));
+    if (found != identity_) {
+        HF_TRY_ASSIGN(const auto file, storage.open(paths.superblock(), access_mode::read_write));
+        HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*file));
+        HF_TRY(segment::check_own(there, superblock, file->path()));
+        identity_ = std::move(found);
+    }
+    return {};
+}
+
+void commit_log::note_home(std::uint64_t file, std::uint64_t pages) {
+    unsynced_.insert(file);
+    pages_ += pages;
+}
+
+void commit_log::forget_beyond(std::uint64_t segments) noexcept {
+    home_.forget();
+    unsynced_.erase(unsynced_.lower_bound(segments), unsynced_.lower_bound(objects_file_id));
+}
+
+std::uint64_t commit_log::bytes() const noexcept { return opened_ == nullptr ? 0 : opened_->end().position - begin_; }
+
+std::uint64_t commit_log::most_bytes(const superblock_on_media& superblock) const noexcept {
+    return limits_.checkpoint_bytes != 0 ? limits_.checkpoint_bytes
+                                         : std::clamp(superblock.frontier / 4, superblock.log_file_size, longest_log);
+}
+
+base::result<void> commit_log::maintain(persist::storage& storage, const heap_paths& paths,
+                                        superblock_on_media& superblock, bool needs_space) {
+    if (!is_long(superblock)) {
+        return {};
+    }
+    if (needs_space) {
+        return checkpoint(storage, paths, superblock);
+    }
+    const std::uint64_t most = most_bytes(superblock);
+    if (pages_ > few_pages && !is_being_written_) {
+        is_being_written_ = true;
+        for (const std::uint64_t id : unsynced_) {
+            if (const auto file = home_.get(storage, paths, id)) {
+                device_.start(*file);
+            }
+        }
+        return {};
+    }
+    if (device_.is_busy() && bytes() < most * most_overrun && pages_ < limits_.checkpoint_pages * most_overrun) {
+        return {};
+    }
+    return checkpoint(storage, paths, superblock);
+}
+
+base::result<void> commit_log::sync_home(persist::storage& storage, const heap_paths& paths) {
+    for (const std::uint64_t id : unsynced_) {
+        HF_TRY_ASSIGN(const auto file, home_.get(storage, paths, id));
+        HF_TRY(file->sync("checkpoint.home.sync"));
+    }
+    unsynced_.clear();
+    pages_ = 0;
+    is_being_written_ = false;
+    return {};
+}
+
+/// Says on media that the log begins behind its last record. What was home before must be synced.
+base::result<void> commit_log::move_begin(persist::storage& storage, const heap_paths& paths,
+                                          superblock_on_media& superblock, heap_state state, bool ends) {
+    const auto before = std::make_unique<superblock_on_media>(superblock);
+    if (opened_ != nullptr) {
+        superblock.log_begin = opened_->end();
+        if (HF_MUTANT("checkpoint.release_first")) {
+            opened_->release(superblock.log_begin);
+        }
+    }
+    if (ends) {
+        empty_log(superblock, superblock.log_begin, superblock.log_file_size);
+    }
+    if (auto written = write_state(storage, paths, superblock, state); !written) {
+        keep_log(superblock, *before);
+        return written;
+    }
+    return {};
+}
+
+base::result<void> commit_log::checkpoint(persist::storage& storage, const heap_paths& paths,
+                                          superblock_on_media& superblock) {
+    if (!HF_MUTANT("checkpoint.begin_first")) {
+        HF_TRY(sync_home(storage, paths));
+    }
+    HF_TRY(move_begin(storage, paths, superblock, superblock.state, false));
+    if (HF_MUTANT("checkpoint.begin_first")) {
+        HF_TRY(sync_home(storage, paths));
+    }
+    if (opened_ != nullptr) {
+        begin_ = superblock.log_begin.position;
+        opened_->release(superblock.log_begin);
+    }
+    return {};
+}
+
+base::result<void> commit_log::end(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
+                                   heap_state state) {
+    HF_TRY(sync_home(storage, paths));
+    HF_TRY(move_begin(storage, paths, superblock, state, true));
+    const base::scoped_lock lock(mutex_);
+    opened_ = nullptr;
+    log_.reset();
+    home_.forget();
+    remove_log_files(storage, paths, superblock);
+    return {};
+}
+
+void remove_log_files(persist::storage& storage, const heap_paths& paths,
+                      const superblock_on_media& superblock) noexcept {
+    try {
+        const log::log_files files(storage, log_options_of(paths, superblock).place);
+        const auto numbers = files.numbers();
+        for (std::size_t i = 0; numbers && i < numbers->size(); ++i) {
+            static_cast<void>(storage.remove(files.path_of((*numbers)[i]), "log.files.remove").ok());
+        }
+    } catch (const std::bad_alloc&) {
+        return;
+    }
+}
+
+base::result<void> write_state(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
+                               heap_state state, bool durable) {
+    const auto next = std::make_unique<superblock_on_media>(superblock);
+    next->state = state;
+    seal(*next);
+    HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_write));
+    const auto bytes = std::as_bytes(std::span{next.get(), 1});
+    // A failed write may have left a torn copy, and a crash one that is older. That is written first.
+    HF_TRY_ASSIGN(const superblock_copies_read there, read_superblocks(*file));
+    HF_TRY(check_own(there, superblock, file->path()));
+    const bool second_first = there.good[0] && (!there.good[1] || there.good[1]->sequence < there.good[0]->sequence);
+    const std::uint64_t first = second_first ? superblock_size : 0;
+    HF_TRY(file->write_at(first, bytes, "state.write.first"));
+    if (durable) {
+        HF_TRY(file->sync("state.sync.first"));
+    }
+    HF_TRY(file->write_at(superblock_size - first, bytes, "state.write.second"));
+    if (durable) {
+        HF_TRY(file->sync("state.sync.second"));
+    }
+    superblock = *next;
+    return {};
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,112 @@
+// The log of an open heap in durability `commit`, and what of it is home and not synced (docs/walkthrough-commit.md).
+//
+//   - The superblock on media says where the log begins. It moves in a checkpoint alone, after all that is home was
+//     synced (LOG-6), and its space is used again after both copies are durable (LOG-5).
+//   - A session begins with an empty log. Its files go when the heap is closed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/result.hpp"
+#include "base/thread_annotations.hpp"
+#include "base/units.hpp"
+#include "log/log.hpp"
+#include "persist/storage.hpp"
+#include "segment/commit/home_files.hpp"
+#include "segment/commit/writeback.hpp"
+#include "segment/files/heap_paths.hpp"
+#include "segment/format/superblock.hpp"
+
+namespace holdfast::segment {
+
+/// 0: by the heap's size.
+struct commit_log_limits {
+    std::uint64_t file_size = 0;
+    std::uint64_t checkpoint_bytes = 0;  ///< a longer log is due
+    std::uint64_t checkpoint_pages = 32 * 1024;
+    std::uint64_t logged_fresh_pages = 16;  ///< more of them go home before the record
+    std::optional<std::uint64_t> epoch{};   ///< log_options::epoch
+};
+
+/// reserve() is thread-safe. The others run alone.
+class commit_log {
+public:
+    explicit commit_log(const commit_log_limits& limits = {}) noexcept : limits_(limits) {}
+    commit_log(const commit_log&) = delete;
+    commit_log& operator=(const commit_log&) = delete;
+    ~commit_log() = default;
+
+    [[nodiscard]] const commit_log_limits& limits() const noexcept { return limits_; }
+    [[nodiscard]] home_files& home() noexcept { return home_; }
+    [[nodiscard]] writeback& device() noexcept { return device_; }
+
+    /// For the superblock that says that a session begins.
+    void begin_session(superblock_on_media& superblock) const noexcept;
+    /// Opens the log where `superblock`, which is on media, says that it begins, and keeps so much space that a commit
+    /// which only frees has room on a full disk.
+    base::result<void> reserve(persist::storage& storage, const heap_paths& paths,
+                               const superblock_on_media& superblock, base::pages frontier);
+    /// Opened where it was not yet; the superblock then says so, durably.
+    base::result<log::log*> get(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
+
+    /// Fails where somebody has exchanged the files of the directory.
+    base::result<void> check_own(persist::storage& storage, const heap_paths& paths,
+                                 const superblock_on_media& superblock);
+    /// Pages of the file went home without a sync.
+    void note_home(std::uint64_t file, std::uint64_t pages);
+    /// The heap has only so many segments now.
+    void forget_beyond(std::uint64_t segments) noexcept;
+    /// Bytes since the last checkpoint.
+    [[nodiscard]] std::uint64_t bytes() const noexcept;
+    [[nodiscard]] bool is_empty() const noexcept { return bytes() == 0; }
+
+    /// A checkpoint where the log is long. One that has much to sync waits for a later commit, when the device has
+    /// written most of it, unless the log grows by too much meanwhile. To submit scattered pages takes seconds of a
+    /// processor, so a thread does that; the checkpoint itself takes the few milliseconds that are left, so a commit
+    /// may make it.
+    /// Nothing waits where `needs_space`.
+    base::result<void> maintain(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
+                                bool needs_space = false);
+    [[nodiscard]] bool is_long(const superblock_on_media& superblock) const noexcept {
+        return bytes() >= most_bytes(superblock) || pages_ >= limits_.checkpoint_pages;
+    }
+    /// `superblock`: of the last commit. It says on return what is on media.
+    base::result<void> checkpoint(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
+    /// A checkpoint, behind which there is no log until get() or reserve() makes one. Removes its files.
+    base::result<void> end(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
+                           heap_state state);
+
+private:
+    base::result<log::log*> open(persist::storage& storage, const heap_paths& paths,
+                                 const superblock_on_media& superblock) HF_REQUIRES(mutex_);
+    [[nodiscard]] std::uint64_t most_bytes(const superblock_on_media& superblock) const noexcept;
+    base::result<void> move_begin(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
+                                  heap_state state, bool ends);
+    base::result<void> sync_home(persist::storage& storage, const heap_paths& paths);
+
+    commit_log_limits limits_;
+    base::mutex mutex_;
+    std::unique_ptr<log::log> log_ HF_GUARDED_BY(mutex_);
+    log::log* opened_ = nullptr;
+    std::uint64_t begin_ = 0;  ///< position
+    std::string identity_;     ///< of the superblock's file
+    home_files home_;
+    std::set<std::uint64_t> unsynced_;
+    std::uint64_t pages_ = 0;
+    bool is_being_written_ = false;
+    writeback device_;
+};
+
+/// Best effort.
+void remove_log_files(persist::storage& storage, const heap_paths& paths,
+                      const superblock_on_media& superblock) noexcept;
+
+/// Names and sizes of all copies, one after the other, so that one is whole at every moment and the older goes first.
+base::result<void> write_state(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
+                               heap_state state, bool durable = true);
+
+}  // namespace holdfast::segment

@@ -1,0 +1,30 @@
+// The files of a heap's pages, open for writing. A few stay open, so that a small commit opens none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "persist/storage.hpp"
+#include "segment/files/heap_paths.hpp"
+
+namespace holdfast::segment {
+
+/// Not thread-safe.
+class home_files {
+public:
+    /// The last ones asked for stay open.
+    base::result<std::shared_ptr<persist::file>> get(persist::storage& storage, const heap_paths& paths,
+                                                     std::uint64_t id);
+    /// Other files may get the names.
+    void forget() noexcept { open_.clear(); }
+
+private:
+    static constexpr std::size_t most = 8;
+    std::vector<std::pair<std::uint64_t, std::shared_ptr<persist::file>>> open_;  ///< the last one used comes last
+};
+
+}  // namespace holdfast::segment

@@ -1,0 +1,259 @@
+#include "segment/commit/log_content.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/checked.hpp"
+#include "base/checksum.hpp"
+#include "persist/mutant.hpp"
+#include "segment/format/superblock.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using base::page_size;
+
+/// Longer ones are read from the log when they are needed.
+constexpr std::uint64_t longest_kept = 512;
+
+failure damaged(std::string field, std::string found, std::string expected) {
+    return failure{failure_code::corrupt, {}, std::move(field), std::move(found), std::move(expected), {}, 0};
+}
+
+/// Whether the page is one of the heap's files, by their sizes.
+bool is_in_files(std::uint64_t place, const superblock_on_media& of) noexcept {
+    const geometry shape = geometry_of(of);
+    const std::uint64_t file = file_of(place);
+    return file == objects_file_id ? page_of_place(place) < of.objects_size / page_size
+                                   : file < base::divide_up(of.frontier, shape.segment_size) &&
+                                         page_of_place(place) < shape.file_size() / page_size;
+}
+
+}  // namespace
+
+log::log_options log_options_of(const heap_paths& paths, const superblock_on_media& superblock) {
+    return {{paths.directory(), log_prefix, superblock.log_file_size},
+            base::checksum64(std::as_bytes(std::span{superblock.uuid}), superblock.heap_key),
+            {}};
+}
+
+base::result<log_content> log_content::read(persist::storage& storage, const heap_paths& paths,
+                                            const superblock_on_media& superblock) {
+    log_content content;
+    content.superblock_ = superblock;
+    const log::log_options options = log_options_of(paths, superblock);
+    const log::log_files files(storage, options.place);
+    log::log_reader reader(files, options.key, superblock.log_begin);
+    content.end_ = superblock.log_begin;
+    if ((superblock.flags & flag_log) == 0) {
+        return content;
+    }
+    const std::uint64_t first = superblock.log_begin.position / options.place.file_size;
+    HF_TRY_ASSIGN(const bool exists, files.exists(first));
+    if (!exists) {
+        return failure{failure_code::missing, files.path_of(first), "file", "nothing",
+                       "the heap's log",      "restore it",         0};
+    }
+    log::record record;
+    for (;;) {
+        HF_TRY_ASSIGN(const bool is_there, reader.next(record));
+        if (!is_there) {
+            break;
+        }
+        const std::uint64_t begin = record.end.position - log::space_of(record.payload.size());
+        if (auto added = content.add(record, begin + log::header_size); !added) {
+            added.error().path = files.path_of(begin / options.place.file_size);
+            return std::move(added).error();
+        }
+        content.bytes_ += log::space_of(record.payload.size());
+    }
+    content.end_ = reader.end();
+    HF_TRY_ASSIGN(content.torn_, reader.is_torn());
+    if (content.torn_) {
+        HF_TRY_ASSIGN(const bool is_followed, reader.is_followed());
+        if (is_followed && !HF_MUTANT("recover.log.followed")) {
+            return failure{failure_code::corrupt,
+                           files.path_of(content.end_.position / options.place.file_size),
+                           fmt::format("record {}", content.end_.sequence + 1),
+                           "damaged",
+                           "whole: later ones are",
+                           "the file was damaged; nothing was changed",
+                           0};
+        }
+    }
+    content.settle();
+    return content;
+}
+
+base::result<void> log_content::add(const log::record& record, std::uint64_t position) {
+    if (record.kind == record_part) {
+        parts_.push_back(patches_.size());
+        return add_entries(record.payload, position);
+    }
+    if (record.kind != record_commit) {
+        return damaged("kind of a record", fmt::format("{}", record.kind), "1 or 2");
+    }
+    return add_commit(record.payload, position);
+}
+
+base::result<void> log_content::add_commit(std::span<const std::byte> payload, std::uint64_t position) {
+    std::span<const std::byte> rest = payload;
+    HF_TRY_ASSIGN(const commit_head head, take_head(rest));
+    HF_TRY(validate(head.superblock, {}, 0));
+    if (head.superblock.sequence != superblock_.sequence + 1) {
+        return damaged("sequence", fmt::format("{}", head.superblock.sequence),
+                       fmt::format("{}", superblock_.sequence + 1));
+    }
+    if (std::memcmp(head.superblock.uuid, superblock_.uuid, sizeof superblock_.uuid) != 0 ||
+        head.superblock.nodes != superblock_.nodes || head.superblock.segment_size != superblock_.segment_size) {
+        return damaged(
+            "uuid, nodes and segment size",
+            fmt::format("{}, {}, {}", uuid_text(head.superblock.uuid), head.superblock.nodes,
+                        head.superblock.segment_size),
+            fmt::format("{}, {}, {}", uuid_text(superblock_.uuid), superblock_.nodes, superblock_.segment_size));
+    }
+    if (head.parts > parts_.size()) {
+        return damaged("parts of a commit", fmt::format("{}", parts_.size()), fmt::format("{}", head.parts));
+    }
+    // What a commit appended that was given up belongs to none.
+    if (const std::size_t given_up = parts_.size() - head.parts; given_up != 0 && !HF_MUTANT("recover.parts")) {
+        const std::size_t kept = head.parts == 0 ? patches_.size() : parts_[given_up];
+        patches_.erase(patches_.begin() + static_cast<std::ptrdiff_t>(parts_.front()),
+                       patches_.begin() + static_cast<std::ptrdiff_t>(kept));
+    }
+    superblock_on_media said = head.superblock;
+    keep_log(said, superblock_);
+    superblock_ = said;
+    HF_TRY(add_entries(rest, position + (payload.size() - rest.size())));
+    HF_TRY(check_places(0));
+    parts_.clear();
+    sizes_.push_back({superblock_.frontier, superblock_.objects_size});
+    ++commits_;
+    return {};
+}
+
+base::result<void> log_content::add_entries(std::span<const std::byte> payload, std::uint64_t position) {
+    const std::byte* const begin = payload.data();
+    while (!payload.empty()) {
+        HF_TRY_ASSIGN(const commit_entry entry, take_entry(payload));
+        const std::byte* const at = entry.bytes.data();
+        add_entry(entry, at == nullptr ? 0 : position + static_cast<std::uint64_t>(at - begin));
+    }
+    return {};
+}
+
+void log_content::add_entry(const commit_entry& entry, std::uint64_t position) {
+    const auto commit = static_cast<std::uint32_t>(commits_);
+    if (entry.kind != entry_kind::ranges) {
+        const bool is_home = entry.kind == entry_kind::home;
+        for (std::uint64_t i = 0; i < entry.count; ++i) {
+            patches_.push_back({entry.place + i, position + i * page_size, commit, 0,
+                                static_cast<std::uint16_t>(is_home ? 0 : page_size), true});
+        }
+        return;
+    }
+    std::uint64_t done = 0;
+    for (std::size_t i = 0; i < entry.ranges.size(); i += sizeof(changed_range_on_media)) {
+        changed_range_on_media range{};
+        std::memcpy(&range, entry.ranges.data() + i, sizeof range);
+        const bool in_log = range.length > longest_kept;
+        patches_.push_back(
+            {entry.place, in_log ? position + done : small_.size(), commit, range.offset, range.length, in_log});
+        if (!in_log) {
+            const auto bytes = entry.bytes.subspan(done, range.length);
+            small_.insert(small_.end(), bytes.begin(), bytes.end());
+        }
+        done += range.length;
+    }
+}
+
+/// Of the last commit.
+base::result<void> log_content::check_places(std::size_t from) const {
+    for (std::size_t i = patches_.size(); i > from && patches_[i - 1].commit == commits_; --i) {
+        const std::uint64_t place = patches_[i - 1].place;
+        if (!is_in_files(place, superblock_)) {
+            return damaged("entry", fmt::format("page {} of file {}", page_of_place(place), file_of(place)),
+                           "a page of the heap");
+        }
+    }
+    return {};
+}
+
+/// Leaves out what does not count: parts without a commit; what was said of a page before it was written whole, or
+/// home, or beyond the end of the heap.
+void log_content::settle() {
+    if (!parts_.empty()) {
+        patches_.resize(HF_MUTANT("recover.parts") ? patches_.size() : parts_.front());
+    }
+    for (std::size_t i = sizes_.size(); i > 1; --i) {
+        sizes_[i - 2].frontier = std::min(sizes_[i - 2].frontier, sizes_[i - 1].frontier);
+        sizes_[i - 2].objects = std::min(sizes_[i - 2].objects, sizes_[i - 1].objects);
+    }
+    std::ranges::stable_sort(patches_, {}, &patch::place);
+    const std::uint64_t user_pages = geometry_of(superblock_).pages();
+    const auto is_beyond = [&](const patch& one) {
+        if (one.commit >= sizes_.size() || HF_MUTANT("recover.beyond")) {
+            return false;
+        }
+        const sizes& least = sizes_[one.commit];
+        const std::uint64_t file = file_of(one.place);
+        const std::uint64_t page = page_of_place(one.place);
+        if (file == objects_file_id) {
+            return page >= least.objects / page_size;
+        }
+        return file * user_pages + (page < user_pages ? page : 0) >= least.frontier / page_size;
+    };
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < patches_.size();) {
+        std::size_t first = i;
+        std::size_t end = i;
+        for (; end < patches_.size() && patches_[end].place == patches_[i].place; ++end) {
+            const bool replaces =
+                patches_[end].length == page_size || (patches_[end].length == 0 && !HF_MUTANT("recover.home_since"));
+            if (is_beyond(patches_[end])) {
+                first = end + 1;
+            } else if (replaces) {
+                first = end + (patches_[end].length == 0 ? 1 : 0);
+            }
+        }
+        for (; first < end; ++first) {
+            patches_[kept++] = patches_[first];
+        }
+        i = end;
+    }
+    patches_.resize(kept);
+}
+
+std::span<const log_content::patch> log_content::patches(std::uint64_t first_place,
+                                                         std::uint64_t last_place) const noexcept {
+    const auto first = std::ranges::lower_bound(patches_, first_place, {}, &patch::place);
+    const auto end = std::ranges::upper_bound(first, patches_.end(), last_place, {}, &patch::place);
+    return {first, end};
+}
+
+base::result<void> patch_reader::read(const log_content::patch& patch, std::span<std::byte> to) {
+    if (!patch.in_log) {
+        std::memcpy(to.data(), content_.small_.data() + patch.at, to.size());
+        return {};
+    }
+    const std::uint64_t number = patch.at / files_.file_size();
+    if (file_ == nullptr || number_ != number) {
+        HF_TRY_ASSIGN(file_, files_.open(number, persist::access_mode::read_only));
+        number_ = number;
+    }
+    return file_->read_at(patch.at % files_.file_size(), to);
+}
+
+base::result<void> patch_reader::lay_over(std::uint64_t place, std::span<std::byte> pages) {
+    for (const log_content::patch& patch : content_.patches(place, place + pages.size() / page_size - 1)) {
+        HF_TRY(read(patch, pages.subspan((patch.place - place) * page_size + patch.offset, patch.length)));
+    }
+    return {};
+}
+
+}  // namespace holdfast::segment

@@ -1,0 +1,53 @@
+// What the kernel's page tables say of this process's memory: the ioctl PAGEMAP_SCAN (Linux 6.7), or the entries of
+// /proc/self/pagemap. Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.hpp"
+#include "persist/descriptor.hpp"
+
+namespace holdfast::segment {
+
+struct memory_run {
+    std::byte* address = nullptr;
+    std::uint64_t pages = 0;
+};
+
+/// Unites it with the last run where they touch.
+void append(std::vector<memory_run>& runs, const memory_run& run);
+
+/// Ranges are page-aligned. Runs are appended in order of address, neighbours merged.
+class pagemap {
+public:
+    /// `unsupported` where /proc/self/pagemap cannot be read.
+    static base::result<pagemap> open();
+
+    enum class swapped { found, left_out };
+    /// Private pages of a private mapping, by the ioctl. Zero pages are none. Protected pages that are not mapped look
+    /// as if they were in swap: `left_out` finds neither.
+    base::result<void> find_private(std::byte* begin, std::uint64_t bytes, swapped pages_in_swap,
+                                    std::vector<memory_run>& runs) const;
+    /// Without the ioctl; a zero page that was read is found, too.
+    base::result<void> find_private_by_entries(std::byte* begin, std::uint64_t bytes,
+                                               std::vector<memory_run>& runs) const;
+
+    enum class written { stay, are_protected_again };
+    /// Pages of watched memory (write_watch.hpp) that were stored to since they were protected. Fails where a part of
+    /// the range is not watched. After a failure any page may be protected again that was not found. Pages
+    /// that were dropped while they were not protected may be found, too.
+    base::result<void> find_written(std::byte* begin, std::uint64_t bytes, written afterwards,
+                                    std::vector<memory_run>& runs) const;
+
+private:
+    explicit pagemap(persist::descriptor file) noexcept : file_(std::move(file)) {}
+    template <class Request>
+    base::result<void> scan(std::byte* begin, std::uint64_t bytes, const Request& wanted,
+                            std::vector<memory_run>& runs) const;
+
+    persist::descriptor file_;
+};
+
+}  // namespace holdfast::segment
