@@ -94,7 +94,8 @@ base::result<std::unique_ptr<persist::file>> log_files::make(std::uint64_t numbe
 }
 
 base::result<void> log_files::reserve(std::size_t spares) {
-    most_spares_ = std::max(most_spares_, spares);
+    most_spares_ = is_reserved_ ? std::max(most_spares_, spares) : spares;
+    is_reserved_ = true;
     spares_.reserve(most_spares_);
     std::uint64_t number = last_made_;
     while (spares_.size() < spares) {

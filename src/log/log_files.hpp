@@ -57,6 +57,7 @@ private:
     log_place place_;
     std::vector<std::uint64_t> spares_;
     std::size_t most_spares_ = 2;
+    bool is_reserved_ = false;
     std::uint64_t last_made_ = 0;
 };
 
