@@ -1,6 +1,8 @@
 // The files of a log: found by their names, made, used again. Not thread-safe.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -47,7 +49,8 @@ public:
     /// `no_space`: some may be.
     [[nodiscard]] base::result<void> reserve(std::size_t spares, std::uint64_t next, file_content content);
     void keep_spares(std::size_t most) {
-        most_spares_ = most;
+        most_spares_ = std::max(is_reserved_ ? most_spares_ : 0, most);
+        is_reserved_ = true;
         spares_.reserve(2 * most);
     }
     /// A few stay for make().
@@ -61,6 +64,7 @@ private:
     log_place place_;
     std::vector<std::uint64_t> spares_;
     std::size_t most_spares_ = 2;
+    bool is_reserved_ = false;
 };
 
 }  // namespace holdfast::log

@@ -16,7 +16,7 @@ using base::mebibyte;
 using base::page_size;
 using persist::access_mode;
 
-constexpr std::uint64_t large_heap = 32 * mebibyte;
+constexpr std::uint64_t large_heap = 256 * mebibyte;
 constexpr std::uint64_t file_of_large_heap = 4 * mebibyte;
 constexpr std::uint64_t longest_log = 64 * mebibyte;
 /// Pages that are synced within a commit.
@@ -114,11 +114,11 @@ std::uint64_t commit_log::most_bytes(const superblock_on_media& superblock) cons
 
 base::result<void> commit_log::maintain(persist::storage& storage, const heap_paths& paths,
                                         superblock_on_media& superblock, bool needs_space) {
-    if (!is_long(superblock)) {
-        return {};
-    }
     if (needs_space) {
         return checkpoint(storage, paths, superblock);
+    }
+    if (!is_long(superblock)) {
+        return {};
     }
     const std::uint64_t most = most_bytes(superblock);
     if (pages_ > few_pages && !is_being_written_) {

@@ -71,9 +71,6 @@ public:
     /// Nothing waits where `needs_space`.
     base::result<void> maintain(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                                 bool needs_space = false);
-    [[nodiscard]] bool is_long(const superblock_on_media& superblock) const noexcept {
-        return bytes() >= most_bytes(superblock) || pages_ >= limits_.checkpoint_pages;
-    }
     /// `superblock`: of the last commit. It says on return what is on media.
     base::result<void> checkpoint(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
     /// A checkpoint, behind which there is no log until get() or reserve() makes one. Removes its files.
@@ -83,6 +80,9 @@ public:
 private:
     base::result<log::log*> open(persist::storage& storage, const heap_paths& paths,
                                  const superblock_on_media& superblock) HF_REQUIRES(mutex_);
+    [[nodiscard]] bool is_long(const superblock_on_media& superblock) const noexcept {
+        return bytes() >= most_bytes(superblock) || pages_ >= limits_.checkpoint_pages;
+    }
     [[nodiscard]] std::uint64_t most_bytes(const superblock_on_media& superblock) const noexcept;
     base::result<void> move_begin(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                                   heap_state state, bool ends);

@@ -132,7 +132,8 @@ void heap_superblock::adopt(const superblock_on_media& committed) noexcept {
 
 base::result<void> heap_superblock::maintain_log() {
     // Where the disk is short of space, the log gives back what a large commit took.
-    const bool needs_space = log_.is_long(now_) && location_.is_space_short(base::pages_for(log_.bytes()));
+    const bool needs_space =
+        log_.bytes() >= now_.log_file_size && location_.is_space_short(base::pages_for(log_.bytes()));
     return log_.maintain(location_.storage(), location_.paths(), now_, needs_space);
 }
 
