@@ -11,7 +11,7 @@ inline constexpr std::uint64_t mebibyte = 1024 * kibibyte;
 inline constexpr std::uint64_t gibibyte = 1024 * mebibyte;
 inline constexpr std::uint64_t tebibyte = 1024 * gibibyte;
 
-/// The unit of dirty tracking, extents and the journal, fixed by the format.
+/// The unit of dirty tracking, extents and commits, fixed by the format.
 inline constexpr std::uint64_t page_size = 4 * kibibyte;
 /// What one slab fills.
 inline constexpr std::uint64_t granule_size = 64 * kibibyte;

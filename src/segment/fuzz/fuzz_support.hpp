@@ -448,7 +448,7 @@ inline void change_fuzz_heap(heap_files& files, int value) {
     std::memset(files.objects() + base::page_size, value, 64);
 }
 
-/// Heaps of two segments: crashed after a commit, with a commit in its journal that is not home, closed.
+/// Heaps of two segments: crashed after a commit, with a commit in its log that is not home, closed.
 inline std::vector<fuzz_media> make_fuzz_heaps() {
     creation_options options;
     options.segment_size = minimum_segment_size;
