@@ -81,14 +81,17 @@ TEST(heap_fork_test, parent_and_child_go_on_with_heaps_of_their_own) {
         heap->forks().keep_in_children();
         auto blocks = fill(*heap, 3000, 'a');
         must(heap->forks().prepare());
-        EXPECT_TRUE(base::succeeds_in_child([&] {
-            must(heap->forks().continue_in_child());
-            const bool same = holds(blocks, 'a');
-            const auto own = fill(*heap, 3000, 'c');
-            std::ranges::for_each(blocks, [&](char* block) { std::memset(block, 'c', 100); });
-            const bool freed = std::ranges::all_of(blocks, [&](char* block) { return heap->try_deallocate(block); });
-            return same && freed && holds(own, 'c') && heap->check(false).empty();
-        }));
+        for (const fork_point forked : {fork_point::between_calls, fork_point::within_a_call}) {
+            EXPECT_TRUE(base::succeeds_in_child([&] {
+                must(heap->forks().continue_in_child(forked));
+                const bool same = holds(blocks, 'a');
+                const auto own = fill(*heap, 3000, 'c');
+                std::ranges::for_each(blocks, [&](char* block) { std::memset(block, 'c', 100); });
+                const bool freed =
+                    std::ranges::all_of(blocks, [&](char* block) { return heap->try_deallocate(block); });
+                return same && freed && holds(own, 'c') && heap->check(false).empty();
+            }));
+        }
         heap->forks().resume();
         EXPECT_TRUE(holds(blocks, 'a'));
         const auto more = fill(*heap, 1000, 'b');
@@ -110,15 +113,15 @@ TEST(heap_fork_test, a_child_that_goes_on_with_a_copy_has_its_guard_ranges) {
         const auto blocks = fill(*heap, 5000, 'a');
         const std::uint64_t guards = heap->blocks().slabs().source().guards().count();
         EXPECT_GE(guards, 10U);
-        const auto continues = [&] {
-            must(heap->forks().continue_in_child());
+        const auto continues = [&](fork_point forked) {
+            must(heap->forks().continue_in_child(forked));
             return holds(blocks, 'a') && heap->blocks().slabs().source().guards().count() == guards &&
                    heap->check(false).empty();
         };
         must(heap->forks().prepare());
         EXPECT_TRUE(base::succeeds_in_child([&] {
-            const bool freed =
-                continues() && std::ranges::all_of(blocks, [&](char* block) { return heap->try_deallocate(block); });
+            const bool freed = continues(fork_point::between_calls) &&
+                               std::ranges::all_of(blocks, [&](char* block) { return heap->try_deallocate(block); });
             heap->blocks().small().release_unused();
             return freed && heap->blocks().slabs().source().guards().count() == 0 && heap->check(false).empty();
         })) << scratch;
@@ -127,7 +130,7 @@ TEST(heap_fork_test, a_child_that_goes_on_with_a_copy_has_its_guard_ranges) {
             heap->blocks().slabs().source().guards().for_each([&](base::granule range) {
                 behind = reinterpret_cast<char*>(heap->files().view().address(base::offset_of(range)));
             });
-            if (!continues() || behind == nullptr) {
+            if (!continues(fork_point::within_a_call) || behind == nullptr) {
                 return false;
             }
             std::signal(SIGSEGV, [](int) { ::_exit(0); });

@@ -7,10 +7,18 @@
 // Thread safety: no other thread is in a call of the heap.
 #pragma once
 
+#include <vector>
+
 #include "base/result.hpp"
 #include "heap/heap_operations.hpp"
 
 namespace holdfast::heap {
+
+/// Where the thread was that forks.
+enum class fork_point {
+    between_calls,
+    within_a_call,  ///< in a signal handler, with locks of its own held and lists half changed
+};
 
 class heap_forks {
 public:
@@ -23,11 +31,15 @@ public:
     /// In the parent, after the child has its copy.
     void resume() noexcept;
     /// In the child. After a failure it must not touch the heap.
-    base::result<void> continue_in_child();
+    base::result<void> continue_in_child(fork_point forked = fork_point::between_calls);
     /// Durability `atomic` and `collect`: every later call fails.
     void abandon_in_child() noexcept;
 
 private:
+    void find_used(segment::free_runs& used, std::vector<base::granule>& slabs) const;
+    /// As find_used(), by no lock and no list of extents: all but guard ranges, which cannot be read.
+    void take_all(segment::free_runs& used, std::vector<base::granule>& slabs) const;
+
     heap_operations& heap_;
     bool keeps_children_ = false;
 };

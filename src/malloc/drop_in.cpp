@@ -311,7 +311,10 @@ void fork_in_child() noexcept {
         const kept_errno kept;
         of->gate.open_in_child(this_thread);
         try {
-            if (!of->child_sees_heap || !of->owned->forks().continue_in_child()) {  // a closed heap has blocks, too
+            const auto forked = of->state_of_closer == call_state::inside ? heap::fork_point::within_a_call
+                                                                          : heap::fork_point::between_calls;
+            if (!of->child_sees_heap ||
+                !of->owned->forks().continue_in_child(forked)) {  // a closed heap has blocks, too
                 end_child("a child of fork could not copy the heap");
             }
         } catch (const std::bad_alloc&) {

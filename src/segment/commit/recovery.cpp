@@ -139,9 +139,9 @@ base::result<void> make_last_commit_home(persist::storage& storage, const heap_p
                                          recovered_state& state) {
     if (state.crashed) {
         if ((state.superblock.flags & flag_log) != 0) {
-            HF_TRY(settle_log(storage, paths, content));
+            HF_TRY(with_room_hint(settle_log(storage, paths, content)));
         }
-        HF_TRY(carry_home(storage, paths, content));
+        HF_TRY(with_room_hint(carry_home(storage, paths, content)));
         empty_log(state.superblock, content.end(), state.superblock.log_file_size);
         seal(state.superblock);
     }
