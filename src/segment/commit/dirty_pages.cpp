@@ -220,9 +220,10 @@ void dirty_scanner::run(std::vector<piece>& pieces) {
     for (const piece& part : pieces) {
         slow += part.how == way::notes ? 0 : part.bytes;
     }
-    const std::uint64_t workers =
-        std::min<std::uint64_t>({std::max(1U, std::thread::hardware_concurrency()), most_scanners,
-                                 std::max<std::uint64_t>(1, slow / least_share)});
+    std::uint64_t workers = std::clamp<std::uint64_t>(slow / least_share, 1, most_scanners);
+    if (workers > 1) {  // a small heap does not ask, which opens a file
+        workers = std::clamp<std::uint64_t>(std::thread::hardware_concurrency(), 1, workers);
+    }
     const auto run_share = [&](std::uint64_t worker) noexcept {
         for (std::size_t i = pieces.size() * worker / workers; i < pieces.size() * (worker + 1) / workers; ++i) {
             run_piece(pieces[i]);
