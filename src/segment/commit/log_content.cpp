@@ -238,7 +238,7 @@ std::span<const log_content::patch> log_content::patches(std::uint64_t first_pla
 
 base::result<void> patch_reader::read(const log_content::patch& patch, std::span<std::byte> to) {
     if (!patch.in_log) {
-        std::memcpy(to.data(), content_.small_.data() + patch.at, to.size());
+        std::ranges::copy(std::span(content_.small_).subspan(patch.at, to.size()), to.begin());
         return {};
     }
     const std::uint64_t number = patch.at / files_.file_size();
