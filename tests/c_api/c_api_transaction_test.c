@@ -343,6 +343,7 @@ static void run(const char* directory, const char* name, uint32_t durability) {
     size_t problems = 1;
     EXPECT(hf_check(heap, 1, &problems, NULL, NULL) == HF_OK && problems == 0);
     EXPECT(hf_close(heap) == HF_OK);
+    EXPECT(hf_remove(heap_path) == HF_OK);
 }
 
 int main(int argc, char** argv) {
@@ -351,9 +352,9 @@ int main(int argc, char** argv) {
         return 2;
     }
     mkdir(argv[1], 0777);
-    run(argv[1], "commit", HF_DURABILITY_COMMIT);
-    run(argv[1], "collect", HF_DURABILITY_COLLECT);
-    run(argv[1], "atomic", HF_DURABILITY_ATOMIC);
+    run(argv[1], "in_commit", HF_DURABILITY_COMMIT);
+    run(argv[1], "in_collect", HF_DURABILITY_COLLECT);
+    run(argv[1], "in_atomic", HF_DURABILITY_ATOMIC);
     printf("%d failures\n", failures);
     return failures == 0 ? 0 : 1;
 }
