@@ -47,7 +47,7 @@ base::result<void> log_files::fill(persist::file& file, file_content content) co
     HF_TRY_ASSIGN(std::uint64_t at, file.size());
     HF_TRY(file.allocate(0, place_.file_size, "log.create.allocate"));  // here a full disk shows, not at the sync
     if (content == file_content::allocated) {
-        return file.sync("log.create.sync");
+        return {};
     }
     const std::vector<std::byte> zeros(filled_at_once);
     while (at < place_.file_size) {

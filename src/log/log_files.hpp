@@ -21,7 +21,7 @@ struct log_place {
 
 enum class file_content {
     written,    ///< later writes change no metadata of the file system
-    allocated,  ///< they may: for few and long ones
+    allocated,  ///< they may, and the first one makes its size durable: for few and long ones
 };
 
 class log_files {
@@ -42,10 +42,11 @@ public:
     /// Nothing in this file counts any more; make() may give it another name. The first to be added is the first to go:
     /// who looks behind an old mark misses the file there, and not one behind it.
     void add_spare(std::uint64_t number);
-    /// Durable on return. Its content may be that of an earlier file. After a failure it is not there, or a spare.
+    /// Its name is durable on return. Its content may be that of an earlier file. After a failure it is not there, or a
+    /// spare.
     [[nodiscard]] base::result<std::unique_ptr<persist::file>> make(std::uint64_t number,
                                                                     file_content content = file_content::written);
-    /// So many spares are there, durable; the new ones have numbers from `next` on, and all but the first this content.
+    /// So many spares are there; the new ones have numbers from `next` on, and all but the first this content.
     /// `no_space`: some may be.
     [[nodiscard]] base::result<void> reserve(std::size_t spares, std::uint64_t next, file_content content);
     void keep_spares(std::size_t most) {

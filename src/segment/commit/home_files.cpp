@@ -1,8 +1,13 @@
 #include "segment/commit/home_files.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace holdfast::segment {
+
+bool is_out_of_descriptors(const base::result<std::unique_ptr<persist::file>>& opened) noexcept {
+    return !opened && (opened.error().os_error == EMFILE || opened.error().os_error == ENFILE);
+}
 
 base::result<std::shared_ptr<persist::file>> home_files::get(persist::storage& storage, const heap_paths& paths,
                                                              std::uint64_t id) {
@@ -15,8 +20,14 @@ base::result<std::shared_ptr<persist::file>> home_files::get(persist::storage& s
     if (open_.size() == most) {
         open_.erase(open_.begin());
     }
-    HF_TRY_ASSIGN(auto opened, storage.open(paths.file(id), persist::access_mode::read_write));
-    open_.emplace_back(id, std::move(opened));
+    const auto open = [&] { return storage.open(paths.file(id), persist::access_mode::read_write); };
+    auto opened = open();
+    while (is_out_of_descriptors(opened) && !open_.empty()) {
+        open_.erase(open_.begin());
+        opened = open();
+    }
+    HF_TRY_ASSIGN(auto file, std::move(opened));
+    open_.emplace_back(id, std::move(file));
     return open_.back().second;
 }
 

@@ -13,10 +13,13 @@
 
 namespace holdfast::segment {
 
+[[nodiscard]] bool is_out_of_descriptors(const base::result<std::unique_ptr<persist::file>>& opened) noexcept;
+
 /// Not thread-safe.
 class home_files {
 public:
-    /// The last ones asked for stay open.
+    /// The last ones asked for stay open, fewer where the process has no descriptor left: behind a commit point a file
+    /// that does not open would poison the heap.
     base::result<std::shared_ptr<persist::file>> get(persist::storage& storage, const heap_paths& paths,
                                                      std::uint64_t id);
     /// Other files may get the names.

@@ -1,7 +1,6 @@
 #include "segment/commit/transaction.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <memory>
 
@@ -90,10 +89,6 @@ std::uint64_t page_count(std::span<const page_run> runs) noexcept {
         pages += run.count;
     }
     return pages;
-}
-
-bool is_out_of_descriptors(const base::result<std::unique_ptr<persist::file>>& opened) noexcept {
-    return !opened && (opened.error().os_error == EMFILE || opened.error().os_error == ENFILE);
 }
 
 /// Syncs begin with the last file, while the device writes the first.

@@ -28,21 +28,6 @@ const std::map<std::string, std::string>& equivalent_sites() {
     static const std::map<std::string, std::string> sites{
         {"model.space.give_back", "As space.give_back below."},
         {"model.space.take_back", "As space.take_back below."},
-        {"model.journal.give_back",
-         "It gives disk space back and no more: both copies of the superblock are durable, so the header that stays is "
-         "void by its sequence, and the next journal overwrites or extends the file. Where its journal is broken, that "
-         "is as journal.void.resize below."},
-        {"journal.allocate",
-         "It asks for space early, so that a full disk shows before anything is written (full_disk_test). What is "
-         "written to the journal afterwards makes the file just as long. Until journal.sync returns, a journal that is "
-         "too short for its entries is broken, as one that lacks their content is; and the sync makes size and content "
-         "durable together."},
-        {"journal.void.resize",
-         "It gives space back and no more. At creation the size is right already. Later the void header, made durable "
-         "before anything else changes, says that nothing behind it counts; the next journal overwrites all that its "
-         "header speaks of, and where a crash leaves older pages there instead, the checksum of the table (with the "
-         "sequence as seed) or that of the page tells. What is beyond is never read, and no test asks that a journal "
-         "be as short as its entries."},
     };
     return sites;
 }

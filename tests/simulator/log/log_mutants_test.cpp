@@ -21,6 +21,8 @@ constexpr std::uint64_t random_programs = 20;
 const std::map<std::string, std::string>& equivalent_sites() {
     static const std::map<std::string, std::string> sites{
         {"log.create.allocate", "It asks for space early, so that a full disk shows before the sync; zeros follow."},
+        {"log.create.sync",
+         "The first record's sync makes the file's size durable; this one lets it not wait for zeros."},
         {"log.create.write",
          "A shorter file holds no record where it ends, and the write of a record makes it as long as it needs, "
          "durably. "
