@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # test.sh PROGRAM DIRECTORY: payments are killed at random moments; the accounts add up to the total all the same.
 set -euo pipefail
+set -m  # each worker is a process group of its own: a kill of the group leaves no child that could open the heap later
 program=$1 heap=$2
 rm -rf "$heap"
 trap 'rm -rf "$heap"' EXIT
@@ -22,10 +23,9 @@ for _ in {1..12}; do
     done) &
     worker=$!
     sleep 0.0$((RANDOM % 9 + 1))
-    pkill -KILL --parent "$worker" 2>/dev/null || true
-    kill -KILL "$worker" 2>/dev/null || true
+    kill -KILL -- "-$worker"
     wait "$worker" 2>/dev/null || true
-    # A child that pkill has not seen ends by itself: it has the heap open until then.
+    # A program that was killed holds the heap until it has ended.
     for ((tries = 0; tries < 100; ++tries)); do
         list >/dev/null 2>&1 && break
         sleep 0.02
