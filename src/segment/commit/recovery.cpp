@@ -20,22 +20,50 @@ using base::failure;
 using base::failure_code;
 using persist::access_mode;
 
-/// Idempotent. Syncs.
-base::result<void> carry_home(persist::storage& storage, const heap_paths& paths, const log_content& content) {
-    std::vector<std::byte> bytes(base::page_size);
-    patch_reader reader(storage, paths, content);
-    const auto patches = content.patches();
-    for (std::size_t next = 0; next < patches.size();) {  // sorted by file: each is opened once
-        const std::uint64_t id = file_of(patches[next].place);
-        HF_TRY_ASSIGN(const auto home, storage.open(paths.file(id), access_mode::read_write));
-        for (; next < patches.size() && file_of(patches[next].place) == id; ++next) {
-            const log_content::patch& patch = patches[next];
-            const auto to = std::span(bytes).first(patch.length);
-            HF_TRY(reader.read(patch, to));
-            HF_TRY(
-                home->write_at(page_of_place(patch.place) * base::page_size + patch.offset, to, "recover.home.write"));
+/// Of the first file, whose patches it takes off. Patches that follow one another are written at once.
+base::result<void> write_to_first_file(persist::file& home, patch_reader& reader,
+                                       std::span<const log_content::patch>& patches) {
+    constexpr std::uint64_t most = 64 * base::page_size;
+    std::vector<std::byte> bytes;
+    std::uint64_t begin = 0;
+    const auto write = [&] { return home.write_at(begin, bytes, "recover.home.write"); };
+    for (const std::uint64_t id = file_of(patches.front().place);
+         !patches.empty() && file_of(patches.front().place) == id; patches = patches.subspan(1)) {
+        const log_content::patch& patch = patches.front();
+        const std::uint64_t at = page_of_place(patch.place) * base::page_size + patch.offset;
+        const bool follows = at == begin + bytes.size() && bytes.size() + patch.length <= most;
+        if (!bytes.empty() && !follows) {
+            HF_TRY(write());
+            bytes.clear();
         }
-        HF_TRY(home->sync("recover.home.sync"));
+        if (bytes.empty()) {
+            begin = at;
+        }
+        bytes.resize(bytes.size() + patch.length);
+        HF_TRY(reader.read(patch, std::span(bytes).last(patch.length)));
+    }
+    return write();
+}
+
+/// Idempotent. Syncs, while the device already writes the other files.
+base::result<void> carry_home(persist::storage& storage, const heap_paths& paths, const log_content& content) {
+    patch_reader reader(storage, paths, content);
+    for (auto patches = content.patches(); !patches.empty();) {
+        std::vector<std::shared_ptr<persist::file>> files;
+        writeback device;
+        while (!patches.empty() && files.size() < files_synced_at_once) {
+            auto opened = storage.open(paths.file(file_of(patches.front().place)), access_mode::read_write);
+            if (is_out_of_descriptors(opened) && !files.empty()) {
+                break;  // the files that are open give theirs back
+            }
+            HF_TRY_ASSIGN(auto home, std::move(opened));
+            HF_TRY(write_to_first_file(*home, reader, patches));
+            files.push_back(std::move(home));
+            device.start(files.back());
+        }
+        for (const auto& file : files) {
+            HF_TRY(file->sync("recover.home.sync"));
+        }
     }
     return {};
 }
