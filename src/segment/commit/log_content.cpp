@@ -161,8 +161,8 @@ void log_content::add_entry(const commit_entry& entry, std::uint64_t position) {
     }
     if (entry.kind == entry_kind::pages) {
         for (std::uint64_t i = 0; i < entry.count; ++i) {
-            patches_.push_back({entry.place + i, position + i * page_size, commit, 0,
-                                static_cast<std::uint16_t>(page_size), true});
+            patches_.push_back(
+                {entry.place + i, position + i * page_size, commit, 0, static_cast<std::uint16_t>(page_size), true});
         }
         return;
     }

@@ -82,7 +82,7 @@ private:
     std::vector<std::byte> small_;
     std::vector<home_pages> homes_;
     std::vector<sizes_of_lists> parts_;  ///< before each record whose commit has not come yet
-    std::vector<sizes> sizes_;        ///< of each commit
+    std::vector<sizes> sizes_;           ///< of each commit
 };
 
 /// Not thread-safe. The content must outlive it.
