@@ -322,12 +322,11 @@ void committer::collect_snapshots(std::uint64_t checkpoint, std::uint64_t base) 
 }
 
 void committer::release_pages() {
-    const std::uint64_t version_of_free =
-        std::exchange(free_end_.transaction, no_transaction);  // in case memory runs out
+    const std::uint64_t version_of_free = std::exchange(free_end_.sequence, no_transaction);  // in case memory runs out
     collect_snapshots(shared_.header().checkpoint_transaction.load(std::memory_order_relaxed), base_.transaction);
     free_.release(snapshots_);
     holes_refused_ = false;
-    free_end_.transaction = version_of_free;
+    free_end_.sequence = version_of_free;
 }
 
 }  // namespace holdfast::store_engine
