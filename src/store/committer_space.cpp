@@ -292,7 +292,9 @@ void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
     }
     const std::uint64_t behind = std::max(list_pages(next_page), held - std::min(held, kept));
     const std::uint64_t wanted = std::max(next_page, std::min(next_page + behind, limit_pages()));
-    if (settle || file_.pages() > next_page + keep) {
+    // A store that grows keeps what it has grown by: else each checkpoint would give back what the next commit takes.
+    const std::uint64_t most = std::max(next_page + keep, wanted + data_file::growth_of(wanted));
+    if (settle || file_.pages() > most) {
         file_.trim(wanted);
         static_cast<void>(grow_file(wanted, wanted));  // of use on a full disk, but nothing needs it now
         shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
