@@ -23,11 +23,16 @@ from ._errors import (
     ReadOnlyError,
     make,
 )
+from ._extended import restore
 from ._heap import Heap, open
+from ._json import jsonable
 from ._store import Store, StoreTransaction, StoreView
+from ._transactions import Transaction, entered, is_of_running_task
 from ._values import PickledValue, describe, pickled, view
 
-_core.configure(Dict._wrap, List._wrap, view, describe, PickledValue, make)
+_core.configure(
+    Dict._wrap, List._wrap, view, describe, PickledValue, restore, make, entered.get, is_of_running_task
+)
 
 __version__: str = _core.version
 __all__ = [
@@ -47,6 +52,8 @@ __all__ = [
     "Store",
     "StoreTransaction",
     "StoreView",
+    "Transaction",
+    "jsonable",
     "open",
     "pickled",
     "to_python",

@@ -51,7 +51,8 @@ bool contents::is_same(const value& stored, const document& key) const {
             space.expect_block(&found, sizeof found + found.size, "key of a dict");
             return found.view() == key.bytes;
         }
-        case kind::tuple: {
+        case kind::tuple:
+        case kind::extended: {
             const auto& found = *space.object_of<values::sequence>(stored);
             if (space.look(found).size != key.parts.size()) {
                 return false;

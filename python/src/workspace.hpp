@@ -34,6 +34,9 @@ public:
         transaction_ = nullptr;
         made_.clear();
     }
+    /// Until resume(), reads go to the heap: to what was there before the transaction.
+    void suspend() noexcept { suspended_ = std::exchange(transaction_, nullptr); }
+    void resume() noexcept { transaction_ = std::exchange(suspended_, nullptr); }
     /// Blocks that the transaction has made, with their bytes.
     [[nodiscard]] const std::unordered_map<const void*, std::size_t>& made() const noexcept { return made_; }
 
@@ -75,6 +78,7 @@ private:
 
     manager* heap_;
     transaction* transaction_ = nullptr;
+    transaction* suspended_ = nullptr;
     std::unordered_map<const void*, std::size_t> made_;
 };
 
