@@ -10,6 +10,7 @@ docs/python.md has the whole picture.
 """
 
 from . import _core  # before numpy, which starts threads: what the kernel is asked for at loading is quick before that
+from ._cache import Cache
 from ._containers import Dict, List, to_python
 from ._errors import (
     AccessError,
@@ -37,6 +38,7 @@ _core.configure(
 __version__: str = _core.version
 __all__ = [
     "AccessError",
+    "Cache",
     "ClosedError",
     "CorruptError",
     "Dict",
