@@ -118,8 +118,8 @@ void contents::insert(dict& in, const document& key, std::uint64_t hash, const v
     dict& header = space.change(in);
     made->previous = header.last.get();
     if (header.last != nullptr) {
-        dict_entry& last = const_cast<dict_entry&>(expect_entry(header.last.get()));
-        last.following = made;
+        static_cast<void>(expect_entry(header.last.get()));
+        space.change(*header.last).following = made;
     } else {
         header.first = made;
     }
