@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import sys
 from functools import lru_cache
 from typing import Any
@@ -89,7 +90,7 @@ def _type_of(literal: Any) -> numpy.dtype[Any]:
 def _other_type(name: str) -> numpy.dtype[Any]:
     """A type of ml_dtypes. Nothing else is imported, whatever a heap says."""
     try:
-        import ml_dtypes
+        ml_dtypes = importlib.import_module(_PACKAGE)
     except ImportError:
         raise ModuleNotFoundError(
             f"the heap has an array of type {name}: `pip install {_PACKAGE}` to read it", name=_PACKAGE

@@ -4,6 +4,7 @@ lie. Imported where such a value is stored or read; all of it needs pyarrow.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, Callable
 
 import numpy
@@ -13,13 +14,17 @@ from . import _core
 _COLUMN = "values"
 
 
-def _arrow(what: str) -> Any:
+def _package(name: str, what: str) -> Any:
     try:
-        import pyarrow  # type: ignore[import-untyped,unused-ignore]
-        import pyarrow.ipc  # type: ignore[import-untyped,unused-ignore]
+        return importlib.import_module(name)
     except ImportError:
-        raise ModuleNotFoundError(f"a heap keeps {what} by pyarrow: `pip install pyarrow`", name="pyarrow") from None
-    return pyarrow
+        raise ModuleNotFoundError(f"{what}: `pip install {name}`", name=name) from None
+
+
+def _arrow(what: str) -> Any:
+    arrow = _package("pyarrow", f"a heap keeps {what} by pyarrow")
+    importlib.import_module("pyarrow.ipc")
+    return arrow
 
 
 def _to_bytes(table: Any) -> numpy.ndarray[Any, Any]:
@@ -98,19 +103,12 @@ def _to_series(content: Any) -> Any:
 
 
 def _polars() -> Any:
-    try:
-        import polars
-    except ImportError:
-        raise ModuleNotFoundError("the heap has a frame of polars: `pip install polars`", name="polars") from None
-    return polars
+    return _package("polars", "the heap has a frame of polars")
 
 
 def _pandas_reader(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def checked(content: Any) -> Any:
-        try:
-            import pandas  # type: ignore  # noqa: F401 - pyarrow needs it
-        except ImportError:
-            raise ModuleNotFoundError("the heap has a frame of pandas: `pip install pandas`", name="pandas") from None
+        _package("pandas", "the heap has a frame of pandas")  # which pyarrow needs
         return read(content)
 
     return checked
