@@ -87,6 +87,9 @@ public:
     base::result<void> close_cleanly();
     /// Forgets changes since the last commit(). A failed commit() leaves the heap as a crash would.
     base::result<void> close_unchanged();
+    /// Memory that is not the files': pages that were stored to since the last commit, and those that commits leave.
+    /// What is in swap is not counted. Scans the heap's page tables. Thread-safe.
+    [[nodiscard]] base::result<std::uint64_t> private_bytes() const;
     /// Memory whose stores the kernel notes.
     [[nodiscard]] std::uint64_t watched_bytes() const noexcept { return scanner_ ? scanner_->watched_bytes() : 0; }
 
