@@ -15,6 +15,7 @@ from typing import Any, Callable, Union
 
 from ._cache_keys import decode_key, encode, identity_of
 from ._store import Store, StoreTransaction
+from ._transactions import enter, is_inside, leave
 
 _MISSING: Any = object()
 _HEADER = struct.Struct(">dHI")  # expiry (time.time()), bytes of the tag, bytes of the key; then these, then the value
@@ -104,24 +105,33 @@ class Cache(MutableMapping[Any, Any]):
     @contextmanager
     def transact(self) -> Iterator[None]:
         """All changes in the block, of this thread, are one; others wait. An exception takes them back."""
-        if getattr(self._local, "change", None) is not None:
+        if self._open_change() is not None:
             yield
             return
-        with self._store.write() as change:
-            self._local.change = change
+        with self._store.write() as change:  # an error where another task of this thread has a transaction
+            number = enter()
+            self._local.change = (number, change)
             try:
                 self._note_uses(change)
                 yield
             finally:
                 self._local.change = None
+                leave(number)
+
+    def _open_change(self) -> Union[StoreTransaction, None]:
+        """The transaction that this task has begun."""
+        number, change = getattr(self._local, "change", None) or (0, None)
+        return change if change is not None and is_inside(number) else None
 
     @contextmanager
     def _change(self) -> Iterator[StoreTransaction]:
         with self.transact():
-            yield self._local.change
+            change = self._open_change()
+            assert change is not None
+            yield change
 
     def _read(self, key: bytes) -> Any:
-        change = getattr(self._local, "change", None)
+        change = self._open_change()
         return (self._store if change is None else change).get(key)
 
     def _note_uses(self, change: StoreTransaction) -> None:

@@ -44,6 +44,28 @@ def is_of_running_task(number: int) -> bool:
     return _tasks.get(number) is _running_task()
 
 
+def enter() -> int:
+    """The number of a transaction that this context and this task begin."""
+    number, task = next(_numbers), _running_task()
+    entered.set((*entered.get(), number))
+    if task is not None:
+        _tasks[number] = task
+    return number
+
+
+def leave(number: int) -> None:
+    """Ends what enter() has begun."""
+    _tasks.pop(number, None)
+    numbers = entered.get()
+    if number in numbers:
+        entered.set(tuple(each for each in numbers if each != number))
+
+
+def is_inside(number: int) -> bool:
+    """Whether this context and this task have begun it."""
+    return number in entered.get() and (number not in _tasks or is_of_running_task(number))
+
+
 class Transaction(ContextDecorator):
     """`with heap.transaction():` or, where a task of asyncio has to wait, `async with heap.transaction():`."""
 
@@ -61,14 +83,11 @@ class Transaction(ContextDecorator):
         """False where others have the lock, and the call does not wait."""
         if self._number:
             raise RuntimeError("this transaction was begun before: heap.transaction() makes another one")
-        number, task = next(_numbers), _running_task()
         has_begun = False
+        number = enter()
         try:
-            entered.set((*entered.get(), number))
-            if task is not None:
-                _tasks[number] = task
             # In the block: a KeyboardInterrupt of its wait is raised when it has begun.
-            has_begun = self._session.begin(number, task is not None, waits)
+            has_begun = self._session.begin(number, number in _tasks, waits)
             self._number = number if has_begun else 0
         except BaseException:
             if self._session.transaction == number:
@@ -76,7 +95,7 @@ class Transaction(ContextDecorator):
             raise
         finally:
             if self._session.transaction != number:
-                _forget(number)
+                leave(number)
         return has_begun
 
     def _end(self, commit: bool) -> None:
@@ -84,7 +103,7 @@ class Transaction(ContextDecorator):
             self._session.end(self._number, commit, self._durable)
         finally:
             if self._session.transaction != self._number:
-                _forget(self._number)
+                leave(self._number)
 
     def __enter__(self) -> Heap:
         self._begin(True)
@@ -125,13 +144,6 @@ class Transaction(ContextDecorator):
                 self._end(False)
             except (ValueError, Error):
                 pass  # another thread's: it stays open
-
-
-def _forget(number: int) -> None:
-    _tasks.pop(number, None)
-    numbers = entered.get()
-    if number in numbers:
-        entered.set(tuple(each for each in numbers if each != number))
 
 
 async def _wait(session: _core.Session) -> None:

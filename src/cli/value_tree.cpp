@@ -10,7 +10,13 @@ using values::kind;
 using values::value;
 
 value_tree::value_tree(const holdfast::manager& heap) : heap_(&heap), left_(8 * (heap.get_size() / sizeof(value) + 1)) {
-    root_ = values::find_root(heap);
+    try {
+        root_ = values::find_root(heap);
+    } catch (const holdfast::error& failure) {
+        if (failure.reason() != holdfast::errc::type_mismatch) {  // of another version: the objects are shown
+            throw;
+        }
+    }
     if (root_ != nullptr && root_->entries.object == nullptr) {
         root_ = nullptr;
     }

@@ -1,5 +1,6 @@
 """holdfast.Cache: what it keeps, what it removes, and one computation for all who ask."""
 
+import contextvars
 import multiprocessing
 import os
 import pickle
@@ -114,6 +115,20 @@ def test_a_block_of_changes_is_one(file):
         with cache.transact(), cache.transact():
             cache["a"], cache["b"] = 1, 2
         assert dict(cache) == {"a": 1, "b": 2}
+
+
+def test_another_task_is_no_part_of_a_block_of_changes(file):
+    other = contextvars.Context()
+    with holdfast.Cache(file) as cache:
+        with pytest.raises(ZeroDivisionError):
+            with cache.transact():
+                cache["a"] = 1
+                assert other.run(cache.get, "a") is None
+                with pytest.raises(holdfast.ClosedError):
+                    other.run(cache.set, "b", 2)  # was: taken back with the block of another task
+                1 / 0
+        other.run(cache.set, "b", 3)
+        assert dict(cache) == {"b": 3}
 
 
 def test_a_function_is_called_once_for_the_same_arguments(file):

@@ -8,6 +8,7 @@ import fractions
 import json
 import copy
 import math
+import struct
 import uuid
 import zoneinfo
 
@@ -239,6 +240,30 @@ def test_content_that_makes_no_sense_is_a_corrupt_heap(name, content):
 
     with pytest.raises(holdfast.CorruptError):
         restore(name, content)
+
+
+def test_an_extended_value_lies_as_the_page_says(path, tmp_path):
+    """The layout on media: docs/python.md."""
+    day = datetime.date(2026, 11, 27)
+    with holdfast.open(path, segment_size=2 << 20) as heap:
+        heap["x"] = day
+    content = (tmp_path / "heap.hf" / "segment.000000").read_bytes()
+
+    def words(place, count):
+        return struct.unpack_from(f"<{count}Q", content, place)
+
+    def target(place):
+        return place + (words(place, 1)[0] & ((1 << 48) - 1)) - (1 << 47)
+
+    tag = (14).to_bytes(4, "little") + b"HFV1"
+    (place,) = (at for at in range(0, len(content), 8) if content[at : at + 8] == tag)
+    size, capacity = words(place + 8, 2)
+    assert size == 2 and capacity >= 2
+    name, value = target(place + 24), target(place + 24) + 24
+    assert words(name, 2) == (4, 0) and words(value, 2) == (2, day.toordinal())
+    blob = target(name + 16)
+    assert content[blob : blob + 16] == (4).to_bytes(4, "little") + b"HFV1" + (13).to_bytes(8, "little")
+    assert content[blob + 16 : blob + 29] == b"datetime.date"
 
 
 def test_json_has_all_of_it(heap):
