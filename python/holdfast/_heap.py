@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import html
 import os
 import warnings
 import weakref
@@ -13,7 +14,8 @@ import numpy
 from . import _core
 from ._containers import Dict
 from ._dtypes import type_text
-from ._errors import Error, LockedError
+from ._errors import CorruptError, Error, LockedError
+from ._hints import add_hint, what_is_at
 from ._modes import mode_of, refuse_positions
 from ._transactions import Transaction
 
@@ -214,6 +216,9 @@ class Heap(Dict):
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(repr(self))}</code>" if self.closed else super()._repr_html_()
+
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else self.durability
         return f"<holdfast.Heap {self.path!r}, {state}>"
@@ -265,6 +270,10 @@ def open(  # noqa: A001 - as dbm.open() and shelve.open()
     except LockedError as failure:
         _name_holders(failure, os.fspath(path))
         raise
+    except CorruptError as failure:
+        if failure.code == "not_a_heap":
+            add_hint(failure, what_is_at(os.fspath(path)))
+        raise
     heap = Heap(session)
     _open_heaps.add(heap)
     return heap
@@ -285,15 +294,15 @@ def _name_holders(failure: LockedError, path: str) -> None:
         if session.identity != (found.st_dev, found.st_ino):
             continue
         if not session.closed:
-            failure.hint = "this process has the heap open: use that one, or close it"
+            hint = "this process has the heap open: use that one, or close it"
         elif in_use := session.arrays_in_use:
-            failure.hint = (
+            hint = (
                 f"this process has closed the heap, and still uses these arrays of it: {_listed(in_use)}; it stays "
                 "locked until they and all views of them are gone (del, or holdfast.to_python() for a copy)"
             )
         else:
             continue
-        failure.args = (*failure.args[:-1], f"{failure.args[-1]}; {failure.hint}")
+        add_hint(failure, hint)
 
 
 class _NotOpened:

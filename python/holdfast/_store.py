@@ -8,6 +8,7 @@ from typing import Any, Literal, Union, overload
 
 from . import _core
 from ._errors import Error, ExistsError, NotFoundError, ReadOnlyError
+from ._hints import add_hint, what_is_at
 from ._modes import mode_of
 
 Bytes = Union[bytes, bytearray, memoryview]
@@ -260,7 +261,12 @@ class Store(_Writable):
             except FileExistsError:
                 error = ExistsError(17, f"{self._path}: something is there")
                 raise _told(error, "already_exists", self._path) from None
-        self._native = _core.OpenStore(self._path, mode == "r", durable, limit, longest_key)
+        try:
+            self._native = _core.OpenStore(self._path, mode == "r", durable, limit, longest_key)
+        except Error as failure:
+            if failure.code in ("not_a_heap", "invalid_argument"):
+                add_hint(failure, what_is_at(self._path))
+            raise
         self._reopen = ("r" if mode == "r" else "w", durable, limit, longest_key)
 
     @property

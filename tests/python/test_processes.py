@@ -411,6 +411,28 @@ def test_the_earlier_order_of_the_arguments_is_refused_with_a_sentence(path):
     assert not os.path.exists(path)
 
 
+def test_what_another_call_opens_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    holdfast.open("heap.hf").close()
+    os.mkdir("lmdb")
+    page = bytes(16) + b"\xde\xc0\xef\xbe" + bytes(8172)
+    for file in ("lmdb/data.mdb", "file.mdb"):
+        with open(file, "wb") as into:
+            into.write(page)
+    for call, told in (
+        (lambda: holdfast.Store("heap.hf"), r"holdfast\.open\('heap\.hf'\)"),
+        (lambda: holdfast.Store("lmdb"), "holdfast import lmdb"),
+        (lambda: holdfast.open("lmdb"), "holdfast import lmdb"),
+        (lambda: holdfast.open("file.mdb", "r"), "holdfast import --no-subdir file.mdb"),
+        (lambda: holdfast.Store("file.mdb"), "holdfast import"),
+    ):
+        with pytest.raises(holdfast.Error, match=told):
+            call()
+    heap = holdfast.open("heap.hf")
+    heap.close()
+    assert "closed" in heap._repr_html_() and "closed" in repr(heap)
+
+
 def test_options_that_do_not_exist_are_refused(path):
     for wrong in ({"mode": "q"}, {"durability": "none"}, {"segment_size": 5}):
         with pytest.raises(ValueError):
