@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import pickle
-import pickletools
 from typing import Any
 
 _LONGEST = 400  # bytes of a key that names its entry itself; a longer one is named by its hash
@@ -26,6 +24,8 @@ def encode(key: Any) -> bytes:
     if kind is tuple:
         parts = [encode(each) for each in key]
         return b"t" + b"".join(b"%d:%b" % (len(part), part) for part in parts)
+    import pickletools  # not with the package: others need neither
+
     return b"p" + pickletools.optimize(pickle.dumps(key, protocol=5))
 
 
@@ -57,4 +57,6 @@ def identity_of(key: Any) -> tuple[bytes, bytes]:
     encoded = encode(key)
     if len(encoded) <= _LONGEST:
         return encoded, encoded
+    import hashlib
+
     return b"h" + hashlib.blake2b(encoded, digest_size=32).digest(), encoded

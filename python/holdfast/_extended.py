@@ -6,7 +6,6 @@ dataclasses are made without their __init__.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import enum
 import sys
@@ -137,6 +136,8 @@ def _known_class(module: str, name: str) -> type:
 
 
 def _from_dataclass(value: Any) -> Any:
+    import dataclasses  # not with the package: who has a dataclass has imported it
+
     names = [field.name for field in dataclasses.fields(value)]
     missing = [name for name in names if not hasattr(value, name)]
     if missing:
@@ -145,6 +146,8 @@ def _from_dataclass(value: Any) -> Any:
 
 
 def _to_dataclass(content: Any) -> Any:
+    import dataclasses
+
     module, name, values = content
     found = _known_class(module, name)
     if not dataclasses.is_dataclass(found):
@@ -224,7 +227,7 @@ def extend(value: Any) -> Any:
         write, can_be_key = _WRITERS[name]
         is_key = can_be_key or (kind is datetime.datetime and value.tzinfo is None)
         return _core.ExtendedValue(name, write(value), is_key)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if hasattr(kind, "__dataclass_fields__"):
         return _core.ExtendedValue("dataclass", _from_dataclass(value), False)
     root = kind.__module__.partition(".")[0]
     if root in ("pandas", "pyarrow", "polars"):

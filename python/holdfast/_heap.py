@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import html
 import os
 import warnings
 import weakref
@@ -217,7 +216,11 @@ class Heap(Dict):
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def _repr_html_(self) -> str:
-        return f"<code>{html.escape(repr(self))}</code>" if self.closed else super()._repr_html_()
+        if not self.closed:
+            return super()._repr_html_()
+        import html
+
+        return f"<code>{html.escape(repr(self))}</code>"
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else self.durability

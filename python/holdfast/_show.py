@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 _MOST_PARTS = 20
@@ -78,6 +77,8 @@ def show_html(value: Any) -> str:
 
 
 def _tree(value: Any, name: str, level: int) -> str:
+    import html
+
     head = f"<b>{html.escape(name)}</b> <span style='opacity:.6'>{html.escape(_size_of(value))}</span>"
     if not hasattr(value, "_held"):
         text = repr(value.shape) if hasattr(value, "dtype") else _show(value, _MOST_LEVELS, [_MOST_TEXT])

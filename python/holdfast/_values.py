@@ -60,6 +60,8 @@ def describe(value: Any) -> Any:
         return _core.PickledBytes(pickle.dumps(value.value, protocol=5))
     if isinstance(value, PickledValue):
         return _core.PickledBytes(value.data)
+    if isinstance(value, memoryview) and (value.ndim != 1 or value.format not in ("B", "b", "c")):
+        raise TypeError("a heap keeps a memoryview as bytes, and would lose its type: store numpy.asarray(value)")
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if (told := extend(value)) is not None:

@@ -92,6 +92,15 @@ def test_objects_of_python_are_refused(heap):
     assert "x" not in heap
 
 
+def test_a_view_of_memory_that_has_a_type_is_refused(heap):
+    heap["b"] = memoryview(b"bytes")[1:]
+    heap["a"] = bytearray(b"array")
+    assert heap == {"b": b"ytes", "a": b"array"}
+    for view in (memoryview(numpy.zeros(3)), memoryview(bytes(6)).cast("B", (2, 3))):
+        with pytest.raises(TypeError, match="numpy.asarray"):
+            heap["x"] = view  # was: its bytes
+
+
 def test_scalars_of_numpy_become_numbers(heap):
     heap["x"] = numpy.float32(0.5)
     heap["y"] = {numpy.int64(3): numpy.bool_(True)}
