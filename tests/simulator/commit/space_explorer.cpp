@@ -112,6 +112,10 @@ void space_explorer::changes_by(const std::function<void()>& change) {
     change();
     states_ = {now_};
     cut();
+    compare_live();
+}
+
+void space_explorer::compare_live() {
     if (std::string here = now_.difference(*engine_, false); !here.empty() && wrong_.empty()) {
         wrong_ = "in the process that goes on: " + here;
     }
@@ -119,6 +123,29 @@ void space_explorer::changes_by(const std::function<void()>& change) {
 
 void space_explorer::commit() {
     changes_by([this] { must(engine_->commit()); });
+}
+
+void space_explorer::transact(const std::function<void()>& body) {
+    must(engine_->undo().begin());
+    body();
+    changes_by([this] { must(engine_->undo().commit()); });
+}
+
+void space_explorer::part(const std::function<void()>& body) {
+    must(engine_->undo().begin());
+    body();
+    engine_->undo().keep();
+    compare_live();
+}
+
+void space_explorer::give_up(const std::function<void()>& body) {
+    const known_blocks before = now_;
+    must(engine_->undo().begin());
+    body();
+    engine_->undo().roll_back();
+    now_ = before;
+    cut();
+    compare_live();
 }
 
 void space_explorer::shrink() {
@@ -435,13 +462,104 @@ std::vector<space_scenario> scenarios_of_sparse_slabs() {
     };
 }
 
+void put_and_drop(space_explorer& in, unsigned first) {
+    for (unsigned i = first; i < first + 40; ++i) {
+        in.put(i, 700);
+    }
+    in.put(first + 40, 30'000);
+    in.put(first + 41, 300'000);
+    in.drop(first + 3);
+    in.drop(first + 41);
+}
+
+std::vector<space_scenario> scenarios_of_lone_transactions() {
+    return {
+        {"transactions that end, and that are given up", small_segment, never,
+         [](space_explorer& in) {
+             put_and_drop(in, 0);
+             in.commit();
+             in.begin();
+             in.give_up([&] {
+                 in.rewrite(1);
+                 in.drop(2);
+                 in.drop(40);
+                 put_and_drop(in, 100);
+             });
+             in.transact([&] {
+                 in.rewrite(1);
+                 in.drop(2);
+                 in.drop(40);
+                 put_and_drop(in, 200);
+             });
+             in.reopen();
+         }},
+    };
+}
+
+std::vector<space_scenario> scenarios_of_parts() {
+    return {
+        {"parts of transactions, behind what was stored before", small_segment, 0,
+         [](space_explorer& in) {
+             put_and_drop(in, 0);
+             in.commit();
+             in.begin();
+             in.rewrite(0);
+             in.put(90, 500'000);
+             in.transact([&] {
+                 in.drop(90);
+                 in.put(91, 400'000);
+                 in.give_up([&] {
+                     in.drop(91);
+                     in.rewrite(0);
+                     in.put(92, 600'000);
+                 });
+                 in.part([&] {
+                     in.drop(91);
+                     in.rewrite(0);
+                     put_and_drop(in, 100);
+                 });
+                 in.rewrite(1);
+             });
+             in.give_up([&] {
+                 for (unsigned i = 100; i < 140; ++i) {
+                     if (i != 103) {
+                         in.drop(i);
+                     }
+                 }
+                 for (unsigned i = 200; i < 260; ++i) {
+                     in.put(i, 1'500);
+                 }
+             });
+             in.commit();
+             in.reopen();
+         }},
+        {"transactions in sparse and morphed slabs", small_segment, never,
+         [](space_explorer& in) {
+             leave_three_of_a_slab(in);
+             in.give_up([&] {
+                 in.drop(2);
+                 in.drop(30);
+                 in.drop(61);
+                 for (unsigned i = 100; i < 120; ++i) {
+                     in.put(i, 2'000);
+                 }
+             });
+             in.transact([&] {
+                 in.drop(30);
+                 in.put(121, 1'000);
+             });
+             in.shrink();
+         }},
+    };
+}
+
 }  // namespace
 
 const std::vector<space_scenario>& space_scenarios() {
     static const std::vector<space_scenario> all = [] {
         std::vector<space_scenario> together = scenarios_of_one_kind();
         for (const auto& more : {scenarios_of_known_pages(), scenarios_of_several_kinds(), scenarios_of_copies(),
-                                 scenarios_of_sparse_slabs()}) {
+                                 scenarios_of_sparse_slabs(), scenarios_of_lone_transactions(), scenarios_of_parts()}) {
             together.insert(together.end(), more.begin(), more.end());
         }
         return together;
