@@ -21,7 +21,7 @@ using base::failure_code;
 constexpr std::size_t most_waiters = 64;
 /// What was stored since the last commit is copied for an abort, or committed where it is more.
 constexpr std::uint64_t most_copied_pages = 512;
-constexpr auto patience = 2s;
+constexpr auto longest_wait = 2s;
 
 }  // namespace
 
@@ -245,13 +245,13 @@ void plain_transactions::abort_all() noexcept {
 
 void plain_transactions::close_gate() {
     slab::change_gate& gate = *heap_.engine().changes();
-    if (!gate.try_close(std::chrono::steady_clock::now() + patience)) {
+    if (!gate.try_close(std::chrono::steady_clock::now() + longest_wait)) {
         throw_failure(failure{failure_code::concurrent_modification,
                               heap_.path(),
                               "transact",
                               "a thread within a call that changes the heap, or with an open transaction of the heap "
                               "that has made blocks, or of a store",
-                              fmt::format("its end within {} s", patience.count()),
+                              fmt::format("its end within {} s", longest_wait.count()),
                               {},
                               0});
     }

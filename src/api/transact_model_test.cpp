@@ -16,7 +16,7 @@
 
 #include "manager_test_support.hpp"
 
-namespace holdfast {
+namespace holdfast::of_transact_model {
 namespace {
 
 using testing::IsEmpty;
@@ -262,4 +262,4 @@ TEST_P(transact_model_test, is_equal_after_each_abort_and_each_reopening) {
 INSTANTIATE_TEST_SUITE_P(seeds, transact_model_test, testing::Range(std::uint64_t{1}, std::uint64_t{13}));
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::of_transact_model

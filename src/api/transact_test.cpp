@@ -17,7 +17,7 @@
 
 #include "manager_test_support.hpp"
 
-namespace holdfast {
+namespace holdfast::of_transact {
 namespace {
 
 using testing::ElementsAre;
@@ -401,4 +401,4 @@ TEST_F(transact_test, a_commit_of_another_thread_waits) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::of_transact

@@ -102,5 +102,9 @@ struct space_scenario {
     std::function<void(space_explorer&)> run;
 };
 [[nodiscard]] const std::vector<space_scenario>& space_scenarios();
+/// Of these.
+[[nodiscard]] std::vector<space_scenario> transaction_scenarios();
+/// In a sparse slab. None of them is the first block in its page.
+void leave_three_of_a_slab(space_explorer& in);
 
 }  // namespace holdfast::simulator
