@@ -22,7 +22,6 @@ ELSEWHERE = {
     "src/README.md": "layers.md",
     "examples/README.md": "examples.md",
     "packaging/README.md": "packages.md",
-    "docs/index.md": "ordered-index.md",  # index.md is the name of a site's first page
 }
 REFERENCES = {
     "cpp": ("C++", "the public classes: `holdfast::manager`, containers, transactions, the index, the store"),

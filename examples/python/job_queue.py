@@ -17,7 +17,7 @@ import holdfast
 
 def open_queue(path):
     """The heap, with the queue's parts."""
-    heap = holdfast.open(path, "atomic", accept_process_crash_only=True)
+    heap = holdfast.open(path, durability="atomic", accept_process_crash_only=True)
     with heap.transaction():
         heap.setdefault("waiting", {})
         heap.setdefault("done", {})

@@ -97,7 +97,7 @@ def stores():
         Store("holdfast commit", "with commit()", holdfast.open, lambda heap: heap.commit()),
         Store(
             "holdfast atomic", "crash of the process",
-            lambda path: holdfast.open(path, "atomic", accept_process_crash_only=True),
+            lambda path: holdfast.open(path, durability="atomic", accept_process_crash_only=True),
         ),
         Store("holdfast.Store", "crash of the process", TextStore),
         Store("shelve", "with close()", module("shelve").open),

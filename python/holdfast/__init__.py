@@ -10,6 +10,7 @@ docs/python.md has the whole picture.
 """
 
 from . import _core  # before numpy, which starts threads: what the kernel is asked for at loading is quick before that
+from ._cache import Cache
 from ._containers import Dict, List, to_python
 from ._errors import (
     AccessError,
@@ -23,15 +24,21 @@ from ._errors import (
     ReadOnlyError,
     make,
 )
+from ._extended import restore
 from ._heap import Heap, open
+from ._json import jsonable
 from ._store import Store, StoreTransaction, StoreView
+from ._transactions import Transaction, entered, is_of_running_task
 from ._values import PickledValue, describe, pickled, view
 
-_core.configure(Dict._wrap, List._wrap, view, describe, PickledValue, make)
+_core.configure(
+    Dict._wrap, List._wrap, view, describe, PickledValue, restore, make, entered.get, is_of_running_task
+)
 
 __version__: str = _core.version
 __all__ = [
     "AccessError",
+    "Cache",
     "ClosedError",
     "CorruptError",
     "Dict",
@@ -47,6 +54,8 @@ __all__ = [
     "Store",
     "StoreTransaction",
     "StoreView",
+    "Transaction",
+    "jsonable",
     "open",
     "pickled",
     "to_python",

@@ -6,9 +6,9 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, MutableMapp
 from typing import Any
 
 from . import _core
+from ._show import show, show_html
 
 _MISSING = object()
-_SHOWN = 20
 _END = 1 << 62  # beyond every list
 
 
@@ -60,6 +60,7 @@ class Dict(MutableMapping[Any, Any]):
 
     __slots__ = ("_held", "__weakref__")
     _held: _core.Held
+    _seen_as = dict  # not that of classes of the program's
 
     @classmethod
     def _wrap(cls, held: _core.Held) -> Dict:
@@ -146,6 +147,27 @@ class Dict(MutableMapping[Any, Any]):
         """to_python()."""
         return self.to_python()
 
+    @property
+    def __class__(self) -> Any:
+        """isinstance(self, dict) is true, so that pandas and others that ask take the values for columns."""
+        return vars(type(self)).get("_seen_as", type(self))
+
+    @__class__.setter
+    def __class__(self, other: Any) -> None:
+        raise TypeError("the class of a Dict does not change")
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The dict as a table of Arrow: its values are arrays of one length, in the heap, or lists."""
+        from ._frames import table_of
+
+        return table_of(self).__arrow_c_stream__(requested_schema)
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
+        """The dict as a table, by the interchange protocol of data frames."""
+        from ._frames import table_of
+
+        return table_of(self).__dataframe__(nan_as_null, allow_copy)
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Dict):
             return self is other or self._held.is_same(other._held) or self.to_python() == other.to_python()
@@ -165,6 +187,9 @@ class Dict(MutableMapping[Any, Any]):
         self.update(other)
         return self
 
+    def __copy__(self) -> dict[Any, Any]:
+        return self.to_python()
+
     def __deepcopy__(self, memo: Any) -> dict[Any, Any]:
         return self.to_python()
 
@@ -172,7 +197,10 @@ class Dict(MutableMapping[Any, Any]):
         raise TypeError("a Dict lies in a heap and is not pickled: pickle its to_python(), or the heap")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({{{_shown(f'{k!r}: {v!r}' for k, v in self.items())}}})"
+        return show(self)
+
+    def _repr_html_(self) -> str:
+        return show_html(self)
 
 
 class List(MutableSequence[Any]):
@@ -276,8 +304,19 @@ class List(MutableSequence[Any]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __add__(self, other: list[Any]) -> list[Any]:
-        return self.to_python() + list(other)
+    def __add__(self, other: Any) -> list[Any]:
+        return self.to_python() + _list_of(other)
+
+    def __radd__(self, other: Any) -> list[Any]:
+        return _list_of(other) + self.to_python()
+
+    def __mul__(self, times: int) -> list[Any]:
+        return self.to_python() * times
+
+    __rmul__ = __mul__
+
+    def __copy__(self) -> list[Any]:
+        return self.to_python()
 
     def __deepcopy__(self, memo: Any) -> list[Any]:
         return self.to_python()
@@ -286,7 +325,10 @@ class List(MutableSequence[Any]):
         raise TypeError("a List lies in a heap and is not pickled: pickle its to_python(), or the heap")
 
     def __repr__(self) -> str:
-        return f"List([{_shown(map(repr, self))}])"
+        return show(self)
+
+    def _repr_html_(self) -> str:
+        return show_html(self)
 
 
 def to_python(value: Any) -> Any:
@@ -298,11 +340,7 @@ def to_python(value: Any) -> Any:
     return copy_of_array(value)
 
 
-def _shown(parts: Iterable[str]) -> str:
-    shown: list[str] = []
-    for part in parts:
-        if len(shown) == _SHOWN:
-            shown.append("...")
-            break
-        shown.append(part)
-    return ", ".join(shown)
+def _list_of(other: Any) -> list[Any]:
+    if not isinstance(other, (List, list)):
+        raise TypeError(f"can only concatenate a list, not {type(other).__name__}")
+    return other.to_python() if isinstance(other, List) else other

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import atexit
+import html
 import os
+import warnings
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy
 
 from . import _core
 from ._containers import Dict
-from ._values import type_text
+from ._dtypes import type_text
+from ._errors import CorruptError, Error, LockedError
+from ._hints import add_hint, what_is_at
+from ._modes import mode_of, refuse_positions
+from ._transactions import Transaction
+
+if TYPE_CHECKING:
+    import asyncio
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -32,13 +39,15 @@ class Heap(Dict):
     one while another thread is in commit(), close() or snapshot().
     """
 
-    __slots__ = ("_session", "_entries", "_reopen", "_pinned")
+    __slots__ = ("_session", "_entries", "_reopen", "_pinned", "_queues")
     _session: _core.Session
+    _seen_as = dict
 
     def __init__(self, session: _core.Session) -> None:
         self._session = session
         self._entries: Union[_core.Held, None] = None
         self._pinned: list[numpy.ndarray[Any, Any]] = []  # an array that is deleted keeps its memory while it is here
+        self._queues: weakref.WeakKeyDictionary[Any, asyncio.Lock] = weakref.WeakKeyDictionary()
         self._reopen: str = os.path.abspath(session.path)  # the process may go to another directory
 
     @property
@@ -76,7 +85,7 @@ class Heap(Dict):
         lengths = tuple(int(n) for n in shape) if hasattr(shape, "__iter__") else (int(shape),)
         if any(n < 0 for n in lengths):
             raise ValueError("negative dimensions are not allowed")
-        if self._session.in_transaction:
+        if self._session.owns_transaction:
             raise RuntimeError("array() makes its array at once, and not within a transaction")
         found = self.get(name)
         if found is None and name not in self:
@@ -94,29 +103,30 @@ class Heap(Dict):
             raise TypeError(f"{name!r} is {there}, and not an array {wanted}{lengths}")
         return found
 
-    @contextmanager
-    def transaction(self, *, durable: bool = True) -> Iterator[Heap]:
+    def transaction(self, *, durable: bool = True) -> Transaction:
         """What the block changes is changed as a whole; an exception takes all of it back.
 
         It covers every change of dicts and lists of this heap, arrays that are stored or removed among them. It does
         not cover what is written to the elements of an array. Other threads wait with the heap until the block ends.
         Transactions do not nest.
 
+        A transaction belongs to the task of asyncio, or the greenlet, that has begun it. Others of the same thread read
+        what was there before, and their changes raise ClosedError: `async with heap.transaction():` waits for its turn.
+
         Durability "atomic": a crash leaves all of it, if the block has ended, or nothing. "commit": the heap is
         committed at the end, unless `durable` is false: then it is part of the next commit(). "collect": a crash may
         leave a part of it.
         """
-        is_nested = self._session.owns_transaction  # then begin() refuses, and the outer transaction goes on
-        has_begun = False
-        try:
-            self._session.begin()  # in the block: a KeyboardInterrupt of its wait is raised when it has begun
-            has_begun = True
-            yield self
-        except BaseException:
-            if has_begun or (self._session.owns_transaction and not is_nested):
-                self._session.end(False, False)
-            raise
-        self._session.end(True, durable)
+        return Transaction(self, self._session, durable)
+
+    def _queue_of(self, loop: Any) -> asyncio.Lock:
+        """Where the tasks of a loop wait for the transactions of each other."""
+        found = self._queues.get(loop)
+        if found is None:
+            import asyncio
+
+            found = self._queues[loop] = asyncio.Lock()
+        return found
 
     def pin(self, array: numpy.ndarray[Any, Any]) -> None:
         """Keeps the memory of an array of the heap in place, for a device that stores to it by its physical pages.
@@ -152,18 +162,33 @@ class Heap(Dict):
         """Every broken invariant of the heap, a line each. With `pages`, pages are compared with their checksums."""
         return self._session.check(pages)
 
+    def shrink(self, target: int = 0) -> dict[str, int]:
+        """Gives unused space back to the file system, until it charges no more than `target` bytes. No block moves.
+
+        In durability "commit" it commits. Returns charged_before, charged_after, given_back and shortened, in bytes.
+        """
+        return self._session.shrink(target)
+
     def statistics(self) -> dict[str, int]:
-        """size: bytes of user space; allocated: bytes of it that are in use."""
+        """Numbers about the heap, sizes in bytes.
+
+        size: user space; allocated: what of it is in use, in allocated_blocks; free_bytes, largest_free_block; charged
+        and apparent: of the files; commits, last_commit_ns (since 1970), recoveries; arrays_held: arrays in use.
+        """
         return self._session.statistics()
 
     def close(self, *, commit: bool = True) -> None:
         """Commits (unless told otherwise), and closes the heap. A second call does nothing.
 
         While arrays of the heap are in use, it stays mapped and locked until the last of them is gone; what is written
-        to them after the close is lost.
+        to them after the close is lost. A ResourceWarning names them, and so does the error of the next open().
         """
+        was_closed = self._session.closed
         self._session.close(commit)
         self._pinned.clear()
+        if not was_closed and (in_use := self._session.arrays_in_use):
+            warnings.warn(f"{self.path}: closed, and locked until these arrays are gone: {_listed(in_use)}",
+                          ResourceWarning, stacklevel=2)
 
     def __enter__(self) -> Heap:
         return self
@@ -173,13 +198,26 @@ class Heap(Dict):
         self.close(commit=kind is None)
 
     def __reduce__(self) -> Any:
-        """A heap is pickled as its path, and opened read-only where it is unpickled."""
+        """A heap that is open for reading is pickled as its path, and opened for reading where it is unpickled."""
+        if not self.read_only and not self.closed:
+            raise TypeError(
+                f"{self.path}: open for writing, which one process has at a time, so that another one cannot open it: "
+                "pickle a heap of mode='r', or close this one and pass its path"
+            )
+        if in_use := self._session.arrays_in_use:
+            raise TypeError(f"{self.path}: closed, and locked until these arrays are gone: {_listed(in_use)}")
         return (open_read_only, (self._reopen,))
+
+    def __copy__(self) -> Any:
+        return self.to_python()
 
     def __eq__(self, other: object) -> bool:
         return self is other if isinstance(other, Heap) else super().__eq__(other)
 
     __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(repr(self))}</code>" if self.closed else super()._repr_html_()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else self.durability
@@ -191,9 +229,9 @@ _open_heaps: weakref.WeakSet[Heap] = weakref.WeakSet()
 
 def open(  # noqa: A001 - as dbm.open() and shelve.open()
     path: PathLike,
-    durability: str = "commit",
     mode: str = "a",
-    *,
+    *refused: Any,
+    durability: str = "commit",
     accept_process_crash_only: bool = False,
     accept_machine_restart: bool = False,
     maximum_size: int = 0,
@@ -204,8 +242,8 @@ def open(  # noqa: A001 - as dbm.open() and shelve.open()
 ) -> Heap:
     """Opens the heap at the path, a directory.
 
-    mode: "a" opens it or creates it, "w" opens it for writing, "x" creates it, "r" opens it read-only, in any number
-    of processes at once.
+    mode: "a" (or "c") opens it or creates it, "w" ("r+") opens it for writing, "x" ("w-") creates it, "r" opens it
+    read-only, in any number of processes at once. No mode empties what is there.
 
     durability: "commit": a crash, of the process or the power, leads back to the last commit(). "atomic": every change
     of a dict or a list that has returned survives, and is whole. "collect": no call is logged; a crash may leave a part
@@ -225,14 +263,77 @@ def open(  # noqa: A001 - as dbm.open() and shelve.open()
         "hardened": hardened,
         "verify": verify,
     }
-    heap = Heap(_core.open(os.fspath(path), mode, durability, options))
+    refuse_positions(refused)
+    mode = mode_of(mode)
+    try:
+        session = _core.open(os.fspath(path), mode, durability, options)
+    except LockedError as failure:
+        _name_holders(failure, os.fspath(path))
+        raise
+    except CorruptError as failure:
+        if failure.code == "not_a_heap":
+            add_hint(failure, what_is_at(os.fspath(path)))
+        raise
+    heap = Heap(session)
     _open_heaps.add(heap)
     return heap
 
 
+def _listed(names: list[str]) -> str:
+    most = 5
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _name_holders(failure: LockedError, path: str) -> None:
+    """Adds to the error what of this process keeps the heap open."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return
+    for session in _core.sessions():
+        if session.identity != (found.st_dev, found.st_ino):
+            continue
+        if not session.closed:
+            hint = "this process has the heap open: use that one, or close it"
+        elif in_use := session.arrays_in_use:
+            hint = (
+                f"this process has closed the heap, and still uses these arrays of it: {_listed(in_use)}; it stays "
+                "locked until they and all views of them are gone (del, or holdfast.to_python() for a copy)"
+            )
+        else:
+            continue
+        add_hint(failure, hint)
+
+
+class _NotOpened:
+    """The session of a heap that could not be opened where it was unpickled. What uses the heap gets the error.
+
+    Raised while a worker of multiprocessing unpickles its arguments, it would end the worker, and the pool would wait
+    for its answer for ever.
+    """
+
+    closed = read_only = True
+    transaction = 0
+    arrays_in_use: tuple[str, ...] = ()
+
+    def __init__(self, path: str, failure: Error) -> None:
+        self.path = path
+        self._failure = failure
+
+    def close(self, commit: bool) -> None:
+        """Nothing is open."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._failure
+
+
 def open_read_only(path: str) -> Heap:
     """What unpickles a heap."""
-    return open(path, mode="r")
+    try:
+        return open(path, mode="r")
+    except Error as failure:
+        session: Any = _NotOpened(path, failure)
+        return Heap(session)
 
 
 @atexit.register

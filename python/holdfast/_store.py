@@ -7,7 +7,9 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Mu
 from typing import Any, Literal, Union, overload
 
 from . import _core
-from ._errors import ExistsError, NotFoundError, ReadOnlyError
+from ._errors import Error, ExistsError, NotFoundError, ReadOnlyError
+from ._hints import add_hint, what_is_at
+from ._modes import mode_of
 
 Bytes = Union[bytes, bytearray, memoryview]
 _MISSING: Any = object()
@@ -241,14 +243,14 @@ class Store(_Writable):
     ) -> None:
         """Opens the store in the file `path`; a file with "-lock" at the end of its name lies beside it.
 
-        mode: "a" opens it or creates it, "w" opens it, "x" creates it, "r" opens it for reading. All of them in any
-        number of processes at once. durable=False: a commit survives the process, and a loss of power only after
-        sync(). limit: bytes that the file may take; 0: the last limit that it was given, else as the file system has.
+        mode: "a" ("c") opens it or creates it, "w" ("r+") opens it, "x" ("w-") creates it, "r" opens it for reading;
+        all of them in any number of processes at once. durable=False: a commit survives the process, and a loss of
+        power only after sync(). limit: bytes that the file may take; 0: the last limit that it was given, else as the
+        file system has.
         longest_key: bytes that a key which is set may have, from 511 to 65,536; keys of more than 1,978 bytes make the
         store one that versions of Holdfast before them refuse. Raises holdfast.Error.
         """
-        if mode not in ("a", "w", "x", "r"):
-            raise ValueError("mode is one of 'r', 'w', 'a' and 'x'")
+        mode = mode_of(mode)
         self._path = os.fspath(path)
         self._absolute = os.path.abspath(self._path)  # the process may go to another directory
         if mode in ("w", "r") and not os.path.exists(self._path):
@@ -259,7 +261,12 @@ class Store(_Writable):
             except FileExistsError:
                 error = ExistsError(17, f"{self._path}: something is there")
                 raise _told(error, "already_exists", self._path) from None
-        self._native = _core.OpenStore(self._path, mode == "r", durable, limit, longest_key)
+        try:
+            self._native = _core.OpenStore(self._path, mode == "r", durable, limit, longest_key)
+        except Error as failure:
+            if failure.code in ("not_a_heap", "invalid_argument"):
+                add_hint(failure, what_is_at(self._path))
+            raise
         self._reopen = ("r" if mode == "r" else "w", durable, limit, longest_key)
 
     @property
@@ -373,6 +380,29 @@ def _told(error: Any, code: str, path: str) -> Any:
     return error
 
 
+class _NotOpened:
+    """What a store has that could not be opened where it was unpickled, as a heap has (_heap.py)."""
+
+    closed = True
+
+    def __init__(self, failure: Error) -> None:
+        self._failure = failure
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._failure
+
+
 def _open_again(path: str, mode: str, durable: bool, limit: int, longest_key: int = 511) -> Store:
     """What unpickles a store."""
-    return Store(path, mode, durable=durable, limit=limit, longest_key=longest_key)
+    try:
+        return Store(path, mode, durable=durable, limit=limit, longest_key=longest_key)
+    except Error as failure:
+        made = Store.__new__(Store)
+        made._path = made._absolute = path
+        made._reopen = (mode, durable, limit, longest_key)
+        native: Any = _NotOpened(failure)
+        made._native = native
+        return made

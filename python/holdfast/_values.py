@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import pickle
 from typing import Any
 
 import numpy
-from numpy.lib import format as npy_format
 
 from . import _core
 from ._containers import Dict, List
+from ._dtypes import type_from, type_text
+from ._errors import make
+from ._extended import extend
 
 
 class pickled:
@@ -47,61 +48,80 @@ class PickledValue:
         return f"<holdfast.PickledValue of {len(self.data)} bytes; load() unpickles it>"
 
 
-def type_text(dtype: numpy.dtype[Any]) -> str:
-    """The type as a heap keeps it. TypeError for types whose elements are objects of Python."""
-    if dtype.hasobject:
-        raise TypeError(f"an array of type {dtype} holds objects of Python, which a heap cannot keep")
-    return repr(npy_format.dtype_to_descr(dtype))
-
-
 def describe(value: Any) -> Any:
     """For a value that is none of Python's plain types."""
     if isinstance(value, (Dict, List)):
         return value._held
-    if isinstance(value, numpy.ma.MaskedArray):
-        raise TypeError("a heap cannot keep the mask of an array: store value.data and value.mask")
     if isinstance(value, numpy.ndarray):
         return describe_array(value)
-    if isinstance(value, numpy.generic) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
-        return value.item()
+    if isinstance(value, numpy.generic):
+        return _describe_scalar(value)
     if isinstance(value, pickled):
         return _core.PickledBytes(pickle.dumps(value.value, protocol=5))
     if isinstance(value, PickledValue):
         return _core.PickledBytes(value.data)
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
+    if (told := extend(value)) is not None:
+        return told
     raise TypeError(
-        f"a heap cannot keep a value of type {type(value).__module__}.{type(value).__qualname__}: it keeps None, bool, "
-        "int, float, str, bytes, tuple, list, dict and arrays of numpy; holdfast.pickled(value) stores any object"
+        f"a heap cannot keep a value of type {type(value).__module__}.{type(value).__qualname__}: it keeps the types "
+        "that docs/python.md lists; holdfast.pickled(value) stores any object"
     )
 
 
+def _describe_scalar(value: numpy.generic) -> Any:
+    """A number of Python where that loses nothing; else an array without dimensions."""
+    if value.dtype.kind in "biuf" and value.dtype.itemsize <= 8 and value.dtype.isbuiltin == 1:
+        return value.item()
+    if value.dtype.kind in "US":
+        return value.item()
+    return _core.ExtendedValue("numpy.generic", numpy.array(value), False)
+
+
+_PLAIN = (numpy.ndarray, numpy.memmap, numpy.recarray)
+
+
 def describe_array(value: numpy.ndarray[Any, Any]) -> _core.ArrayDescription:
-    """Type, shape and C-contiguous bytes."""
+    """Type, shape, order, and contiguous bytes."""
+    if isinstance(value, numpy.ma.MaskedArray):
+        raise TypeError("a heap cannot keep the mask of an array: store value.data and value.mask")
+    if type(value) not in _PLAIN:
+        raise TypeError(
+            f"a heap keeps arrays of numpy, and of a {type(value).__module__}.{type(value).__qualname__} would lose "
+            "what it has more: numpy.asarray(value) stores its elements alone"
+        )
     text = type_text(value.dtype)
-    flat = numpy.ascontiguousarray(value).reshape(-1)
+    is_fortran = value.flags.f_contiguous and not value.flags.c_contiguous
+    flat = (value.T if is_fortran else numpy.ascontiguousarray(value)).reshape(-1).view(numpy.ndarray)
     buffer: Any = flat.view(numpy.uint8) if flat.dtype.itemsize and flat.size else b""
-    return _core.ArrayDescription(text, list(value.shape), buffer)
+    return _core.ArrayDescription(text, list(value.shape), int(is_fortran), buffer)
 
 
-def view(buffer: _core.ArrayBuffer, text: str, shape: tuple[int, ...]) -> numpy.ndarray[Any, Any]:
+def _refuse(field: str, found: str, expected: str) -> Exception:
+    message = f"{field}: found {found}, expected {expected}"
+    return make("corrupt", message, "", field, found, expected, "restore the heap from a snapshot", 0)
+
+
+def view(buffer: _core.ArrayBuffer, text: str, shape: tuple[int, ...], order: int) -> numpy.ndarray[Any, Any]:
     """The array in the heap: no element is copied. It keeps the memory for as long as it or a view of it lives."""
-    dtype = numpy.dtype(npy_format.descr_to_dtype(ast.literal_eval(text)))
-    if dtype.hasobject:
-        raise TypeError(f"the heap names an array of type {dtype}, which holds objects of Python")
+    dtype = type_from(text)
     count = 1
     for length in shape:
         count *= length
-    if count == 0 or dtype.itemsize == 0:
-        return numpy.zeros(shape, dtype)
     exporter: Any = buffer
     memory: numpy.ndarray[Any, Any] = numpy.frombuffer(exporter, dtype=numpy.uint8)
     if memory.nbytes != count * dtype.itemsize:
-        raise ValueError(f"the heap has {memory.nbytes} bytes for an array of {count * dtype.itemsize}")
-    made: numpy.ndarray[Any, Any] = memory.view(dtype).reshape(shape)
+        raise _refuse("data of an array", f"{memory.nbytes} bytes", f"{count * dtype.itemsize}")
+    try:
+        if memory.nbytes == 0:
+            return numpy.zeros(shape, dtype)
+        made: numpy.ndarray[Any, Any] = memory.view(dtype).reshape(shape, order="F" if order else "C")
+    except (ValueError, TypeError) as failure:
+        raise _refuse("shape of an array", f"{shape}", f"one of numpy ({failure})") from None
     return made
 
 
 def copy_of_array(value: Any) -> Any:
     """A copy of an array; any other value is itself."""
-    return value.copy() if isinstance(value, numpy.ndarray) else value
+    return value.copy(order="K") if isinstance(value, numpy.ndarray) else value

@@ -21,7 +21,7 @@ using held = std::shared_ptr<held_object>;
 
 /// Copies the arrays that an open transaction has made, since its end may take them back.
 void copy_made_arrays(session& of, contents& from, document& in) {
-    for (document& part : in.parts) {  // of a tuple
+    for (document& part : in.parts) {  // of a tuple, or of an extended value
         copy_made_arrays(of, from, part);
     }
     if (in.what == kind::array && of.has_made(in.object)) {
@@ -347,10 +347,18 @@ void bind_containers(nb::module_& into) {
     nb::class_<array_description>(into, "ArrayDescription")
         .def(
             "__init__",
-            [](array_description* made, std::string type, std::vector<std::uint64_t> shape, nb::object buffer) {
-                ::new (made) array_description{std::move(type), std::move(shape), std::move(buffer)};
+            [](array_description* made, std::string type, std::vector<std::uint64_t> shape, std::uint32_t order,
+               nb::object buffer) {
+                ::new (made) array_description{std::move(type), std::move(shape), order, std::move(buffer)};
             },
-            nb::arg("type"), nb::arg("shape"), nb::arg("buffer"));
+            nb::arg("type"), nb::arg("shape"), nb::arg("order"), nb::arg("buffer"));
+    nb::class_<extended_value>(into, "ExtendedValue")
+        .def(
+            "__init__",
+            [](extended_value* made, std::string name, nb::object content, bool can_be_key) {
+                ::new (made) extended_value{std::move(name), std::move(content), can_be_key};
+            },
+            nb::arg("name"), nb::arg("content").none(), nb::arg("can_be_key"));
     nb::class_<pickled_bytes>(into, "PickledBytes")
         .def(
             "__init__",

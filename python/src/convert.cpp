@@ -18,6 +18,42 @@ package& python_package() noexcept {
 
 namespace {
 
+/// Whether this context, or one that it was copied from, has begun the transaction.
+bool has_entered(std::uint64_t number) {
+    const nb::tuple numbers = nb::cast<nb::tuple>(nb::handle(python_package().entered)());
+    for (const nb::handle each : numbers) {
+        if (nb::cast<std::uint64_t>(each) == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+bool is_inside(const session& of) {
+    const std::uint64_t number = of.transaction_number();
+    return of.is_owner() && has_entered(number) &&
+           (!of.is_of_task() || nb::cast<bool>(nb::handle(python_package().is_of_running_task)(number)));
+}
+
+bool is_outside(const session& of) {
+    if (of.is_owner()) {
+        return !is_inside(of);
+    }
+    if (of.is_of_task() && has_entered(of.transaction_number())) {
+        const std::string& path = of.path();
+        const char* const found = "a task's, which has called this thread within it";
+        const char* const hint = "a transaction belongs to one task: end it before, or do the work in that task";
+        throw error(errc::invalid_argument,
+                    path + ": transaction: found " + found + ", expected none that may wait for this thread; " + hint,
+                    {path, "transaction", found, "none that may wait for this thread", hint, 0});
+    }
+    return false;
+}
+
+namespace {
+
 constexpr int most_levels = 400;
 constexpr double least_beyond_integers = 9223372036854775808.0;  // 2^63
 
@@ -64,6 +100,7 @@ document from_array(array_description& from) {
     made.array = std::make_shared<array_content>();
     made.array->type = from.type;
     made.array->shape = from.shape;
+    made.array->order = from.order;
     struct view {
         Py_buffer buffer{};
         bool is_filled = false;
@@ -134,6 +171,15 @@ document from_other(nb::handle from, int level) {
     if (nb::isinstance<pickled_bytes>(told)) {
         const auto& bytes = nb::cast<pickled_bytes&>(told).bytes;
         return blob(kind::pickled, bytes.data(), bytes.size());
+    }
+    if (nb::isinstance<extended_value>(told)) {
+        const auto& known = nb::cast<extended_value&>(told);
+        document made;
+        made.what = kind::extended;
+        made.can_be_key = known.can_be_key;
+        made.parts.push_back(blob(kind::text, known.name.data(), known.name.size()));
+        made.parts.push_back(convert(known.content, level + 1));
+        return made;
     }
     if (nb::isinstance<held_object>(told)) {
         return from_held(*nb::cast<std::shared_ptr<held_object>>(told));
@@ -218,7 +264,8 @@ nb::object array_to_python(const document& from) {
     for (const std::uint64_t each : from.array->shape) {
         shape.append(each);
     }
-    return nb::handle(python_package().view_array)(nb::cast(std::move(buffer)), from.array->type, nb::tuple(shape));
+    return nb::handle(python_package().view_array)(nb::cast(std::move(buffer)), shown(from.array->type),
+                                                   nb::tuple(shape), from.array->order);
 }
 
 nb::object list_to_python(const document& from) {
@@ -296,6 +343,8 @@ nb::object to_python(const document& from) {
             return made;
         }
         case kind::array: return array_to_python(from);
+        case kind::extended:
+            return nb::handle(python_package().make_extended)(to_python(from.parts[0]), to_python(from.parts[1]));
         case kind::pickled: return call(python_package().unpickle, from_bytes(from.bytes));
         default: break;
     }
@@ -304,13 +353,12 @@ nb::object to_python(const document& from) {
 }
 
 void hold_parts(document& in, session& of) {
-    if (in.what == kind::tuple) {
-        for (document& part : in.parts) {
-            hold_parts(part, of);
-        }
-    } else if (in.what == kind::list || in.what == kind::dict ||
-               (in.what == kind::array && in.array->owner == nullptr)) {  // no copy
+    if (in.object != nullptr && (in.what != kind::array || in.array->owner == nullptr)) {  // no copy
         in.held = std::make_shared<held_object>(of.shared_from_this(), in.object, in.what);
+        return;
+    }
+    for (document& part : in.parts) {
+        hold_parts(part, of);
     }
 }
 

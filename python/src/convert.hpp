@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include <nanobind/nanobind.h>
 
@@ -12,12 +14,15 @@ namespace holdfast::python {
 
 /// What the package's Python code gives to this module.
 struct package {
-    PyObject* wrap_dict = nullptr;       ///< held -> holdfast.Dict
-    PyObject* wrap_list = nullptr;       ///< held -> holdfast.List
-    PyObject* view_array = nullptr;      ///< (buffer, type, shape) -> numpy.ndarray
-    PyObject* describe_other = nullptr;  ///< object -> array_description, a plain value, or TypeError
-    PyObject* unpickle = nullptr;        ///< bytes -> object
-    PyObject* make_error = nullptr;      ///< (code, message, path, field, found, expected, hint, errno) -> exception
+    PyObject* wrap_dict = nullptr;           ///< held -> holdfast.Dict
+    PyObject* wrap_list = nullptr;           ///< held -> holdfast.List
+    PyObject* view_array = nullptr;          ///< (buffer, type, shape, order) -> numpy.ndarray
+    PyObject* make_extended = nullptr;       ///< (name, content) -> object
+    PyObject* describe_other = nullptr;      ///< object -> array_description, a plain value, or TypeError
+    PyObject* unpickle = nullptr;            ///< bytes -> object
+    PyObject* entered = nullptr;             ///< () -> numbers of the transactions that this context is in
+    PyObject* is_of_running_task = nullptr;  ///< (number of a transaction) -> bool
+    PyObject* make_error = nullptr;  ///< (code, message, path, field, found, expected, hint, errno) -> exception
 };
 [[nodiscard]] package& python_package() noexcept;
 
@@ -29,15 +34,22 @@ struct array_buffer {
     bool writable = false;
 };
 
-/// What describe_other() says of an array: its buffer is C-contiguous. (Hidden, as all of nanobind is.)
+/// What describe_other() says of an array: its buffer is contiguous. (Hidden, as all of nanobind is.)
 struct [[gnu::visibility("hidden")]] array_description {
     std::string type;
     std::vector<std::uint64_t> shape;
+    std::uint32_t order = 0;
     nanobind::object buffer;
 };
 /// What describe_other() says of holdfast.pickled().
 struct pickled_bytes {
     std::string bytes;
+};
+/// What describe_other() says of a value of another type that it knows.
+struct [[gnu::visibility("hidden")]] extended_value {
+    std::string name;
+    nanobind::object content;
+    bool can_be_key = false;
 };
 
 /// Throws python_error: TypeError for what cannot be stored, RecursionError where it is nested too deeply.
@@ -53,7 +65,7 @@ struct pickled_bytes {
 /// Runs `body` under the session's lock. `body` touches no object of Python. Where another thread has the lock, and
 /// with `is_long`, the interpreter's lock is let go meanwhile.
 template <class Body>
-void guarded(session& of, bool is_long, Body&& body) {
+void locked(session& of, bool is_long, Body&& body) {
     if (!is_long) {
         if (const std::unique_lock lock(of.lock(), std::try_to_lock); lock.owns_lock()) {
             body();
@@ -63,6 +75,19 @@ void guarded(session& of, bool is_long, Body&& body) {
     const nanobind::gil_scoped_release released;
     const std::lock_guard lock(of.lock());
     body();
+}
+
+/// Whether this thread has begun the open transaction, in this context and this task.
+[[nodiscard]] bool is_inside(const session& of);
+/// Whether this thread has begun it, in another context or task. Throws error where another thread has begun it in a
+/// task that has started this thread, and so may wait for it.
+[[nodiscard]] bool is_outside(const session& of);
+
+/// As locked(). What another task of this thread has changed in its transaction is not there for `body`.
+template <class Body>
+void guarded(session& of, bool is_long, Body&& body) {
+    const outside_view view(of, of.transaction_number() != 0 && is_outside(of));
+    locked(of, is_long, std::forward<Body>(body));
 }
 
 /// Lets Python hold the dicts, lists and arrays of a document that was read. Under the session's lock.

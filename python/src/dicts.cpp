@@ -51,7 +51,8 @@ bool contents::is_same(const value& stored, const document& key) const {
             space.expect_block(&found, sizeof found + found.size, "key of a dict");
             return found.view() == key.bytes;
         }
-        case kind::tuple: {
+        case kind::tuple:
+        case kind::extended: {
             const auto& found = *space.object_of<values::sequence>(stored);
             if (space.look(found).size != key.parts.size()) {
                 return false;
@@ -117,8 +118,8 @@ void contents::insert(dict& in, const document& key, std::uint64_t hash, const v
     dict& header = space.change(in);
     made->previous = header.last.get();
     if (header.last != nullptr) {
-        dict_entry& last = const_cast<dict_entry&>(expect_entry(header.last.get()));
-        last.following = made;
+        static_cast<void>(expect_entry(header.last.get()));
+        space.change(*header.last).following = made;
     } else {
         header.first = made;
     }

@@ -24,6 +24,7 @@ struct array_content {
     std::vector<std::uint64_t> shape;
     const void* data = nullptr;  ///< null: zeros
     std::uint64_t bytes = 0;
+    std::uint32_t order = 0;      ///< as values::array has it
     std::shared_ptr<void> owner;  ///< keeps `data`
 };
 
@@ -31,15 +32,17 @@ struct document {
     kind what = kind::none;
     std::uint64_t number = 0;
     std::string bytes;                     ///< text, bytes, big_integer, pickled
-    std::vector<document> parts;           ///< tuple, list; of a dict: keys and values in turn
+    std::vector<document> parts;           ///< tuple, list, extended; of a dict: keys and values in turn
     std::shared_ptr<array_content> array;  ///< array
-    void* object = nullptr;                ///< of a dict, a list or an array that was read: where it lies in the heap
+    void* object = nullptr;                ///< of a dict, a list or an array that is not copied: where it lies
+    bool can_be_key = false;               ///< of extended: equal values have equal parts
     std::shared_ptr<held_object> held;     ///< keeps `object`, for Python
 };
 
 /// hash_of the key that the document is; it has one of the kinds that is_key() accepts.
 [[nodiscard]] std::uint64_t hash_of(const document& key) noexcept;
-/// Whether a dict can have the document as a key: all kinds but list, dict, array and pickled, in tuples, too.
+/// Whether a dict can have the document as a key: all kinds but list, dict, array, pickled, and extended ones that do
+/// not say so; in tuples, too.
 [[nodiscard]] bool is_key(const document& key) noexcept;
 
 }  // namespace holdfast::python

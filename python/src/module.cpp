@@ -116,7 +116,7 @@ void lock_all() {
         }
     }
     for (const auto& each : found) {
-        guarded(*each, false, [&each] { each->lock().lock(); });
+        locked(*each, false, [&each] { each->lock().lock(); });
     }
     locked_sessions() = std::move(found);
 }
@@ -135,17 +135,92 @@ void forget_all() {
     forget_stores_of_parent();
 }
 
+/// False where others have the lock, or another task of this thread has begun a transaction, and it does not wait.
+bool begin(const std::shared_ptr<session>& of, std::uint64_t number, bool by_task, bool waits) {
+    if (!waits) {
+        if (of->is_owner() && !is_inside(*of)) {
+            return false;
+        }
+        const std::unique_lock lock(of->lock(), std::try_to_lock);
+        if (lock.owns_lock()) {
+            of->begin(number, by_task);
+        }
+        return lock.owns_lock();
+    }
+    guarded(*of, false, [&] { of->begin(number, by_task); });
+    return true;
+}
+
+void end(const std::shared_ptr<session>& of, std::uint64_t number, bool commit, bool durable) {
+    if (of->is_child()) {
+        if (!commit) {
+            return;  // it is the parent's, and nothing is there to be taken back
+        }
+    } else if (!of->is_owner()) {  // asked before the lock, which the owner has
+        throw nb::value_error("this thread has not begun the transaction");
+    } else if (of->transaction_number() != number) {
+        throw nb::value_error("this transaction has ended");
+    }
+    locked(*of, true, [&] { of->end(commit, durable); });
+}
+
+void wait(const std::shared_ptr<session>& of) {
+    const nb::gil_scoped_release released;
+    const std::lock_guard waited(of->lock());
+}
+
+/// The sessions of this process that are not gone.
+nb::list sessions() {
+    nb::list found;
+    for (session* const each : all_sessions()) {
+        if (auto alive = each->weak_from_this().lock()) {
+            found.append(nb::cast(std::move(alive)));
+        }
+    }
+    return found;
+}
+
 nb::dict statistics(const std::shared_ptr<session>& of) {
-    std::uint64_t size = 0;
+    heap_statistics found;
     std::uint64_t free = 0;
     guarded(*of, false, [&] {
         const manager& heap = of->to_read();
-        size = heap.get_size();
+        found = heap.statistics();
         free = heap.get_free_memory();
     });
     nb::dict made;
-    made["size"] = size;
-    made["allocated"] = size - free;
+    made["size"] = found.user_bytes;
+    made["allocated"] = found.user_bytes - free;
+    made["allocated_blocks"] = found.allocated_blocks;
+    made["free_bytes"] = found.free_bytes;
+    made["largest_free_block"] = found.largest_free_block;
+    made["apparent_bytes"] = found.apparent_bytes;
+    made["charged_bytes"] = found.charged_bytes;
+    made["maximum_size"] = found.maximum_size;
+    made["reserved_address_space"] = found.reserved_address_space;
+    made["segments"] = found.segments;
+    made["segment_size"] = found.segment_size;
+    made["slabs"] = found.slabs;
+    made["extents"] = found.extents;
+    made["commits"] = found.commit_sequence;
+    made["last_commit_ns"] = found.last_commit_ns;
+    made["created_ns"] = found.created_ns;
+    made["recoveries"] = found.recoveries;
+    made["recovered"] = found.recovered;
+    made["log_bytes"] = found.log_bytes;
+    made["watched_bytes"] = found.watched_bytes;
+    made["arrays_held"] = of->arrays_held();
+    return made;
+}
+
+nb::dict shrink(const std::shared_ptr<session>& of, std::uint64_t target) {
+    shrink_report done;
+    guarded(*of, true, [&] { done = of->shrink(target); });
+    nb::dict made;
+    made["charged_before"] = done.charged_before;
+    made["charged_after"] = done.charged_after;
+    made["given_back"] = done.given_back;
+    made["shortened"] = done.shortened;
     return made;
 }
 
@@ -161,7 +236,8 @@ void raise(const char* code, const std::string& message, const detail::error_fie
 
 void bind_errors(nb::module_& into) {
     into.def("configure", [](nb::object wrap_dict, nb::object wrap_list, nb::object view_array, nb::object describe,
-                             nb::object unpickle, nb::object make_error) {
+                             nb::object unpickle, nb::object make_extended, nb::object make_error, nb::object entered,
+                             nb::object is_of_running_task) {
         // Kept for as long as the process runs, because a session may end after the module.
         package& of = python_package();
         of.wrap_dict = wrap_dict.release().ptr();
@@ -169,7 +245,10 @@ void bind_errors(nb::module_& into) {
         of.view_array = view_array.release().ptr();
         of.describe_other = describe.release().ptr();
         of.unpickle = unpickle.release().ptr();
+        of.make_extended = make_extended.release().ptr();
         of.make_error = make_error.release().ptr();
+        of.entered = entered.release().ptr();
+        of.is_of_running_task = is_of_running_task.release().ptr();
     });
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
         try {
@@ -193,6 +272,17 @@ void bind_sessions(nb::module_& into) {
         .def_prop_ro("arrays_held", &session::arrays_held)
         .def_prop_ro("in_transaction", &session::in_transaction)
         .def_prop_ro("owns_transaction", &session::is_owner)
+        .def_prop_ro("transaction", &session::transaction_number)
+        .def_prop_ro("arrays_in_use",
+                     [](const session& of) {
+                         nb::list found;
+                         for (const std::string& each : of.arrays_in_use()) {
+                             found.append(shown(each));
+                         }
+                         return found;
+                     })
+        .def_prop_ro("identity",
+                     [](const session& of) { return nb::make_tuple(of.identity().first, of.identity().second); })
         .def_prop_ro("durability",
                      [](const owner& of) {
                          durability found{};
@@ -202,17 +292,10 @@ void bind_sessions(nb::module_& into) {
         .def("entries", &entries)
         .def("make_array", &make_array)
         .def("statistics", &statistics)
-        .def("begin", [](const owner& of) { guarded(*of, false, [&] { of->begin(); }); })
-        .def("end",
-             [](const owner& of, bool commit, bool durable) {
-                 if (of->is_child() && !commit) {
-                     return;  // it is the parent's, and nothing is there to be taken back
-                 }
-                 if (!of->is_owner() && !of->is_child()) {  // asked before the lock, which the owner has
-                     throw nb::value_error("this thread has not begun the transaction");
-                 }
-                 guarded(*of, true, [&] { of->end(commit, durable); });
-             })
+        .def("shrink", &shrink)
+        .def("begin", &begin)
+        .def("end", &end)
+        .def("wait", &wait)
         .def("pin",
              [](const owner& of, std::uintptr_t at, std::size_t bytes) {
                  guarded(*of, false, [&] { of->pin(reinterpret_cast<const void*>(at), bytes); });
@@ -234,6 +317,7 @@ void bind_sessions(nb::module_& into) {
             return found;
         });
     into.def("open", &open_session);
+    into.def("sessions", &sessions);
     into.def("before_fork", &lock_all);
     into.def("after_fork_in_parent", &unlock_all);
     into.def("after_fork_in_child", &forget_all);

@@ -1,7 +1,12 @@
 // session: opening, transactions, holders, closing.
 #include "session.hpp"
 
+#include <sys/stat.h>
+
+#include <unordered_set>
 #include <utility>
+
+#include "places.hpp"
 
 namespace holdfast::python {
 
@@ -37,12 +42,18 @@ void* held_object::object() const {
         refuse(errc::not_found, owner_->path(), "object", "one that an aborted transaction had made",
                "one that is there");
     }
+    if (owner_->outside_ && owner_->has_made(hold_->object)) {
+        owner_->expect_inside();
+    }
     return const_cast<void*>(hold_->object);
 }
 
 session::session(const std::string& path, const session_options& options)
     : path_(path), read_only_(options.mode == 'r') {
     manager_.emplace(open_heap(path, options));
+    if (struct stat found{}; stat(path.c_str(), &found) == 0) {
+        identity_ = {found.st_dev, found.st_ino};
+    }
     contents_ = std::make_unique<contents>(*manager_, [this](const void* object) { return is_held(object); });
     prepare_root();
 }
@@ -125,8 +136,16 @@ value session::entries() {
     return from.space.look(*root_).entries;
 }
 
+void session::expect_inside() const {
+    if (outside_) {
+        refuse(errc::invalid_argument, path_, "transaction", "one that another task of this thread has begun",
+               "none, or one of this task", "`async with heap.transaction()` waits for its end");
+    }
+}
+
 void session::write(const std::function<void(contents&)>& change) {
     expect_writer();
+    expect_inside();
     if (transaction_) {
         if (spoiled_) {
             refuse(errc::invalid_argument, path_, "transaction", "one in which a change has failed", "its end");
@@ -149,8 +168,9 @@ void session::write(const std::function<void(contents&)>& change) {
     within.commit();
 }
 
-void session::begin() {
+void session::begin(std::uint64_t number, bool by_task) {
     expect_writer();
+    expect_inside();
     if (transaction_) {
         refuse(errc::invalid_argument, path_, "transaction", "one that this thread has begun", "none");
     }
@@ -163,6 +183,8 @@ void session::begin() {
     }
     contents_->space.begin(*transaction_);
     owner_ = std::this_thread::get_id();
+    by_task_ = by_task;
+    number_ = number;
     spoiled_ = false;
 }
 
@@ -189,6 +211,8 @@ void session::end(bool commit, bool durable) {
         ~ending() {
             of.contents_->space.end();
             of.transaction_.reset();
+            of.number_ = 0;
+            of.by_task_ = false;
             of.owner_ = std::thread::id{};
             of.mutex_->unlock();
         }
@@ -233,6 +257,15 @@ void session::commit() {
     }
     sweep_if_needed();
     manager_->commit();
+}
+
+shrink_report session::shrink(std::uint64_t target) {
+    expect_writer();
+    if (transaction_) {
+        refuse(errc::invalid_argument, path_, "shrink", "an open transaction", "none");
+    }
+    sweep_if_needed();
+    return manager_->shrink({.target = target, .progress = {}});
 }
 
 void session::snapshot(const std::string& destination) {
@@ -292,11 +325,13 @@ void session::close(bool commit) {
             manager_->commit();
         }
     }
+    std::vector<std::string> in_use = find_arrays_in_use();
     bool unmaps = false;
     {
         const std::lock_guard guard(holds_mutex_);  // another thread may let go of the last array: one of them unmaps
         closed_ = true;
         unmaps = arrays_held_ == 0;
+        arrays_in_use_ = std::move(in_use);
     }
     if (unmaps) {
         unmap();
@@ -311,12 +346,44 @@ std::uint64_t session::arrays_held() const {
     return arrays_held_;
 }
 
+std::vector<std::string> session::arrays_in_use() const {
+    const std::lock_guard guard(holds_mutex_);
+    return arrays_held_ == 0 ? std::vector<std::string>() : arrays_in_use_;
+}
+
+/// Where the arrays lie that Python holds; those that were removed from the heap have no place.
+std::vector<std::string> session::find_arrays_in_use() {
+    std::unordered_set<const void*> wanted;
+    {
+        const std::lock_guard guard(holds_mutex_);
+        for (const auto& [object, held] : holds_) {
+            if (held->is_array) {
+                wanted.insert(object);
+            }
+        }
+    }
+    if (wanted.empty() || root_ == nullptr) {
+        return {};
+    }
+    const std::size_t count = wanted.size();
+    std::vector<std::string> found;
+    try {
+        found = find_places(*contents_, root_->entries, std::move(wanted));
+    } catch (const error&) {  // the heap is damaged; those who read it learn of it
+    }
+    if (found.size() < count) {
+        found.push_back(std::to_string(count - found.size()) + " that the heap has no more");
+    }
+    return found;
+}
+
 void session::forget_parent() {
     static_cast<void>(mutex_.release());  // its state is that of a thread of the parent
     mutex_ = std::make_unique<std::recursive_mutex>();
     is_child_ = true;
     if (transaction_) {
         contents_->space.end();
+        number_ = 0;
         owner_ = std::thread::id{};
     }
 }

@@ -2,7 +2,8 @@
 // Python; the caller lets go of the interpreter's lock where a call may wait.
 //
 // Thread safety: all functions by any number of threads. The lock is recursive and is held by the thread that has begun
-// a transaction until it ends it, so that other threads wait for it.
+// a transaction until it ends it, so that other threads wait for it. What else runs in that thread (another task of
+// asyncio, another greenlet) is outside of the transaction: it reads what was there before, and changes nothing.
 #pragma once
 
 #include <atomic>
@@ -90,9 +91,13 @@ public:
     /// The dict that Python sees as the heap.
     [[nodiscard]] value entries();
 
-    void begin();
-    /// Whether this thread has begun the open transaction. Without the lock.
+    /// `number` is that of no other transaction; `by_task`: a task of asyncio begins it.
+    void begin(std::uint64_t number = 1, bool by_task = false);
+    /// Whether this thread has begun the open transaction. Without the lock, as the two below.
     [[nodiscard]] bool is_owner() const noexcept { return owner_ == std::this_thread::get_id(); }
+    /// The number of the open transaction; 0 where there is none.
+    [[nodiscard]] std::uint64_t transaction_number() const noexcept { return number_; }
+    [[nodiscard]] bool is_of_task() const noexcept { return by_task_; }
     /// Commits or aborts the transaction. With `durable`, durability `commit` makes the heap durable, too.
     void end(bool commit, bool durable);
     [[nodiscard]] bool in_transaction() const noexcept { return transaction_.has_value(); }
@@ -105,15 +110,22 @@ public:
     void unpin(const void* begin, std::size_t bytes);
     void commit();
     void snapshot(const std::string& destination);
+    shrink_report shrink(std::uint64_t target);
     /// Commits (unless told otherwise), and unmaps the heap once no array of it is held any more.
     void close(bool commit);
     [[nodiscard]] std::uint64_t arrays_held() const;
+
+    /// The arrays of a heap that was closed beside them: where each was found then.
+    [[nodiscard]] std::vector<std::string> arrays_in_use() const;
+    /// The directory of the heap, whatever path leads to it.
+    [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> identity() const noexcept { return identity_; }
 
     /// In a child of fork(), before anything else: nobody holds the lock there.
     void forget_parent();
 
 private:
     friend class held_object;
+    friend class outside_view;
 
     std::shared_ptr<hold> hold_object(void* object, bool is_array);
     void let_go(const std::shared_ptr<hold>& of) noexcept;
@@ -123,8 +135,10 @@ private:
     void prepare_root();
     void sweep_if_needed();
     void sweep(bool all);
+    void expect_inside() const;
     void abort();
     void unmap();
+    [[nodiscard]] std::vector<std::string> find_arrays_in_use();
 
     std::string path_;
     bool read_only_;
@@ -136,6 +150,9 @@ private:
     values::root* root_ = nullptr;
     std::optional<transaction> transaction_;
     std::atomic<std::thread::id> owner_;  ///< of the transaction
+    std::atomic<std::uint64_t> number_ = 0;
+    std::atomic<bool> by_task_ = false;
+    bool outside_ = false;  ///< what the owner runs now is outside of the transaction
     bool spoiled_ = false;
     std::uint64_t aborts_ = 0;
 
@@ -143,6 +160,30 @@ private:
     std::unordered_map<const void*, std::shared_ptr<hold>> holds_;
     std::uint64_t arrays_held_ = 0;
     bool was_let_go_ = false;  ///< something of `detached` may be free
+    std::vector<std::string> arrays_in_use_;
+    std::pair<std::uint64_t, std::uint64_t> identity_;
+};
+
+/// While it lives, the thread that has begun the transaction is outside of it, where `applies`.
+class outside_view {
+public:
+    outside_view(session& of, bool applies) noexcept : of_(applies && !of.outside_ ? &of : nullptr) {
+        if (of_ != nullptr) {
+            of_->outside_ = true;
+            of_->contents_->space.suspend();
+        }
+    }
+    outside_view(const outside_view&) = delete;
+    outside_view& operator=(const outside_view&) = delete;
+    ~outside_view() {
+        if (of_ != nullptr) {
+            of_->contents_->space.resume();
+            of_->outside_ = false;
+        }
+    }
+
+private:
+    session* of_;
 };
 
 }  // namespace holdfast::python

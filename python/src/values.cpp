@@ -40,8 +40,9 @@ std::uint64_t hash_of(const document& key) noexcept {
         case kind::text:
         case kind::bytes:
         case kind::big_integer: return values::hash_of_bytes(key.what, key.bytes);
-        case kind::tuple: {
-            std::uint64_t hash = values::hash_of_number(kind::tuple, key.parts.size());
+        case kind::tuple:
+        case kind::extended: {
+            std::uint64_t hash = values::hash_of_number(key.what, key.parts.size());
             for (const document& part : key.parts) {
                 hash = values::hash_of_next(hash, hash_of(part));
             }
@@ -60,6 +61,9 @@ bool is_key(const document& key) noexcept {
         }
         return true;
     }
+    if (key.what == kind::extended) {
+        return key.can_be_key;
+    }
     return key.what != kind::list && key.what != kind::dict && key.what != kind::array && key.what != kind::pickled;
 }
 
@@ -70,7 +74,8 @@ value contents::build(const document& from) {
         case kind::big_integer:
         case kind::pickled: return build_blob(from);
         case kind::tuple:
-        case kind::list: return build_sequence(from);
+        case kind::list:
+        case kind::extended: return build_sequence(from);
         case kind::array: return build_array(*from.array);
         case kind::dict: {
             auto* const made = space.make<dict>();
@@ -116,6 +121,7 @@ value contents::build_array(const array_content& from) {
     auto* const made = space.make<array>(from.shape.size() * sizeof(std::uint64_t));
     made->bytes = from.bytes;
     made->dimensions = static_cast<std::uint32_t>(from.shape.size());
+    made->order = from.order;
     std::memcpy(static_cast<void*>(made + 1), from.shape.data(), from.shape.size() * sizeof(std::uint64_t));
     auto* const type = space.make<blob>(from.type.size());
     type->tag.what = kind::text;
@@ -138,6 +144,9 @@ document contents::read_array(const value& from, bool deep) const {
         space.refuse("dimensions of an array", std::to_string(found.dimensions),
                      "at most " + std::to_string(array::most_dimensions));
     }
+    if (found.order > 1) {
+        space.refuse("order of an array", std::to_string(found.order), "0 or 1");
+    }
     space.expect_block(&found, sizeof(array) + found.dimensions * sizeof(std::uint64_t), "array");
     const blob* const type = found.type.get();
     space.expect_block(type, sizeof(blob), "type of an array");
@@ -152,6 +161,7 @@ document contents::read_array(const value& from, bool deep) const {
     made.array->type = std::string(type->view());
     made.array->shape.assign(found.shape(), found.shape() + found.dimensions);
     made.array->bytes = found.bytes;
+    made.array->order = found.order;
     made.array->data = found.data.get();
     if (deep && found.bytes != 0) {
         const std::shared_ptr<void> copy(::operator new(found.bytes), [](void* of) { ::operator delete(of); });
@@ -164,14 +174,15 @@ document contents::read_array(const value& from, bool deep) const {
 
 namespace {
 
-/// Reads a value with all that is in it, or the place of a container. Each object has one owner, so that all of it has
+/// Reads a value with all that is in it, or the place of a container; of an extended value, copies of its containers
+/// and the places of its arrays. Each object has one owner, so that all of it has
 /// no more bytes than the heap: without that bound, lists that hold one list twice would be read without an end.
 class value_reader {
 public:
     using array_function = std::function<document(const value& array, bool deep)>;
 
     value_reader(const contents& in, bool deep, array_function read_array)
-        : in_(in), space_(in.space), deep_(deep), read_array_(std::move(read_array)) {}
+        : in_(in), space_(in.space), deep_(deep), copies_arrays_(deep), read_array_(std::move(read_array)) {}
 
     [[nodiscard]] document read(const value& from, unsigned level) {
         if (level > most_levels) {
@@ -193,7 +204,9 @@ public:
             case kind::tuple: read_sequence(from, made, level); break;
             case kind::dict: read_dict(from, made, level); break;
             case kind::array: return read_array(from, level);
-            default: space_.refuse("kind of a value", std::to_string(static_cast<unsigned>(from.what)), "0 to 11");
+            case kind::extended: read_extended(from, made, level); break;
+            default:
+                space_.refuse("kind of a value", std::to_string(static_cast<unsigned>(from.what)), "0 to 11, or 14");
         }
         return made;
     }
@@ -222,15 +235,16 @@ private:
     }
     void read_sequence(const value& from, document& into, unsigned level) {
         auto* const place = space_.object_of<sequence>(from);
-        into.object = place;
-        const std::uint64_t size = deep_ || from.what == kind::tuple ? space_.look(*place).size : 0;
+        const bool is_whole = deep_ || from.what == kind::tuple;
+        into.object = is_whole ? nullptr : place;
+        const std::uint64_t size = is_whole ? space_.look(*place).size : 0;
         for (std::uint64_t i = 0; i < size; ++i) {
             read_part(in_.at(*place, i), into, level);
         }
     }
     void read_dict(const value& from, document& into, unsigned level) {
         auto* const place = space_.object_of<dict>(from);
-        into.object = place;
+        into.object = deep_ ? nullptr : place;
         if (deep_) {
             in_.for_each_entry(*place, [&](const dict_entry& entry, const dict_entry*) {
                 read_part(entry.key, into, level);
@@ -238,9 +252,18 @@ private:
             });
         }
     }
+    void read_extended(const value& from, document& into, unsigned level) {
+        const bool was_deep = std::exchange(deep_, true);
+        read_sequence(from, into, level);
+        deep_ = was_deep;
+        if (into.parts.size() != 2 || into.parts[0].what != kind::text) {
+            space_.refuse("extended value", std::to_string(into.parts.size()) + " parts",
+                          "the name of a type, and its content");
+        }
+    }
     [[nodiscard]] document read_array(const value& from, unsigned level) {
-        document made = read_array_(from, deep_);
-        if (deep_ && level != 0) {
+        document made = read_array_(from, copies_arrays_);
+        if (copies_arrays_ && level != 0) {
             take(made.array->bytes);
         }
         return made;
@@ -249,6 +272,7 @@ private:
     const contents& in_;
     const workspace& space_;
     bool deep_;
+    bool copies_arrays_;
     array_function read_array_;
     std::optional<std::uint64_t> left_;  ///< bytes; asked for where it is needed first
 };
@@ -270,7 +294,7 @@ void for_each_part(const contents& in, const value& of, const std::function<void
             each(entry.key);
             each(entry.content);
         });
-    } else if (of.what == kind::list || of.what == kind::tuple) {
+    } else if (sequence::holds(of.what)) {
         const auto* const place = in.space.object_of<sequence>(of);
         const std::uint64_t size = in.space.look(*place).size;
         for (std::uint64_t i = 0; i < size; ++i) {
@@ -320,7 +344,8 @@ void contents::release(const value& unwanted) {
             break;
         }
         case kind::list:
-        case kind::tuple: {
+        case kind::tuple:
+        case kind::extended: {
             const sequence gone = space.look(*space.object_of<sequence>(unwanted));
             if (gone.capacity != 0) {
                 space.free(elements_of(gone));
@@ -395,7 +420,7 @@ bool contents::take_apart(const value& whole, std::uint64_t most, std::vector<va
             parts.push_back(part);
         }
     };
-    if (whole.what == kind::list || whole.what == kind::tuple) {
+    if (sequence::holds(whole.what)) {
         sequence& from = space.change(*space.object_of<sequence>(whole));
         const bool has_any = from.size != 0;
         const value* const elements = elements_of(from);  // which this transaction does not change

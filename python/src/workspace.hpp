@@ -1,7 +1,8 @@
 // workspace: how operations read and change objects in the heap, within a transaction or without one.
 //
-// Within a transaction, every read and every change goes to the copy that the transaction has of the object. Without
-// one, reads go to the heap. Blobs and the headers of arrays never change, and are read where they lie.
+// Within a transaction, changes go to the copy that the transaction has of the object, and so do reads of what was
+// changed. All other reads go to the heap: a copy of what is only read would take longer than the read. Blobs and the
+// headers of arrays never change, and are read where they lie.
 //
 // Every pointer that is followed was checked before: it leads to an allocated block that is large enough and bears the
 // tag that was expected. So a damaged heap causes error(corrupt), and no access outside of the heap.
@@ -33,17 +34,34 @@ public:
     void end() noexcept {
         transaction_ = nullptr;
         made_.clear();
+        changed_.clear();
     }
+    /// Until resume(), reads go to the heap: to what was there before the transaction.
+    void suspend() noexcept { suspended_ = std::exchange(transaction_, nullptr); }
+    void resume() noexcept { transaction_ = std::exchange(suspended_, nullptr); }
     /// Blocks that the transaction has made, with their bytes.
     [[nodiscard]] const std::unordered_map<const void*, std::size_t>& made() const noexcept { return made_; }
 
     template <class T>
     [[nodiscard]] const T& look(const T& object) const {
-        return transaction_ == nullptr ? object : transaction_->open(const_cast<T&>(object));
+        if (transaction_ == nullptr) {
+            return object;
+        }
+        const auto found = changed_.find(&object);
+        return found == changed_.end() ? object : *static_cast<const T*>(found->second);
     }
     template <class T>
     [[nodiscard]] T& change(T& object) {
-        return transaction_->open(object);
+        const auto [found, is_first] = changed_.try_emplace(&object, nullptr);
+        if (is_first) {
+            try {
+                found->second = &transaction_->open(object);
+            } catch (...) {
+                changed_.erase(found);
+                throw;
+            }
+        }
+        return *static_cast<T*>(found->second);
     }
     /// A T in a new block, with room for `extra` bytes behind it.
     template <class T>
@@ -75,7 +93,9 @@ private:
 
     manager* heap_;
     transaction* transaction_ = nullptr;
+    transaction* suspended_ = nullptr;
     std::unordered_map<const void*, std::size_t> made_;
+    std::unordered_map<const void*, void*> changed_;  ///< the copies of what the transaction changes
 };
 
 }  // namespace holdfast::python

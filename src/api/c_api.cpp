@@ -384,7 +384,8 @@ hf_code hf_get_statistics(const hf_heap* heap, hf_statistics* statistics) {
                                   in.guard_ranges,
                                   in.log_commits,
                                   in.log_bytes,
-                                  in.watched_bytes};
+                                  in.watched_bytes,
+                                  in.private_bytes};
         holdfast::c_api::fill_known_part(statistics, known, "statistics", "HF_STATISTICS_INIT");
     });
 }

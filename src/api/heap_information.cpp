@@ -56,6 +56,9 @@ heap_statistics heap_information::statistics() const {
     numbers.anonymous_objects = get_num_anonymous_objects();
     numbers.maximum_size = superblock.capacity;
     numbers.watched_bytes = engine.files().commits().watched_bytes();
+    if (!engine.read_only() && !engine.files().shared()) {
+        numbers.private_bytes = value_or_throw(engine.files().commits().private_bytes());
+    }
     numbers.commit_sequence = superblock.sequence;
     numbers.last_commit_ns = superblock.committed_ns;
     numbers.created_ns = superblock.created_ns;

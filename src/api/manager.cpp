@@ -19,6 +19,7 @@ heap::engine_options engine_options_of(const open_options& options, std::uint64_
     wanted.files.mapping.base_address = static_cast<std::byte*>(options.base_address);
     wanted.files.mapping.capacity = options.maximum_size;
     wanted.files.mapping.verify = options.verify;
+    wanted.files.mapping.on_replay.tell = options.on_replay;
     wanted.files.same_address = options.same_address;
     wanted.files.separate_cache_lines = options.separate_cache_lines;
     wanted.hardened = options.hardened;

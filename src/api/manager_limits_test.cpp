@@ -1,6 +1,7 @@
 // Limits of the process that a heap lives in: addresses, descriptors, lengths of files, core dumps. Each durability
 // works within them, or says which limit is in the way, and no signal ends the process.
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include <array>
@@ -289,6 +290,22 @@ protected:
         ADD_FAILURE() << name;
         return 0;
     }
+    /// Mappings of the heap's files whose pages the kernel may merge.
+    static std::uint64_t mergeable_mappings(const manager& heap) {
+        std::ifstream maps("/proc/self/smaps");
+        std::uint64_t found = 0;
+        bool is_of_heap = false;
+        for (std::string line; std::getline(maps, line);) {
+            if (line.starts_with("VmFlags:")) {
+                if (is_of_heap && line.find(" mg") != std::string::npos) {
+                    ++found;
+                }
+                is_of_heap = false;
+            }
+            is_of_heap = is_of_heap || line.find(heap.path() + "/") != std::string::npos;
+        }
+        return found;
+    }
     static std::uint64_t mapping_count() {
         std::ifstream maps("/proc/self/maps");
         std::uint64_t lines = 0;
@@ -312,6 +329,27 @@ TEST_P(process_effects_test, a_process_that_locks_its_future_memory_opens_a_heap
         heap.commit();
         expect_filled(heap, 20, mebibyte);
         EXPECT_LT(status_of("VmRSS"), 512 * mebibyte);
+    });
+    EXPECT_TRUE(end.succeeded()) << end;
+}
+
+/// Merged pages do not tell whether they were stored to.
+TEST_P(process_effects_test, a_process_whose_pages_are_merged_keeps_those_of_a_heap) {
+    const base::process_end end = base::run_in_child([&] {
+        constexpr int set_memory_merge = 67;  // PR_SET_MEMORY_MERGE of Linux 6.4
+        if (::prctl(set_memory_merge, 1, 0, 0, 0) != 0) {
+            return;  // the kernel merges nothing
+        }
+        open_options wanted = usual_options();
+        wanted.reservation = 2 * gibibyte;  // the kernel walks over every address of memory that is merged no more
+        manager heap(create_only, path(), wanted);
+        fill(heap, 20, mebibyte);
+        heap.commit();
+        EXPECT_EQ(mergeable_mappings(heap), 0U);
+        ASSERT_EQ(::prctl(set_memory_merge, 0, 0, 0, 0), 0);
+        ASSERT_EQ(::prctl(set_memory_merge, 1, 0, 0, 0), 0);
+        heap.commit();
+        EXPECT_EQ(mergeable_mappings(heap), 0U);
     });
     EXPECT_TRUE(end.succeeded()) << end;
 }

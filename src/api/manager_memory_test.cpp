@@ -46,6 +46,23 @@ TEST_F(manager_test, allocates_blocks_of_all_sizes_at_their_alignments) {
     EXPECT_THAT(heap.check(false), IsEmpty());
 }
 
+TEST_F(manager_test, counts_the_memory_that_only_this_process_has) {
+    constexpr std::size_t bytes = 8 * mebibyte;
+    manager heap = create();
+    auto* const block = static_cast<char*>(heap.allocate(bytes));
+    std::memset(block, 1, bytes);
+    EXPECT_GE(heap.statistics().private_bytes, bytes);
+    heap.commit();
+    const std::uint64_t at_rest = heap.statistics().private_bytes;
+    EXPECT_LT(at_rest, mebibyte);
+    std::memset(block, 2, bytes / 2);
+    const std::uint64_t changed = heap.statistics().private_bytes;
+    EXPECT_GE(changed, bytes / 2);
+    EXPECT_LT(changed, bytes / 2 + at_rest + mebibyte);
+    heap.commit();
+    EXPECT_LT(heap.statistics().private_bytes, mebibyte);
+}
+
 TEST_F(manager_test, aligns_up_to_two_mebibytes) {
     manager heap = create();
     for (std::size_t alignment = 1; alignment <= 2 * mebibyte; alignment *= 2) {

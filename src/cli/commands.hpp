@@ -34,7 +34,8 @@ int info(const arguments& given);
 /// All numbers, and the recovery of durability `atomic`. If a writer has the heap open: what its lanes say.
 int stats(const arguments& given);
 int classes(const arguments& given);
-int list(const arguments& given);
+/// `depth`: levels of what Python programs have stored.
+int list(const arguments& given, unsigned depth);
 struct map_arguments {
     std::string file;  ///< of the page; "-": standard output
     bool force = false;

@@ -61,7 +61,7 @@ json as_json(const arguments& given, const holdfast::shrink_report& done, std::u
 int defrag(const arguments& given) {
     const std::uint64_t target = given.target.empty() ? 0 : bytes_of(given.target);
     // The open recovers a crashed heap.
-    holdfast::manager heap(holdfast::open_only, given.heap);
+    holdfast::manager heap(holdfast::open_only, given.heap, to_change());
     const bool watched = !given.json && ::isatty(STDERR_FILENO) != 0;
     holdfast::shrink_options wanted;
     wanted.target = target;

@@ -86,7 +86,7 @@ void print_text(const holdfast::collect_report& report, bool dry_run) {
 int gc(const arguments& given, const gc_arguments& how) {
     // A dry run changes nothing on media. Otherwise the open recovers a crashed heap.
     holdfast::manager heap = how.dry_run ? holdfast::manager(holdfast::open_read_only, given.heap)
-                                         : holdfast::manager(holdfast::open_only, given.heap);
+                                         : holdfast::manager(holdfast::open_only, given.heap, to_change());
     const bool watched = !given.json && ::isatty(STDERR_FILENO) != 0;
     holdfast::collect_options wanted;
     wanted.mode =

@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "output.hpp"
+#include "values.hpp"
 
 namespace holdfast_cli {
 
@@ -42,7 +43,7 @@ json as_json(const holdfast::object_info& object) {
 
 }  // namespace
 
-int list(const arguments& given) {
+int list(const arguments& given, unsigned depth) {
     const holdfast::manager heap(holdfast::open_read_only, given.heap);
     const std::vector<holdfast::object_info> objects = objects_of(heap);
     if (given.json) {
@@ -52,6 +53,7 @@ int list(const arguments& given) {
         for (const auto& object : objects) {
             answer["objects"].push_back(as_json(object));
         }
+        answer["values"] = list_values(heap, depth);
         print(answer);
         return exit_sound;
     }
@@ -64,6 +66,7 @@ int list(const arguments& given) {
                         printable(object.readable_type_name()), printable(object.description())});
     }
     print_table(rows);
+    print_values(heap, depth);
     return exit_sound;
 }
 

@@ -14,6 +14,7 @@
 #include "commands.hpp"
 #include "output.hpp"
 #include "store.hpp"
+#include "values.hpp"
 
 namespace {
 
@@ -135,6 +136,37 @@ command add_migration(command_line& program, const std::string& name, const std:
     return added;
 }
 
+command add_gc(command_line& program, arguments& given, gc_arguments& how) {
+    const command added = add_tracing(program, "gc", "Free what the roots and the objects do not lead to", given, how);
+    const option dry_run =
+        added.add_flag("--dry-run", how.dry_run, "Say what would be freed, by type and size; change nothing");
+    added
+        .add_flag("--null-transient", how.null_transient,
+                  "Pointers of registered types that lead out of the heap become null: they led to memory of a process "
+                  "that is gone")
+        .needs(added.find_option("--precise"))
+        .excludes(dry_run);
+    return added;
+}
+
+struct value_arguments {
+    unsigned depth = 1;
+    std::vector<std::string> keys;
+};
+
+command add_list(command_line& program, arguments& given, value_arguments& wanted) {
+    const command added =
+        add_command(program, "ls", "Objects, and what Python has stored: key, type, length, size", given);
+    added.add_option("--depth", wanted.depth, "Levels of dicts and lists of Python").range(0U, 100U).show_default();
+    return added;
+}
+
+command add_get(command_line& program, arguments& given, value_arguments& wanted) {
+    const command added = add_command(program, "get", "Print a value that Python has stored, as JSON", given);
+    added.add_option("KEY", wanted.keys, "Keys of dicts, indexes of lists, one below the other").required();
+    return added;
+}
+
 [[noreturn]] int refuse_store(const arguments& given) {
     throw std::runtime_error(given.heap + ": a store, not a heap: info, ls, check and map say what is in it");
 }
@@ -150,7 +182,10 @@ int run(int argc, char** argv, arguments& given) {
     const command map = add_map(program, given, output);
     const command stats = add_stats(program, given);
     const command classes = add_classes(program, given);
-    const command list = add_command(program, "ls", "Objects: kind, name, type, count, size", given);
+    value_arguments wanted;
+    const command list = add_list(program, given, wanted);
+    const command get = add_get(program, given, wanted);
+    const command dump = add_command(program, "dump", "Print all that Python has stored, as JSON", given);
     bool quick = false;
     bool pages = false;
     const command check = add_check(program, given, quick, pages);
@@ -158,15 +193,7 @@ int run(int argc, char** argv, arguments& given) {
     const command copy = add_copy(program, given, to);
     const command defrag = add_defrag(program, given);
     gc_arguments collection;
-    const command gc =
-        add_tracing(program, "gc", "Free what the roots and the objects do not lead to", given, collection);
-    const option dry_run =
-        gc.add_flag("--dry-run", collection.dry_run, "Say what would be freed, by type and size; change nothing");
-    gc.add_flag("--null-transient", collection.null_transient,
-                "Pointers of registered types that lead out of the heap become null: they led to memory of a process "
-                "that is gone")
-        .needs(gc.find_option("--precise"))
-        .excludes(dry_run);
+    const command gc = add_gc(program, given, collection);
     const command leaks = add_leaks(program, given, collection);
     migration_arguments migration;
     const command import = add_migration(program, "import", "Make a store of LMDB's data file", given, migration);
@@ -177,6 +204,9 @@ int run(int argc, char** argv, arguments& given) {
     }
     if (map.parsed()) {
         return holdfast_cli::map(given, output);
+    }
+    if ((get.parsed() || dump.parsed()) && !holdfast_cli::is_store(given.heap)) {
+        return holdfast_cli::get(given, wanted.keys);
     }
     if (holdfast_cli::is_store(given.heap)) {
         return info.parsed()    ? holdfast_cli::store_info(given)
@@ -207,7 +237,7 @@ int run(int argc, char** argv, arguments& given) {
     if (copy.parsed()) {
         return holdfast_cli::copy(given, to);
     }
-    return list.parsed() ? holdfast_cli::list(given) : holdfast_cli::check(given, !quick);
+    return list.parsed() ? holdfast_cli::list(given, wanted.depth) : holdfast_cli::check(given, !quick);
 }
 
 /// exit_failed where the output could not be written.

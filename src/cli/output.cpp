@@ -53,6 +53,15 @@ character first_character(std::string_view text) noexcept {
 
 }  // namespace
 
+holdfast::open_options to_change() {
+    holdfast::open_options options;
+    options.on_replay = [](std::uint64_t done, std::uint64_t all) {
+        fmt::print(stderr, "holdfast: the last commits are written to their places: {} of {}\n", size_text(done),
+                   size_text(all));
+    };
+    return options;
+}
+
 std::string size_text(std::uint64_t bytes) {
     static constexpr std::array<std::string_view, 7> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (bytes < 1024) {

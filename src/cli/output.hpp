@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <holdfast/error.hpp>
+#include <holdfast/open_options.hpp>
 #include <nlohmann/json_fwd.hpp>
 
 namespace holdfast_cli {
@@ -14,6 +15,8 @@ using json = nlohmann::ordered_json;
 
 /// "268435456 (256.0 MiB)".
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
+/// For a heap that is opened for writing: says on the standard error stream how far a replay is that takes long.
+[[nodiscard]] holdfast::open_options to_change();
 /// "2024-03-01T12:30:05.123456789Z"; "never" for 0.
 [[nodiscard]] std::string time_text(std::int64_t nanoseconds_since_1970);
 

@@ -1,10 +1,7 @@
 #include "log/log.hpp"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <new>
 
@@ -30,16 +27,6 @@ failure out_of_memory() {
 }
 
 }  // namespace
-
-base::result<std::uint64_t> random_number() {
-    std::uint64_t number = 0;
-    while (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) {
-        if (errno != EINTR) {
-            return base::os_failure(errno, "getrandom", {});
-        }
-    }
-    return number;
-}
 
 log::log(log_files files, const log_options& options, std::uint64_t epoch, const mark& end)
     : files_(std::move(files)),
@@ -235,18 +222,8 @@ base::result<mark> log::append(std::uint32_t kind, std::span<const std::span<con
         }
         rest += part.size();
     }
-    std::memset(rest, 0, space - header_size - size);
-    record_header_on_media header{};
-    header.before = end_.checksum;
-    header.sequence = end_.sequence + 1;
-    header.epoch = epoch_;
-    header.payload_checksum = base::checksum64({to + header_size, size}, key_);
-    header.size = static_cast<std::uint32_t>(size);
-    header.kind = kind;
-    header.checksum = checksum_of(header, key_);
-    std::memcpy(to, &header, sizeof header);
+    end_ = seal({to, space}, size, end_, {kind, epoch_, key_});
     last.end += space;
-    end_ = {end_.position + space, header.sequence, header.checksum};
     return end_;
 }
 

@@ -25,6 +25,7 @@
 #include "log/log_files.hpp"
 #include "log/log_format.hpp"
 #include "log/log_reader.hpp"
+#include "log/record_chain.hpp"
 
 namespace holdfast::log {
 
@@ -34,9 +35,6 @@ struct log_options {
     /// One that no writer of this log ever had (LOG-2); nothing: a random number.
     std::optional<std::uint64_t> epoch;
 };
-
-/// From the system, for epochs and for marks where logs begin that no other log has.
-[[nodiscard]] base::result<std::uint64_t> random_number();
 
 /// Thread-safe, except release(), which one thread calls at a time.
 class log {

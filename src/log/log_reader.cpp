@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/units.hpp"
-#include "persist/mutant.hpp"
 
 namespace holdfast::log {
 
@@ -55,29 +54,12 @@ base::result<bool> log_reader::read(std::uint64_t number, std::uint64_t offset, 
         return false;
     }
     HF_TRY_ASSIGN(const auto head, bytes(offset, header_size));
-    if (head.empty()) {
+    const auto header = next_header(head, end_, key_);
+    if (!header.has_value()) {
         return false;
     }
-    record_header_on_media header{};
-    std::memcpy(&header, head.data(), sizeof header);
-    if (header.sequence != end_.sequence + 1 ||
-        (header.checksum != checksum_of(header, key_) && !HF_MUTANT("log.read.checksum")) ||
-        (header.before != end_.checksum && !HF_MUTANT("log.read.chain"))) {
-        return false;
-    }
-    HF_TRY_ASSIGN(const auto all, bytes(offset, space_of(header.size)));
-    if (all.empty()) {
-        return false;
-    }
-    const auto payload = all.subspan(header_size, header.size);
-    if (header.payload_checksum != base::checksum64(payload, key_) && !HF_MUTANT("log.read.payload_checksum")) {
-        return false;
-    }
-    found.kind = header.kind;
-    found.epoch = header.epoch;
-    found.payload = payload;
-    found.end = {number * files_.file_size() + offset + all.size(), header.sequence, header.checksum};
-    return true;
+    HF_TRY_ASSIGN(const auto all, bytes(offset, space_of(header->size)));
+    return read_record(*header, all, number * files_.file_size() + offset, key_, found);
 }
 
 base::result<bool> log_reader::next(record& found) {

@@ -11,15 +11,9 @@
 #include "base/result.hpp"
 #include "log/log_files.hpp"
 #include "log/log_format.hpp"
+#include "log/record_chain.hpp"
 
 namespace holdfast::log {
-
-struct record {
-    std::uint32_t kind = 0;
-    std::uint64_t epoch = 0;
-    mark end;
-    std::span<const std::byte> payload;  ///< until the reader is asked for the next one
-};
 
 /// Not thread-safe.
 class log_reader {

@@ -102,7 +102,7 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
     }
     files->location_.set_hold(std::move(hold));
     persist::storage& storage = files->storage();
-    HF_TRY_ASSIGN(recovered_state state, recover(storage, files->paths(), mode));
+    HF_TRY_ASSIGN(recovered_state state, recover(storage, files->paths(), mode, options.on_replay));
     sign_locks(*files->location_.hold());
     files->superblock_.set_recovered(state.superblock, state.crashed);
     files->location_.set_nodes(state.superblock.nodes);

@@ -292,8 +292,18 @@ TEST_F(heap_files_test, of_a_log_look_the_same_to_readers_and_to_recovery) {
         check(*second);
     }
     EXPECT_EQ(content_of(before + "/segment.000001"), files_before) << "readers change nothing";
-    const auto writer = must(heap_files::open(posix_storage(), before, access_mode::read_write, {}));
+    std::vector<std::uint64_t> told;
+    mapping_options watched;
+    watched.on_replay.interval = {};
+    watched.on_replay.tell = [&told](std::uint64_t done, std::uint64_t all) {
+        EXPECT_LE(done, all);
+        told.push_back(all - done);
+    };
+    const auto writer = must(heap_files::open(posix_storage(), before, access_mode::read_write, watched));
     check(*writer);
+    ASSERT_GT(told.size(), 1U);
+    EXPECT_TRUE(std::ranges::is_sorted(told, std::greater<>()));
+    EXPECT_EQ(told.back(), 0U);
     EXPECT_THAT(problems_of(*writer), IsEmpty());
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +18,12 @@ namespace holdfast::segment {
 /// Which private memory the kernel watches for stores (commit/dirty_pages.hpp).
 enum class store_watch { never, where_it_pays, everywhere };
 
+/// Who opens a heap that crashed is told how its commits go home, where that takes long.
+struct replay_watch {
+    std::function<void(std::uint64_t done, std::uint64_t all)> tell{};  ///< bytes; may be empty
+    std::chrono::milliseconds interval{1'000};
+};
+
 struct mapping_options {
     std::uint64_t reservation = 0;      ///< bytes; 0: the default
     std::byte* base_address = nullptr;  ///< null: anywhere
@@ -28,6 +36,7 @@ struct mapping_options {
     /// On ordinary files the domain is `disk` and not `page-cache`.
     bool syncs_records = false;
     store_watch watch = store_watch::where_it_pays;
+    replay_watch on_replay{};
     std::optional<persist::domain_kind> domain;  ///< of shared pages: no more than the media can do
 };
 

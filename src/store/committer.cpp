@@ -1,7 +1,5 @@
 #include "store/committer.hpp"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -10,6 +8,7 @@
 
 #include "persist/mutant.hpp"
 #include "store/block.hpp"
+#include "store/outcome.hpp"
 #include "store/page_checksum.hpp"
 
 namespace holdfast::store_engine {
@@ -27,12 +26,12 @@ constexpr std::uint64_t log_growth = 8;
 constexpr std::uint64_t log_part_of_limit = 32;
 
 // After a death in a sync: pages that the records behind the checkpoint changed, and those of a transaction.
-status write_pages_again(const data_file& file, std::span<const std::byte> log, log_mark at, std::uint64_t seed,
+status write_pages_again(const data_file& file, std::span<const std::byte> log, log::mark at, std::uint64_t key,
                          const write_set& changes) {
     const auto write = [&file](std::uint64_t page, std::uint64_t pages) {
         return file.write_again(page * page_size, pages * page_size, "store.pages.again");
     };
-    for (log_record record; read_record(log, at, seed, record); at = record.end) {
+    for (log_record record; read_record(log, at, key, record); at = record.end) {
         page_change change;
         std::span<const std::byte> rest = record.pages;
         for (std::uint32_t left = record.head.page_count; left > 0 && next_page_change(rest, change); --left) {
@@ -96,11 +95,12 @@ bool committer::append(write_set& changes) {
     if (!encode_commit(changes, file_, capacity - offset, record_)) {
         return false;
     }
-    const log_mark before{.transaction = header.written.load(std::memory_order_relaxed),
-                          .offset = offset,
-                          .checksum = header.log_checksum.load(std::memory_order_relaxed)};
-    const log_mark end = seal_record(record_, log_seed(), before, header.log_epoch.load(std::memory_order_relaxed));
-    free_end_.transaction = no_transaction;
+    const log::mark before{.position = offset,
+                           .sequence = header.written.load(std::memory_order_relaxed),
+                           .checksum = header.log_checksum.load(std::memory_order_relaxed)};
+    const log::mark end = log::seal(record_, record_.size() - log::header_size, before,
+                                    {.epoch = header.log_epoch.load(std::memory_order_relaxed), .key = own_log_key()});
+    free_end_.sequence = no_transaction;
     apply_own(changes);
     // One call writes many pages for less than the faults cost that their first stores after a sync take.
     if (record_.size() < least_written_record ||
@@ -111,8 +111,8 @@ bool committer::append(write_set& changes) {
     shared_.set_root(changes.version);
     header.committer.store(shared_.number(), std::memory_order_relaxed);
     header.log_checksum.store(end.checksum, std::memory_order_relaxed);
-    header.log_end.store(end.offset, std::memory_order_release);
-    header.written.store(end.transaction, std::memory_order_release);
+    header.log_end.store(end.position, std::memory_order_release);
+    header.written.store(end.sequence, std::memory_order_release);
     free_end_ = end;
     return true;
 }
@@ -196,7 +196,7 @@ status committer::begin_epoch() {
     shared_header& header = shared_.header();
     const std::uint64_t at = header.log_end.load();
     const std::span<const std::byte> rest = log_bytes().subspan(at);
-    const std::size_t size = std::min(rest.size(), sizeof(log_record_on_media));
+    const std::size_t size = std::min(rest.size(), log::header_size);
     const bool is_void = std::ranges::all_of(rest.first(size), [](std::byte one) { return one == std::byte{0}; });
     if (!is_void && !shared_.is_private() && !HF_MUTANT("store.log.void")) {
         sync_turn turn = shared_.turn_to_sync();
@@ -205,18 +205,17 @@ status committer::begin_epoch() {
         const auto sync = [&] { return file_.sync_range(own_log().page * page_size + at, size, "store.void.sync"); };
         HF_STORE_TRY(must_be_durable() ? shared_.announce(sync) : status::ok);
     }
-    std::uint64_t epoch = 1;
-    if (!HF_MUTANT("store.log.epoch") && ::getrandom(&epoch, sizeof(epoch), 0) != sizeof(epoch)) {
-        return last_error();
-    }
-    header.log_epoch.store(std::max<std::uint64_t>(epoch, 1));
-    return status::ok;
+    return outcome_of([&]() -> base::result<void> {
+        HF_TRY_ASSIGN(const std::uint64_t epoch, log::random_number());
+        header.log_epoch.store(HF_MUTANT("store.log.epoch") ? 1 : std::max<std::uint64_t>(epoch, 1));
+        return {};
+    });
 }
 
 // Under the writer's lock, and with the sync turn: the log is not synced while it begins anew.
 status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     shared_header& header = shared_.header();
-    free_end_.transaction = no_transaction;  // until the end: a failure leaves free_ with a part of this
+    free_end_.sequence = no_transaction;  // until the end: a failure leaves free_ with a part of this
     sync_turn turn = shared_.turn_to_sync();
     HF_STORE_TRY(turn.take());
     if (header.panic.load() != 0) {
@@ -225,7 +224,7 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     if (keeps_both_ && base_.sequence != header.checkpoint_sequence.load()) {
         return from_errno(EBUSY);  // it would write over one of two that may be needed
     }
-    free_end_.transaction = no_transaction;  // until the end: a failure leaves free_ with a part of this
+    free_end_.sequence = no_transaction;  // until the end: a failure leaves free_ with a part of this
     const bool durable = kind.durable || must_be_durable();
     shared_.clear_dead();  // a killed reader keeps no page from use
     apply_own(changes);
@@ -248,8 +247,8 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     if (durable) {
         shared_.doubt_sync_of_a_dead();
         if (header.doubtful.load() != 0) {
-            const log_mark begin{.transaction = header.checkpoint_transaction.load()};
-            HF_STORE_TRY(write_pages_again(file_, log_bytes(), begin, log_seed(), changes));
+            const log::mark begin{.sequence = header.checkpoint_transaction.load()};
+            HF_STORE_TRY(write_pages_again(file_, log_bytes(), begin, own_log_key(), changes));
         }
         HF_STORE_TRY(header.unpromised.load() != 0 ? file_.sync_name("store.checkpoint.name") : status::ok);
         HF_STORE_TRY(shared_.announce([&] { return file_.sync_all("store.checkpoint.sync"); }));
@@ -262,7 +261,7 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
         header.unpromised.store(0);
         header.synced.store(meta.transaction, std::memory_order_release);
     }
-    free_end_ = {.transaction = meta.transaction};
+    free_end_ = {.sequence = meta.transaction};
     free_sequence_ = meta.sequence;
     free_list_page_ = meta.free_list;
     free_list_pages_ = (meta.free_list_size + page_size - 1) / page_size;

@@ -292,7 +292,9 @@ void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
     }
     const std::uint64_t behind = std::max(list_pages(next_page), held - std::min(held, kept));
     const std::uint64_t wanted = std::max(next_page, std::min(next_page + behind, limit_pages()));
-    if (settle || file_.pages() > next_page + keep) {
+    // A store that grows keeps what it has grown by: else each checkpoint would give back what the next commit takes.
+    const std::uint64_t most = std::max(next_page + keep, wanted + data_file::growth_of(wanted));
+    if (settle || file_.pages() > most) {
         file_.trim(wanted);
         static_cast<void>(grow_file(wanted, wanted));  // of use on a full disk, but nothing needs it now
         shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
@@ -322,12 +324,11 @@ void committer::collect_snapshots(std::uint64_t checkpoint, std::uint64_t base) 
 }
 
 void committer::release_pages() {
-    const std::uint64_t version_of_free =
-        std::exchange(free_end_.transaction, no_transaction);  // in case memory runs out
+    const std::uint64_t version_of_free = std::exchange(free_end_.sequence, no_transaction);  // in case memory runs out
     collect_snapshots(shared_.header().checkpoint_transaction.load(std::memory_order_relaxed), base_.transaction);
     free_.release(snapshots_);
     holes_refused_ = false;
-    free_end_.transaction = version_of_free;
+    free_end_.sequence = version_of_free;
 }
 
 }  // namespace holdfast::store_engine

@@ -219,6 +219,10 @@ status data_file::end_overlay() noexcept {
     return status::ok;
 }
 
+std::uint64_t data_file::growth_of(std::uint64_t pages) noexcept {
+    return std::min(pages < small_file ? std::max(pages / 2, least_growth) : pages / 8, most_growth);
+}
+
 status data_file::grow(std::uint64_t wanted, std::uint64_t most) noexcept {
     const std::uint64_t before = pages();
     if (wanted <= before) {
@@ -227,8 +231,7 @@ status data_file::grow(std::uint64_t wanted, std::uint64_t most) noexcept {
     if (wanted > reserved_pages()) {
         return status::no_memory;
     }
-    const std::uint64_t step = before < small_file ? std::max(before / 2, least_growth) : before / 8;
-    const std::uint64_t generous = std::min(before + std::min(step, most_growth), std::min(most, reserved_pages()));
+    const std::uint64_t generous = std::min(before + growth_of(before), std::min(most, reserved_pages()));
     // A nearly full disk may have what is needed and no more.
     for (const std::uint64_t after : {std::max(generous, wanted), wanted}) {
         const status outcome = give(before, after - before);

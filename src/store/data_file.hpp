@@ -90,6 +90,8 @@ public:
 
     /// In steps, to at least `pages` pages with blocks of the file system, at most `most`. The pages have addresses.
     [[nodiscard]] status grow(std::uint64_t pages, std::uint64_t most) noexcept;
+    /// A step of a file of so many pages.
+    [[nodiscard]] static std::uint64_t growth_of(std::uint64_t pages) noexcept;
     [[nodiscard]] status reserve(std::uint64_t start, std::uint64_t count) noexcept;
     /// Of pages whose content is void.
     [[nodiscard]] status reserve_free(std::uint64_t start, std::uint64_t count) noexcept;

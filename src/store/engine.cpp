@@ -59,7 +59,7 @@ void engine::notice_deaths() noexcept {
                 roll_back(changes, lock);
             }
         } catch (const std::bad_alloc&) {
-            free_end_.transaction = no_transaction;  // the next who looks does it
+            free_end_.sequence = no_transaction;  // the next who looks does it
         }
     }
 }
@@ -115,7 +115,7 @@ status engine::begin_write(shared_lock& lock, write_set& changes, lock_mode mode
         outcome = status::panic;
     }
     if (outcome != status::ok) {
-        free_end_.transaction = no_transaction;
+        free_end_.sequence = no_transaction;
         lock.unlock();
         return outcome;
     }
@@ -138,12 +138,12 @@ status engine::take_in() {
     const std::uint64_t written = header.written.load(std::memory_order_acquire);
     const std::uint64_t sequence = header.checkpoint_sequence.load(std::memory_order_relaxed);
     file_.set_pages(header.file_pages.load(std::memory_order_relaxed));
-    if (free_end_.transaction == no_transaction || free_sequence_ != sequence) {
+    if (free_end_.sequence == no_transaction || free_sequence_ != sequence) {
         HF_STORE_TRY(load_free_list());
     }
-    while (free_end_.transaction < written) {
+    while (free_end_.sequence < written) {
         log_record record;
-        if (!read_record(log_bytes(), free_end_, log_seed(), record)) {
+        if (!read_record(log_bytes(), free_end_, own_log_key(), record)) {
             return status::corrupted;
         }
         HF_STORE_TRY(apply(record));
@@ -157,7 +157,7 @@ status engine::take_in() {
 // that is whole. Other pages that it wrote belong to no version.
 status engine::after_a_death() {
     shared_header& header = shared_.header();
-    free_end_.transaction = no_transaction;
+    free_end_.sequence = no_transaction;
     header.log_epoch.store(0);  // it may have left a part of a record
     meta_on_media meta{};
     HF_STORE_TRY(read_meta(meta));
@@ -185,22 +185,22 @@ status engine::after_a_death() {
 status engine::publish_what_is_whole(const meta_on_media& meta) {
     shared_header& header = shared_.header();
     const std::uint64_t written = header.written.load();
-    log_mark end{.transaction = meta.transaction};
+    log::mark end{.sequence = meta.transaction};
     log_record record;
-    while (read_record(log_bytes(), end, log_seed(), record)) {
+    while (read_record(log_bytes(), end, own_log_key(), record)) {
         end = record.end;
-        if (end.transaction > written) {
+        if (end.sequence > written) {
             shared_.set_root(
-                {.transaction = end.transaction, .main = record.head.main, .next_page = record.head.next_page});
+                {.transaction = end.sequence, .main = record.head.main, .next_page = record.head.next_page});
         }
     }
-    if (end.transaction < written) {
+    if (end.sequence < written) {
         return status::corrupted;
     }
-    header.log_end.store(end.offset);
+    header.log_end.store(end.position);
     header.log_checksum.store(end.checksum);
-    header.log_synced.store(std::min(header.log_synced.load(), end.offset));
-    header.written.store(end.transaction, std::memory_order_release);
+    header.log_synced.store(std::min(header.log_synced.load(), end.position));
+    header.written.store(end.sequence, std::memory_order_release);
     return status::ok;
 }
 

@@ -45,7 +45,7 @@ status engine::begin_in_heap(const meta_on_media& meta) {
 // A copy of the heap's files may have holes where the store wrote zeros: a store there on a full disk ends in a signal.
 // Pages known as free get their blocks when they are used.
 status engine::give_holes_blocks() {
-    if (free_end_.transaction == no_transaction) {
+    if (free_end_.sequence == no_transaction) {
         HF_STORE_TRY(load_free_list());
     }
     const std::uint64_t end = stored_pages::last_root().next_page;
@@ -153,7 +153,7 @@ status engine::withdraw() noexcept {
     shared_header& header = shared_.header();
     const bool was_checkpoint =
         std::memcmp(&prepared_.meta, file_.page(prepared_.meta_page), sizeof(prepared_.meta)) != 0;
-    free_end_.transaction = no_transaction;   // it has some of this commit
+    free_end_.sequence = no_transaction;      // it has some of this commit
     sync_turn turn = shared_.turn_to_sync();  // so nobody syncs the log now
     if (const status outcome = turn.take(); outcome != status::ok) {
         return fail(outcome);
@@ -191,7 +191,7 @@ void engine::leave() noexcept {
     try {
         static_cast<void>(checkpoint_now({.purpose = checkpoint_purpose::end}, lock_mode::tries));
     } catch (const std::bad_alloc&) {
-        free_end_.transaction = no_transaction;
+        free_end_.sequence = no_transaction;
     }
     header.panic.store(1);
 }

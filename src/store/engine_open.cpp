@@ -143,7 +143,7 @@ status engine::start() {
     shared_.header().unpromised.store(is_new && options_.no_sync && !options_.in_heap ? 1 : 0);
     log_record record;
     if (meta.transaction < accepted_.load() &&
-        read_record(log_bytes(), {.transaction = meta.transaction}, log_seed(), record)) {
+        read_record(log_bytes(), {.sequence = meta.transaction}, own_log_key(), record)) {
         HF_STORE_TRY(recover(meta));
     }
     shared_.header().file_pages.store(stored_pages::last_root().next_page);  // a crash may have left holes behind

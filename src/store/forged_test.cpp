@@ -293,17 +293,16 @@ TEST_F(store_forged_test, a_record_frees_a_page_that_is_free_or_will_be) {
         ASSERT_EQ(mdb_txn_commit(in), 0);
         read();  // as a crash leaves it
     }
-    std::uint64_t identity = 0;
-    std::memcpy(&identity, meta().uuid.data(), sizeof(identity));
-    const std::uint64_t seed = identity ^ meta().sequence * 0xD6E8FEB86659FD93U;
+    const std::uint64_t key = log_key(meta().uuid, meta().sequence);
+    const log::mark before{.sequence = meta().transaction};
     const std::span log(reinterpret_cast<std::byte*>(&page(meta().log_page)), meta().log_pages * page_size);
     log_record record;
-    ASSERT_TRUE(read_record(log, {.transaction = meta().transaction}, seed, record));
+    ASSERT_TRUE(read_record(log, before, key, record));
     ASSERT_FALSE(record.freed.empty());
     std::byte* const at = log.data() + (record.freed.data() - log.data());
     const auto outcome_of = [&](const freed_extent_on_media& freed) {
         std::memcpy(at, &freed, sizeof(freed));
-        seal_record(log.first(record.head.size), seed, {}, record.head.epoch);
+        log::seal(log.first(record.end.position), record.end.position - log::header_size, before, {.key = key});
         write();
         return check(0);
     };

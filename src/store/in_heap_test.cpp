@@ -328,15 +328,11 @@ TEST_F(store_in_heap, a_record_leads_behind_the_end_of_the_file) {
         meta = one.magic == store_magic && one.sequence >= meta.sequence ? one : meta;
     }
     struct {
-        log_record_on_media head;
+        log::record_header_on_media header;
+        commit_on_media head;
         extent_on_media returned;
     } record{};
-    record.head = {.checksum = 0,
-                   .before = 0,
-                   .epoch = 0,
-                   .size = sizeof(record),
-                   .transaction = meta.transaction + 1,
-                   .main = meta.main,
+    record.head = {.main = meta.main,
                    .next_page = meta.next_page + 1,
                    .taken_count = 0,
                    .returned_count = 1,
@@ -344,10 +340,8 @@ TEST_F(store_in_heap, a_record_leads_behind_the_end_of_the_file) {
                    .page_count = 0};
     record.head.main.root = meta.next_page;
     record.returned = {.start = meta.next_page, .count = 1};
-    std::uint64_t seed = 0;
-    std::memcpy(&seed, meta.uuid.data(), sizeof(seed));
-    seed ^= meta.sequence * 0xD6E8FEB86659FD93U;
-    seal_record(std::as_writable_bytes(std::span(&record, 1)), seed, {}, 1);
+    log::seal(std::as_writable_bytes(std::span(&record, 1)), sizeof(record) - log::header_size,
+              {.sequence = meta.transaction}, {.epoch = 1, .key = log_key(meta.uuid, meta.sequence)});
     const std::uint64_t log_page = meta.log_page + meta.sequence % 2 * (meta.log_pages / 2);
     forged.seekp(static_cast<std::streamoff>(log_page * page_size));
     forged.write(reinterpret_cast<const char*>(&record), sizeof(record));

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "persist/mutant.hpp"
 #include "store/block.hpp"
-#include "store/page_checksum.hpp"
 
 namespace holdfast::store_engine {
 namespace {
@@ -13,16 +11,17 @@ namespace {
 // A shorter gap of equal bytes costs less than the head of another range.
 constexpr std::size_t chunk = 16;
 constexpr std::size_t large_chunk = 256;
+constexpr std::size_t head_size = log::header_size + sizeof(commit_on_media);
 static_assert(page_size % large_chunk == 0 && large_chunk % chunk == 0);
 
 constexpr std::size_t padded(std::size_t size) noexcept { return (size + 3) & ~std::size_t{3}; }
 
 class record_builder {
 public:
-    /// With room for the record's head.
+    /// With room for what it begins with.
     record_builder(std::vector<std::byte>& record, std::size_t limit)
-        : record_(record), limit_(limit), full_(limit < sizeof(log_record_on_media)) {
-        record_.assign(sizeof(log_record_on_media), std::byte{0});
+        : record_(record), limit_(limit), full_(limit < head_size) {
+        record_.assign(head_size, std::byte{0});
     }
     void append(const void* bytes, std::size_t size) {
         if (record_.size() + size > limit_) {
@@ -117,25 +116,22 @@ void record_builder::page(const dirty_page& dirty, const data_file& file) {
     }
 }
 
-std::uint64_t seed_at(std::uint64_t seed, std::uint64_t offset) noexcept {
-    return seed ^ (offset + 1) * 0x9E3779B97F4A7C15U;
-}
-
 }  // namespace
+
+std::uint64_t log_key(const std::array<std::uint8_t, 16>& uuid, std::uint64_t sequence) noexcept {
+    std::uint64_t identity = 0;
+    std::memcpy(&identity, uuid.data(), sizeof(identity));
+    return identity ^ sequence * 0xD6E8FEB86659FD93U;
+}
 
 bool encode_commit(const write_set& changes, const data_file& file, std::size_t limit, std::vector<std::byte>& record) {
     record_builder builder(record, limit);
-    log_record_on_media head{.checksum = 0,
-                             .before = 0,
-                             .epoch = 0,
-                             .size = 0,
-                             .transaction = changes.version.transaction,
-                             .main = changes.version.main,
-                             .next_page = changes.version.next_page,
-                             .taken_count = static_cast<std::uint32_t>(changes.taken.size()),
-                             .returned_count = static_cast<std::uint32_t>(changes.loose.size()),
-                             .freed_count = static_cast<std::uint32_t>(changes.freed.size()),
-                             .page_count = 0};
+    commit_on_media head{.main = changes.version.main,
+                         .next_page = changes.version.next_page,
+                         .taken_count = static_cast<std::uint32_t>(changes.taken.size()),
+                         .returned_count = static_cast<std::uint32_t>(changes.loose.size()),
+                         .freed_count = static_cast<std::uint32_t>(changes.freed.size()),
+                         .page_count = 0};
     builder.append(changes.taken.data(), changes.taken.size() * sizeof(extent_on_media));
     for (const std::uint64_t page : changes.loose) {
         const extent_on_media extent{.start = page, .count = 1};
@@ -156,52 +152,33 @@ bool encode_commit(const write_set& changes, const data_file& file, std::size_t 
     if (builder.full()) {
         return false;
     }
-    head.size = record.size();
-    std::memcpy(record.data(), &head, sizeof(head));
+    std::memcpy(record.data() + log::header_size, &head, sizeof(head));
     return true;
 }
 
-log_mark seal_record(std::span<std::byte> record, std::uint64_t seed, const log_mark& before,
-                     std::uint64_t epoch) noexcept {
-    log_record_on_media head{};
-    std::memcpy(&head, record.data(), sizeof(head));
-    head.before = before.checksum;
-    head.epoch = epoch;
-    std::memcpy(record.data(), &head, sizeof(head));
-    constexpr std::size_t covered = sizeof(head.checksum);
-    const std::uint64_t sum = bytes_checksum(record.subspan(covered), seed_at(seed, before.offset));
-    std::memcpy(record.data(), &sum, sizeof(sum));
-    return {.transaction = head.transaction, .offset = before.offset + head.size, .checksum = sum};
-}
-
-bool read_record(std::span<const std::byte> log, const log_mark& before, std::uint64_t seed,
+bool read_record(std::span<const std::byte> log, const log::mark& before, std::uint64_t key,
                  log_record& record) noexcept {
-    log_record_on_media& head = record.head;
-    if (before.offset > log.size() || log.size() - before.offset < sizeof(head)) {
+    const auto rest = log.subspan(std::min<std::uint64_t>(before.position, log.size()));
+    const auto header = log::next_header(rest, before, key);
+    log::record found;
+    if (!header || !log::read_record(*header, rest, before.position, key, found) ||
+        found.payload.size() < sizeof(record.head)) {
         return false;
     }
-    std::memcpy(&head, log.data() + before.offset, sizeof(head));
-    if (head.size < sizeof(head) || head.size % 8 != 0 || head.size > log.size() - before.offset ||
-        head.transaction != before.transaction + 1 ||
-        (head.before != before.checksum && !HF_MUTANT("store.log.read.chain"))) {
-        return false;
-    }
-    const auto bytes = log.subspan(before.offset, head.size);
-    const auto rest = bytes.subspan(sizeof(head.checksum));
-    if (head.checksum != bytes_checksum(rest, seed_at(seed, before.offset)) && !HF_MUTANT("store.log.read.checksum")) {
-        return false;
-    }
-    record.end = {.transaction = head.transaction, .offset = before.offset + head.size, .checksum = head.checksum};
+    const commit_on_media& head = record.head;
+    std::memcpy(&record.head, found.payload.data(), sizeof(head));
+    record.end = found.end;
+    std::span<const std::byte> parts = found.payload.subspan(sizeof(head));
     const std::size_t taken = std::size_t{head.taken_count} * sizeof(extent_on_media);
     const std::size_t returned = std::size_t{head.returned_count} * sizeof(extent_on_media);
     const std::size_t freed = std::size_t{head.freed_count} * sizeof(freed_extent_on_media);
-    if (taken + returned + freed > bytes.size() - sizeof(head)) {
+    if (taken + returned + freed > parts.size()) {
         return false;
     }
-    record.taken = bytes.subspan(sizeof(head), taken);
-    record.returned = bytes.subspan(sizeof(head) + taken, returned);
-    record.freed = bytes.subspan(sizeof(head) + taken + returned, freed);
-    record.pages = bytes.subspan(sizeof(head) + taken + returned + freed);
+    record.taken = parts.first(taken);
+    record.returned = parts.subspan(taken, returned);
+    record.freed = parts.subspan(taken + returned, freed);
+    record.pages = parts.subspan(taken + returned + freed);
     return true;
 }
 

@@ -1,49 +1,42 @@
 // One record a commit, from which recovery rebuilds the pages that the commit wrote. It says what bytes of a page
 // differ from a page of the commit before, so recovery needs no order of keys, and most records are small.
 //
-// A record counts if and only if its checksum is right, its transaction follows that of the record before, and it has
-// that one's checksum. Who writes after a crash begins an epoch, and first makes void what lies where its record goes.
-// So no record of an earlier writer follows one of a later writer, or is completed by it, even where both wrote the
-// same bytes (docs/decisions/0036-one-log.md, LOG-1 and LOG-2).
+// The records are those of log/record_chain.hpp: what counts, and what a crash leaves, is as there. They lie one behind
+// another in pages of the store, and the chain begins anew with each checkpoint (docs/store-format.md, "The log").
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <vector>
 
+#include "log/record_chain.hpp"
 #include "store/data_file.hpp"
 #include "store/write_set.hpp"
 
 namespace holdfast::store_engine {
 
-/// Without a checksum. False: the record would be larger than `limit` bytes.
+/// Seeds the checksums of the records behind a checkpoint.
+[[nodiscard]] std::uint64_t log_key(const std::array<std::uint8_t, 16>& uuid, std::uint64_t sequence) noexcept;
+
+/// Not sealed. False: the record would be larger than `limit` bytes.
 [[nodiscard]] bool encode_commit(const write_set& changes, const data_file& file, std::size_t limit,
                                  std::vector<std::byte>& record);
 
-/// Where a record of the log ends, or a checkpoint.
-struct log_mark {
-    std::uint64_t transaction = 0;
-    std::uint64_t offset = 0;
-    std::uint64_t checksum = 0;  ///< of the record; 0: there is none behind the checkpoint
-};
-
-/// Chains a record to what lies before it, and sets its checksum. Returns where it ends.
-log_mark seal_record(std::span<std::byte> record, std::uint64_t seed, const log_mark& before,
-                     std::uint64_t epoch) noexcept;
-
 /// Its parts were checked to lie inside of it.
 struct log_record {
-    log_record_on_media head{};
-    log_mark end;
+    commit_on_media head{};
+    log::mark end;
     std::span<const std::byte> taken;
     std::span<const std::byte> returned;
     std::span<const std::byte> freed;
     std::span<const std::byte> pages;
+    [[nodiscard]] std::uint64_t transaction() const noexcept { return end.sequence; }
 };
 
-/// Whether a valid record follows.
-[[nodiscard]] bool read_record(std::span<const std::byte> log, const log_mark& before, std::uint64_t seed,
+/// Whether a record that counts follows in the log, which begins at position 0.
+[[nodiscard]] bool read_record(std::span<const std::byte> log, const log::mark& before, std::uint64_t key,
                                log_record& record) noexcept;
 
 template <class Item, class Visit>

@@ -87,13 +87,13 @@ std::vector<std::pair<std::size_t, std::size_t>> records_of(const bytes& content
     std::vector<std::pair<std::size_t, std::size_t>> records;
     std::size_t at = meta.log_page * page_size;
     for (std::uint64_t transaction = meta.transaction + 1;; ++transaction) {
-        log_record_on_media head{};
+        log::record_header_on_media head{};
         std::memcpy(&head, content.data() + at, sizeof(head));
-        if (head.transaction != transaction || head.size < sizeof(head)) {
+        if (head.sequence != transaction) {
             return records;
         }
-        records.emplace_back(at, head.size);
-        at += head.size;
+        records.emplace_back(at, log::space_of(head.size));
+        at += log::space_of(head.size);
     }
 }
 
@@ -202,17 +202,22 @@ TEST_F(recovery_test, a_damaged_page_is_an_error) {
 // Of what a fuzzer found: both have right checksums.
 TEST_F(recovery_test, a_record_that_claims_pages_which_it_does_not_write_is_damage) {
     const auto [start, size] = records_.back();
-    std::uint64_t seed = 0;  // of the first checkpoint, whose sequence is 0
-    std::memcpy(&seed, content_.data() + offsetof(meta_on_media, uuid), sizeof(seed));
+    meta_on_media meta{};  // of the first checkpoint
+    std::memcpy(&meta, content_.data(), sizeof(meta));
     const std::span record(reinterpret_cast<std::byte*>(content_.data()) + start, size);
-    log_record_on_media head{};
-    std::memcpy(&head, record.data(), sizeof(head));
-    const log_mark before{.offset = start - meta_pages * page_size, .checksum = head.before};
-    seal_record(record, seed, before, head.epoch);
+    log::record_header_on_media header{};
+    std::memcpy(&header, record.data(), sizeof(header));
+    const auto seal = [&] {
+        log::seal(record, header.size, {.sequence = header.sequence - 1, .checksum = header.before},
+                  {.kind = header.kind, .epoch = header.epoch, .key = log_key(meta.uuid, meta.sequence)});
+    };
+    seal();
     ASSERT_EQ(last_of(content_), count - 1);
-    head.next_page += std::uint64_t{1} << 20U;  // four gigabytes that nobody wrote
-    std::memcpy(record.data(), &head, sizeof(head));
-    seal_record(record, seed, before, head.epoch);
+    commit_on_media commit{};
+    std::memcpy(&commit, record.data() + log::header_size, sizeof(commit));
+    commit.next_page += std::uint64_t{1} << 20U;  // four gigabytes that nobody wrote
+    std::memcpy(record.data() + log::header_size, &commit, sizeof(commit));
+    seal();
     EXPECT_EQ(last_of(content_), -2);
 }
 
@@ -269,7 +274,7 @@ TEST(recovery_of_lost_records_test, commits_that_were_undone_came_back) {
             bytes content = read_file(first.data());
             const auto records = records_of(content);
             ASSERT_EQ(records.size(), 5U);
-            std::memset(content.data() + records[lost].first, 0, sizeof(log_record_on_media));
+            std::memset(content.data() + records[lost].first, 0, log::header_size);
             const store_directory second;
             write_file(second.data(), content);
             crash_after_values(second.path(), {}, reader);
@@ -324,10 +329,12 @@ TEST(store_file_test, other_files_are_refused) {
     const test_environment made(empty.path());
     ASSERT_EQ(made.opened(), 0);
     bytes other = read_file(empty.data());
-    const store_directory version;
-    other[8] = 99;
-    write_file(version.data(), other);
-    EXPECT_EQ(test_environment(version.path()).opened(), MDB_VERSION_MISMATCH);
+    for (const int version : {1, 4, 5, 6, 99}) {
+        const store_directory directory_of_version;
+        other[8] = static_cast<char>(version);
+        write_file(directory_of_version.data(), other);
+        EXPECT_EQ(test_environment(directory_of_version.path()).opened(), MDB_VERSION_MISMATCH) << version;
+    }
 }
 
 }  // namespace

@@ -8,12 +8,12 @@
 namespace holdfast::store_engine {
 
 inline constexpr std::array<char, 8> store_magic = {'H', 'F', 'S', 'T', 'O', 'R', 'E', '\n'};
-/// Programs that know version 4 alone must not read long keys: a store has version 5 from its first one on. Versions 1
-/// to 3 had records without epoch and chain.
-inline constexpr std::uint32_t version_without_long_keys = 4;
-inline constexpr std::uint32_t store_version = 5;
+/// Programs that know version 7 alone must not read long keys: a store has version 8 from its first one on. Versions 1
+/// to 6 had records of another form.
+inline constexpr std::uint32_t version_without_long_keys = 7;
+inline constexpr std::uint32_t store_version = 8;
 /// The heap says which commits count: no program must open the store without it.
-inline constexpr std::uint32_t version_in_heap = 6;
+inline constexpr std::uint32_t version_in_heap = 9;
 inline constexpr std::uint64_t meta_pages = 2;
 
 /// Page 0 or 1: the last checkpoint, or the one before.
@@ -36,13 +36,9 @@ struct meta_on_media {
 };
 static_assert(sizeof(meta_on_media) == 160 && offsetof(meta_on_media, checksum) == 152);
 
-/// Of a commit. Behind it: extents taken, extents given back, extents freed, then page changes.
-struct log_record_on_media {
-    std::uint64_t checksum;  ///< XXH3 of the rest and what follows; seed: of the store, the checkpoint and the place
-    std::uint64_t before;    ///< checksum of the record before; 0: it is the first behind the checkpoint
-    std::uint64_t epoch;     ///< random, of those who wrote since the last crash
-    std::uint64_t size;      ///< bytes with what follows; a multiple of 8
-    std::uint64_t transaction;
+/// What a record of the log begins with, behind the header that all logs have (log/log_format.hpp). Its sequence is the
+/// transaction. Behind it: extents taken, extents given back, extents freed, then page changes.
+struct commit_on_media {
     tree_record main;
     std::uint64_t next_page;
     std::uint32_t taken_count;
@@ -50,7 +46,7 @@ struct log_record_on_media {
     std::uint32_t freed_count;
     std::uint32_t page_count;
 };
-static_assert(sizeof(log_record_on_media) == 112 && offsetof(log_record_on_media, main) == 40);
+static_assert(sizeof(commit_on_media) == 72 && offsetof(commit_on_media, next_page) == 48);
 
 struct extent_on_media {
     std::uint64_t start;

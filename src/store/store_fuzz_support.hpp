@@ -301,16 +301,16 @@ private:
         }
     }
     void reseal(std::span<std::byte> log, std::uint64_t sequence) {
-        std::uint64_t identity = 0;
-        std::memcpy(&identity, meta_.uuid.data(), sizeof(identity));
-        const std::uint64_t seed = identity ^ sequence * 0xD6E8FEB86659FD93U;
-        for (log_mark end; end.offset + sizeof(log_record_on_media) <= log.size();) {
-            log_record_on_media head;
-            std::memcpy(&head, log.data() + end.offset, sizeof(head));
-            if (head.size < sizeof(head) || head.size > log.size() - end.offset || head.transaction == 0) {
+        const std::uint64_t key = log_key(meta_.uuid, sequence);
+        for (log::mark end; end.position + log::header_size <= log.size();) {
+            log::record_header_on_media header;
+            std::memcpy(&header, log.data() + end.position, sizeof(header));
+            const std::uint64_t space = log::space_of(header.size);
+            if (space > log.size() - end.position || header.sequence == 0) {
                 return;
             }
-            end = seal_record(log.subspan(end.offset, head.size), seed, end, head.epoch);
+            end.sequence = header.sequence - 1;
+            end = log::seal(log.subspan(end.position, space), header.size, end, {.epoch = header.epoch, .key = key});
         }
     }
 

@@ -112,8 +112,8 @@ bool stored_pages::read_free_pages(const meta_on_media& meta, std::uint64_t vers
     }
     const std::span log(reinterpret_cast<const std::byte*>(file_.page(log_page)), log_pages * page_size);
     log_record record;
-    for (log_mark at{.transaction = meta.transaction}; at.transaction < version; at = record.end) {
-        if (!read_record(log, at, log_seed(meta.sequence), record) || !reach(record.head.next_page) ||
+    for (log::mark at{.sequence = meta.transaction}; at.sequence < version; at = record.end) {
+        if (!read_record(log, at, log_key(meta.uuid, meta.sequence), record) || !reach(record.head.next_page) ||
             !add_record(record, marks)) {
             return false;
         }

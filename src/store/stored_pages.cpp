@@ -194,17 +194,12 @@ std::span<const std::byte> stored_pages::log_bytes() const noexcept {
     return {reinterpret_cast<const std::byte*>(file_.page(area.page)), area.pages * page_size};
 }
 
-std::uint64_t stored_pages::log_seed(std::uint64_t sequence) const noexcept {
-    std::uint64_t identity = 0;
-    std::memcpy(&identity, uuid().data(), sizeof(identity));
-    return identity ^ sequence * 0xD6E8FEB86659FD93U;
-}
-
 bool stored_pages::has_record_of(std::uint64_t sequence) const noexcept {
     const std::span<const std::byte> log = log_bytes();
+    log::record_header_on_media first;
+    std::memcpy(&first, log.data(), sizeof(first));
     log_record record;
-    std::memcpy(&record.head, log.data(), sizeof(record.head));
-    return read_record(log, {.transaction = record.head.transaction - 1}, log_seed(sequence), record);
+    return read_record(log, {.sequence = first.sequence - 1}, log_key(uuid(), sequence), record);
 }
 
 status stored_pages::load_free_list() {
@@ -230,7 +225,7 @@ status stored_pages::load_free_list() {
             return status::corrupted;
         }
     }
-    free_end_ = {.transaction = meta.transaction};
+    free_end_ = {.sequence = meta.transaction};
     free_sequence_ = meta.sequence;
     return status::ok;
 }
@@ -265,7 +260,7 @@ status stored_pages::apply(const log_record& record) {
         }
     });
     for_each_item<freed_extent_on_media>(record.freed, [&](const freed_extent_on_media& freed) {
-        valid = valid && freed.died == record.head.transaction;
+        valid = valid && freed.died == record.transaction();
         if (is_used(freed.start, freed.count)) {
             free_.add_freed(freed);
         }
@@ -317,7 +312,7 @@ status stored_pages::replay(const meta_on_media& meta) {
     page_table pages;
     root version{.transaction = meta.transaction, .main = meta.main, .next_page = meta.next_page};
     log_record record;
-    while (version.transaction < accepted_.load() && read_record(log_bytes(), free_end_, log_seed(), record)) {
+    while (version.transaction < accepted_.load() && read_record(log_bytes(), free_end_, own_log_key(), record)) {
         HF_STORE_TRY(record.head.main.item_size != 0 ? status::corrupted : apply(record));
         page_change change;
         std::span<const std::byte> rest = record.pages;
@@ -333,19 +328,18 @@ status stored_pages::replay(const meta_on_media& meta) {
         if (record.head.next_page > most_next_page) {
             return status::corrupted;
         }
-        version = {
-            .transaction = record.head.transaction, .main = record.head.main, .next_page = record.head.next_page};
+        version = {.transaction = record.transaction(), .main = record.head.main, .next_page = record.head.next_page};
         free_end_ = record.end;
     }
     HF_STORE_TRY(write_rebuilt(pages, version.next_page));
     if (!overlay_) {
-        HF_STORE_TRY(file_.write_again(own_log().page * page_size, free_end_.offset, "store.found.again"));
+        HF_STORE_TRY(file_.write_again(own_log().page * page_size, free_end_.position, "store.found.again"));
     }
     shared_header& header = shared_.header();
     // Only the first opener tells others, who may have committed more afterwards.
     if (header.ready.load() != lock_ready) {
         shared_.set_root(version);
-        header.log_end.store(free_end_.offset);
+        header.log_end.store(free_end_.position);
         header.log_checksum.store(free_end_.checksum);
         header.written.store(version.transaction, std::memory_order_release);
         raise_durable(version.transaction);

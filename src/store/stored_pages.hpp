@@ -109,9 +109,8 @@ protected:
     };
     [[nodiscard]] log_area own_log() const noexcept;
     [[nodiscard]] std::span<const std::byte> log_bytes() const noexcept;
-    [[nodiscard]] std::uint64_t log_seed(std::uint64_t sequence) const noexcept;
-    [[nodiscard]] std::uint64_t log_seed() const noexcept {
-        return log_seed(shared_.header().checkpoint_sequence.load(std::memory_order_relaxed));
+    [[nodiscard]] std::uint64_t own_log_key() const noexcept {
+        return log_key(uuid(), shared_.header().checkpoint_sequence.load(std::memory_order_relaxed));
     }
     /// Whether the log begins with a record behind this checkpoint.
     [[nodiscard]] bool has_record_of(std::uint64_t sequence) const noexcept;
@@ -133,9 +132,9 @@ protected:
 
     // Valid while this process has the write lock.
     free_space free_;
-    log_mark free_end_{.transaction = no_transaction};  ///< of the last record in free_; no_transaction: free_ is void
-    std::uint64_t free_sequence_ = 0;                   ///< the checkpoint that it began with
-    std::uint64_t free_list_page_ = 0;                  ///< of the last checkpoint
+    log::mark free_end_{.sequence = no_transaction};  ///< of the last record in free_; no_transaction: free_ is void
+    std::uint64_t free_sequence_ = 0;                 ///< the checkpoint that it began with
+    std::uint64_t free_list_page_ = 0;                ///< of the last checkpoint
     std::uint64_t free_list_pages_ = 0;
 
 private:

@@ -20,7 +20,7 @@ def open_heap(request, path):
     """open(**options): opens the heap of this test, in each durability."""
 
     def open_it(**options):
-        return holdfast.open(path, request.param, accept_process_crash_only=True, **options)
+        return holdfast.open(path, durability=request.param, accept_process_crash_only=True, **options)
 
     return open_it
 

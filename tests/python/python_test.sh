@@ -30,10 +30,20 @@ grep -qE 'consistent with the following platform tag:|manylinux' "$work/audit" |
     { cat "$work/audit"; fail "the wheel is for no manylinux"; }
 echo "$(basename "$wheel"): $(grep -oE 'manylinux_[0-9]+_[0-9]+_[a-z0-9_]+' "$work/audit" | head -n 1)"
 logged "pip install of the wheel" "$bin/pip" install --no-deps "$wheel"
+both="import holdfast, importlib.metadata as m; print(holdfast.__version__, m.version('holdfast'))"
+installed=$("$bin/python" -c "$both")
+[[ ${installed% *} == "${installed#* }" ]] || fail "the versions differ: $installed"
+for command in "$bin/holdfast" "$bin/python -m holdfast"; do
+    told=$($command --version)
+    [[ $told == "holdfast ${installed% *},"* ]] || fail "'$command --version' printed $told"
+done
+others=(ml_dtypes pandas pyarrow polars)
+"$bin/pip" install --quiet "${others[@]}" >"$work/log" 2>&1 ||
+    echo "NOT TESTED HERE: values of ${others[*]}, which pip cannot install"
 
 cd "$work" # so that nothing of the source is imported
 logged "the types" "$bin/mypy" --strict --python-executable "$bin/python" -p holdfast
-"$bin/python" -m pytest -q -p no:cacheprovider --rootdir "$source/tests/python" "$source/tests/python" "${@:3}" ||
+"$bin/python" -m pytest -q -rs -p no:cacheprovider --rootdir "$source/tests/python" "$source/tests/python" "${@:3}" ||
     fail "the tests"
 "$source/examples/python/run.sh" "$bin/python" "$work/examples" || fail "the examples"
 echo "python_test: the wheel, the tests and the examples work"

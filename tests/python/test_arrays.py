@@ -1,6 +1,7 @@
 """Arrays: in the heap as such, and read without a copy."""
 
 import gc
+import pickle
 
 import numpy
 import pytest
@@ -119,7 +120,8 @@ def test_a_heap_that_is_closed_stays_mapped_for_its_arrays(path):
     heap = holdfast.open(path)
     heap["x"] = numpy.arange(1000)
     view = heap["x"][::2]
-    heap.close()
+    with pytest.warns(ResourceWarning, match="heap\\['x'\\]"):
+        heap.close()
     assert heap.closed
     with pytest.raises(holdfast.ClosedError):
         heap["x"]
@@ -130,6 +132,33 @@ def test_a_heap_that_is_closed_stays_mapped_for_its_arrays(path):
     gc.collect()
     with holdfast.open(path) as again:
         assert again["x"].sum() == sum(range(1000))
+
+
+def test_the_array_that_keeps_a_closed_heap_locked_is_named(path, tmp_path, monkeypatch):
+    heap = holdfast.open(path)
+    heap["d"] = {"rows": [1, {"deep": numpy.zeros(3)}], (1, 2): numpy.zeros(4)}
+    heap["gone"] = numpy.zeros(5)
+    held = [heap["d"]["rows"][1]["deep"].T, heap["d"][1, 2][1:], heap["gone"]]
+    del heap["gone"]
+    with pytest.raises(holdfast.LockedError, match="this process has the heap open"):
+        holdfast.open(path)
+    with pytest.warns(ResourceWarning):
+        heap.close()
+    with pytest.raises(TypeError, match="deep"):
+        pickle.dumps(heap)
+    del heap
+    gc.collect()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(holdfast.LockedError) as told:
+        holdfast.open("heap.hf", mode="r")  # was: "locked", by this very process
+    for name in ("heap['d']['rows'][1]['deep']", "heap['d'][...]", "1 that the heap has no more"):
+        assert name in told.value.hint and name in str(told.value)
+    del held[1:]
+    gc.collect()
+    del held[0]
+    gc.collect()
+    with holdfast.open("heap.hf") as heap:
+        assert sorted(heap) == ["d"]
 
 
 def test_what_was_held_at_the_end_of_the_process_is_freed_at_the_next_open(path):

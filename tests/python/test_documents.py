@@ -30,3 +30,19 @@ def test_the_program_of_the_store_runs_twice(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         assert run_python("import holdfast\n" + program).stdout == "b'pears' b'7'\nb'plums' b'12'\n"
+
+
+@pytest.mark.parametrize(
+    "page,expected", [("python-asyncio", "90 10\n"), ("python-cache", "499500 hello\n"), ("python-frames", "4.0\n")]
+)
+def test_the_program_of_a_page_runs_twice(tmp_path, monkeypatch, page, expected):
+    document = DOCUMENT.with_name(page + ".md")
+    if not document.exists():
+        pytest.skip("NOT TESTED HERE: the page is not there")
+    if "frames" in page:
+        pytest.importorskip("pandas", reason="NOT TESTED HERE: pandas is not installed")
+        pytest.importorskip("pyarrow", reason="NOT TESTED HERE: pyarrow is not installed")
+    program = re.search(r"```python\n(.*?)```", document.read_text(), re.DOTALL).group(1)
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert run_python(program).stdout == expected

@@ -1,9 +1,11 @@
 """Several processes: readers, forks, kills, and what the errors say."""
 
+import concurrent.futures
 import multiprocessing
 import os
 import pickle
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -31,6 +33,62 @@ def test_a_heap_is_pickled_as_its_path_and_read_by_several_processes(path, metho
             told = pool.map(sum_of, [heap] * 4)
         assert {(total, read_only) for total, read_only, _ in told} == {(499500.0, True)}
         assert os.getpid() not in {process for _, _, process in told}
+
+
+def by_pool(call, value):
+    """What the call returns in a process that is handed the value."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.map_async(call, [value]).get(60)[0]
+
+
+def by_executor(call, value):
+    """As by_pool()."""
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(call, value).result(60)
+
+
+@pytest.mark.parametrize("run", [by_pool, by_executor])
+def test_a_heap_that_is_open_for_writing_is_refused_before_a_pool_gets_it(path, run):
+    with holdfast.open(path) as heap:
+        heap["x"] = numpy.ones(10)
+        for refused in (heap, heap.items(), heap.transaction()):
+            with pytest.raises(TypeError):
+                pickle.dumps(refused)
+        with pytest.raises(TypeError, match="open for writing.*mode='r'"):
+            run(sum_of, heap)  # was: no answer, for ever
+        assert run(numpy.sum, heap["x"]) == 10
+    assert run(sum_of, heap)[:2] == (10.0, True)
+
+
+def test_a_heap_that_a_worker_cannot_open_is_an_error_of_its_task(path):
+    with holdfast.open(path) as heap:
+        heap["x"] = numpy.ones(10)
+    stored = path + ".store"
+    with holdfast.open(path, mode="r") as heap, holdfast.Store(stored) as store:
+        bytes_ = [pickle.dumps(heap), pickle.dumps(store)]
+    shutil.rmtree(path)
+    os.remove(stored)
+    for each in bytes_:
+        with pickle.loads(each) as opened:  # was: an error, which ends a worker, for which its pool waits for ever
+            with pytest.raises(holdfast.NotFoundError):
+                len(opened)
+            with pytest.raises(holdfast.NotFoundError):
+                opened[b"x"]
+            assert path in repr(opened)
+    os.mkdir(path)
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool, pytest.raises(holdfast.Error):
+        pool.map_async(len, [Unpickled(bytes_[0])]).get(60)
+
+
+class Unpickled:
+    """Bytes that are unpickled as what they are, where they are handed over."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __reduce__(self):
+        return (pickle.loads, (self.data,))
 
 
 def test_the_module_leaves_other_libraries_their_room():
@@ -88,7 +146,7 @@ def test_a_child_of_fork_reads_its_copy_and_changes_nothing(path):
 
 
 def test_a_child_of_fork_has_no_part_in_an_atomic_heap(path):
-    with holdfast.open(path, "atomic", accept_process_crash_only=True) as heap:
+    with holdfast.open(path, durability="atomic", accept_process_crash_only=True) as heap:
         heap["x"] = 1
         assert in_child(lambda: heap["x"]) == "wrong_process"
         assert in_child(heap.check) == in_child(heap.statistics) == "wrong_process"  # were crashes
@@ -99,7 +157,7 @@ def test_a_child_of_fork_ends_as_it_likes_though_a_transaction_was_open(path):
     run_python(
         """
 import holdfast, os, sys
-with holdfast.open(sys.argv[1], "atomic", accept_process_crash_only=True) as heap:
+with holdfast.open(sys.argv[1], durability="atomic", accept_process_crash_only=True) as heap:
     with heap.transaction():
         heap["x"] = 1
         child = os.fork()
@@ -195,7 +253,7 @@ def test_the_interpreter_goes_on_while_a_heap_commits(path):
 
 KILLED = """
 import holdfast, os, sys
-heap = holdfast.open(sys.argv[1], sys.argv[2], accept_process_crash_only=True)
+heap = holdfast.open(sys.argv[1], durability=sys.argv[2], accept_process_crash_only=True)
 transactions = sys.argv[3] == "1"
 commits = sys.argv[2] == "commit"
 def change(i):
@@ -234,7 +292,7 @@ def replay(until):
 @pytest.mark.parametrize("durability,transactions", [("commit", 0), ("atomic", 0), ("atomic", 1)])
 def test_a_program_that_is_killed_loses_nothing_that_it_was_promised(path, durability, transactions):
     chance = random.Random(7)
-    with holdfast.open(path, durability, accept_process_crash_only=True) as heap:
+    with holdfast.open(path, durability=durability, accept_process_crash_only=True) as heap:
         heap.update({"d": {}, "l": []})
     for _ in range(int(os.environ.get("HOLDFAST_PYTHON_KILLS", "5"))):
         command = [sys.executable, "-c", KILLED, path, durability, str(transactions)]
@@ -247,7 +305,7 @@ def test_a_program_that_is_killed_loses_nothing_that_it_was_promised(path, durab
         assert program.wait() == -signal.SIGKILL, program.stderr.read().decode()
         told = int(rest[-1]) if rest else told
         program.stdout.close(), program.stderr.close()
-        with holdfast.open(path, durability, accept_process_crash_only=True) as heap:
+        with holdfast.open(path, durability=durability, accept_process_crash_only=True) as heap:
             assert heap.check() == []
             reached = heap["n"]
             assert told <= reached <= told + 1
@@ -315,8 +373,64 @@ def test_errors_say_what_was_wrong(path):
     again = pickle.loads(pickle.dumps(told.value))
     assert (type(again), again.field, str(again)) == (type(told.value), told.value.field, str(told.value))
     with pytest.raises(holdfast.Error) as told:
-        holdfast.open(path + "2", "collect")
+        holdfast.open(path + "2", durability="collect")
     assert told.value.code == "promise_unavailable" and "accept_process_crash_only" in str(told.value)
+
+
+def test_modes_are_those_of_dbm_and_h5py_and_none_empties_a_heap(path):
+    for mode, makes in (("r", False), ("w", False), ("r+", False), ("a", True), ("c", True), ("x", True), ("w-", True)):
+        if not makes:
+            with pytest.raises(holdfast.NotFoundError):
+                holdfast.open(path, mode)
+            with pytest.raises(holdfast.NotFoundError):
+                holdfast.Store(path + ".store", mode)
+            continue
+        with holdfast.open(path, mode) as heap, holdfast.Store(path + ".store", mode) as store:
+            heap["x"], store[b"x"] = 1, b"1"
+        for again in ("r", "w", "r+", "a", "c"):
+            with holdfast.open(path, again) as heap, holdfast.Store(path + ".store", again) as store:
+                assert heap == {"x": 1} and store == {b"x": b"1"}
+                assert heap.read_only is store.read_only is (again == "r")
+        for again in ("x", "w-"):
+            with pytest.raises(holdfast.ExistsError):
+                holdfast.open(path, again)
+        shutil.rmtree(path)
+        os.remove(path + ".store")
+
+
+def test_the_earlier_order_of_the_arguments_is_refused_with_a_sentence(path):
+    for durability in ("commit", "atomic", "collect"):
+        with pytest.raises(ValueError, match=f"open\\(path, durability='{durability}'\\)"):
+            holdfast.open(path, durability)
+        with pytest.raises((ValueError, TypeError), match="durability="):
+            holdfast.open(path, durability, "r")
+        with pytest.raises(TypeError, match="keywords"):
+            holdfast.open(path, "r", durability)
+    with pytest.raises(ValueError, match="remove it"):
+        holdfast.open(path, "n")
+    assert not os.path.exists(path)
+
+
+def test_what_another_call_opens_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    holdfast.open("heap.hf").close()
+    os.mkdir("lmdb")
+    page = bytes(16) + b"\xde\xc0\xef\xbe" + bytes(8172)
+    for file in ("lmdb/data.mdb", "file.mdb"):
+        with open(file, "wb") as into:
+            into.write(page)
+    for call, told in (
+        (lambda: holdfast.Store("heap.hf"), r"holdfast\.open\('heap\.hf'\)"),
+        (lambda: holdfast.Store("lmdb"), "holdfast import lmdb"),
+        (lambda: holdfast.open("lmdb"), "holdfast import lmdb"),
+        (lambda: holdfast.open("file.mdb", "r"), "holdfast import --no-subdir file.mdb"),
+        (lambda: holdfast.Store("file.mdb"), "holdfast import"),
+    ):
+        with pytest.raises(holdfast.Error, match=told):
+            call()
+    heap = holdfast.open("heap.hf")
+    heap.close()
+    assert "closed" in heap._repr_html_() and "closed" in repr(heap)
 
 
 def test_options_that_do_not_exist_are_refused(path):

@@ -161,7 +161,7 @@ def test_another_thread_cannot_end_it(heap):
     thread.join()
     assert len(failures) == 1
     heap["x"] = 1
-    heap._session.end(True, True)
+    transaction.__exit__(None, None, None)
     assert heap["x"] == 1
 
 
@@ -171,8 +171,8 @@ def test_an_interrupt_of_the_wait_for_a_transaction_leaves_none_open(heap):
     class Interrupted:
         """A session whose begin() is interrupted while it waits: the interpreter raises that when it has begun."""
 
-        def begin(self):
-            session.begin()
+        def begin(self, *arguments):
+            session.begin(*arguments)
             raise KeyboardInterrupt
 
         def __getattr__(self, name):

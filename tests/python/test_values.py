@@ -49,7 +49,7 @@ def test_keys_of_other_types_are_refused(heap, key):
     assert len(heap) == 0
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, lambda: 0, 1j])
+@pytest.mark.parametrize("value", [object(), lambda: 0, ValueError(), range(3)])
 def test_values_of_other_types_are_refused_and_change_nothing(heap, value):
     with pytest.raises(TypeError, match="holdfast.pickled"):
         heap["x"] = [1, value]

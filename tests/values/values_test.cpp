@@ -219,7 +219,7 @@ TEST_P(values_test, what_has_two_owners_is_read_once) {
     put(*heap, text("x"), nested);
     heap->write([&](contents& within) {
         for (auto* at = &find<sequence>(*heap, "x"); within.at(*at, 0).object != nullptr;) {
-            const_cast<value&>(within.at(*at, 1)) = within.at(*at, 0);  // the copy that the transaction has
+            within.space.change(const_cast<value&>(within.at(*at, 1))) = within.at(*at, 0);
             at = within.space.object_of<sequence>(within.at(*at, 0));
         }
     });

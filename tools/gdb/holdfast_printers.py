@@ -3,8 +3,12 @@
 gdb loads this file with libholdfast.so where it is installed under /usr. Elsewhere, and for programs that are linked
 with the static library, write into ~/.gdbinit: `source PREFIX/share/holdfast/holdfast_printers.py`.
 
+`print *$target(p)` follows a holdfast::ptr, and `print $target(p)->member`.
+
 The printers read memory alone; they call nothing in the program. A container that was damaged ends its list early.
 """
+
+import re
 
 import gdb
 import gdb.printing
@@ -380,21 +384,57 @@ class ValuePrinter:
         return f"{what} at {hex(target)}" if target else what
 
 
+class StableVectorPrinter(SequencePrinter):
+    """stable_vector: an array of pointers to nodes."""
+
+    kind = "stable_vector"
+
+    def length(self):
+        """The last pointers are those to the end, and to nodes that wait for elements."""
+        return max(0, int(self.value["index"]["m_holder"]["m_size"]) - 3)
+
+    def elements(self):
+        index, type_ = self.value["index"]["m_holder"]["m_start"], element_type(self.value)
+        begin = target_of(index)
+        for number in range(self.length() if begin else 0):
+            node = target_of(at(begin + 8 * number, gdb.lookup_type("holdfast::detail::ptr_word")))
+            if not node:
+                return
+            yield at(node + max(8, type_.alignof), type_)
+
+
+class HeapPrinters(gdb.printing.RegexpCollectionPrettyPrinter):
+    """Printers by the names of types. A class that binds a container to its heap is printed as the container."""
+
+    _BOUND = re.compile(r"^holdfast::detail::heap_bound(_tree)?<.*>$")
+
+    def __call__(self, value):
+        type_ = plain(value.type)
+        bound = type_
+        while bound.name and self._BOUND.match(bound.name):
+            bound = plain(next(field.type for field in bound.fields() if field.is_base_class))
+        if bound is not type_:
+            value = value.referenced_value() if value.type.code == gdb.TYPE_CODE_REF else value
+            value = value.cast(bound)
+        return super().__call__(value)
+
+
 def build():
     """All printers, by the names of their types. Containers of Boost are ours where their allocator is."""
-    ours = gdb.printing.RegexpCollectionPrettyPrinter("holdfast")
+    ours = HeapPrinters("holdfast")
     boost = r"^boost::container::"
     of_heap = r"<.*holdfast::(typed_|fallback_)?allocator<.*>$"
     for name, pattern, printer in (
         ("ptr", r"^holdfast::ptr<.*>$", PtrPrinter),
         ("manager", r"^holdfast::manager$", ManagerPrinter),
         ("value", r"^holdfast::values::(layout_\d+::)?value$", ValuePrinter),
-        ("vector", r"^holdfast::vector<.*>$", VectorPrinter),
+        ("vector", r"^holdfast::(small_)?vector<.*>$", VectorPrinter),
         ("growing", r"^holdfast::detail::growing<.*>$", VectorPrinter),
         ("unordered_map", r"^holdfast::(layout_\d+::)?unordered_(multi)?map<.*>$", HashMapPrinter),
         ("unordered_set", r"^holdfast::(layout_\d+::)?unordered_(multi)?set<.*>$", HashPrinter),
         ("string", boost + "basic_string" + of_heap, StringPrinter),
         ("list", boost + "s?list" + of_heap, ListPrinter),
+        ("stable_vector", boost + "stable_vector" + of_heap, StableVectorPrinter),
         ("deque", boost + "deque" + of_heap, DequePrinter),
         ("map", boost + "(multi)?map" + of_heap, MapPrinter),
         ("set", boost + "(multi)?set" + of_heap, TreePrinter),
@@ -405,4 +445,18 @@ def build():
     return ours
 
 
+class Target(gdb.Function):
+    """$target(POINTER): where a holdfast::ptr leads to, as a pointer of C++: `print *$target(list.head)`."""
+
+    def __init__(self):
+        super().__init__("target")
+
+    def invoke(self, pointer):
+        """A T*."""
+        if not re.match(r"^holdfast::ptr<.*>$", plain(pointer.type).name or "") or pointer.address is None:
+            raise gdb.GdbError("$target() needs a holdfast::ptr that lies in memory")
+        return gdb.Value(target_of(pointer)).cast(element_type(pointer).pointer())
+
+
+Target()
 gdb.printing.register_pretty_printer(gdb.current_objfile(), build(), replace=True)

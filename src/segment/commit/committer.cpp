@@ -216,6 +216,25 @@ base::result<void> committer::map_adopted() {
     return objects_.map_adopted();
 }
 
+base::result<std::uint64_t> committer::private_bytes() const {
+    HF_TRY_ASSIGN(const pagemap tables, pagemap::open());
+    const space_view& view = mapping_.view();
+    const std::uint64_t metadata = mapping_.segment_count(mapping_.frontier()) * view.shape().metadata_size();
+    std::vector<memory_run> runs;
+    for (const auto& [begin, bytes] :
+         {std::pair{view.base(), base::to_bytes(mapping_.frontier())}, std::pair{view.metadata_of(0), metadata},
+          std::pair{objects_.begin(), objects_.size()}}) {
+        if (!tables.find_private(begin, bytes, pagemap::swapped::left_out, runs)) {
+            HF_TRY(tables.find_private_by_entries(begin, bytes, runs));
+        }
+    }
+    std::uint64_t pages = 0;
+    for (const memory_run& run : runs) {
+        pages += run.pages;
+    }
+    return pages * base::page_size;
+}
+
 /// Takes at most one byte for each page of the heap: the shortest runs are left out.
 void committer::note_free(const free_runs& free) noexcept {
     constexpr std::uint64_t few = 1024;

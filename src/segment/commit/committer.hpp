@@ -98,6 +98,9 @@ public:
     /// No commit succeeds any more; the last one may be durable or not.
     [[nodiscard]] bool is_poisoned() const noexcept { return poison_.code != base::failure_code::none; }
 
+    /// Memory that is not the files': pages that were stored to since the last commit, and those that commits leave.
+    /// What is in swap is not counted. Scans the heap's page tables. Thread-safe.
+    [[nodiscard]] base::result<std::uint64_t> private_bytes() const;
     /// Memory whose stores the kernel notes.
     [[nodiscard]] std::uint64_t watched_bytes() const noexcept { return scanner_ ? scanner_->watched_bytes() : 0; }
 

@@ -12,6 +12,7 @@
 
 #include "base/checked.hpp"
 #include "base/units.hpp"
+#include "segment/files/address_range.hpp"
 
 namespace holdfast::segment {
 
@@ -193,6 +194,7 @@ base::result<void> dirty_scanner::scan(std::byte* begin, std::uint64_t bytes, st
                                        memory_of what) {
     HF_ASSERT(base::is_aligned(reinterpret_cast<std::uintptr_t>(begin), base::page_size) &&
               bytes % base::page_size == 0);
+    keep_from_merging(begin, bytes);  // the program may have asked for it since
     std::vector<piece> pieces;
     for (std::uint64_t at = 0; at < bytes; at += zone_size) {
         const std::uint64_t here = std::min(zone_size, bytes - at);

@@ -92,7 +92,7 @@ base::result<log_content> log_content::read(persist::storage& storage, const hea
 
 base::result<void> log_content::add(const log::record& record, std::uint64_t position) {
     if (record.kind == record_part) {
-        parts_.push_back(patches_.size());
+        parts_.push_back({patches_.size(), homes_.size()});
         return add_entries(record.payload, position);
     }
     if (record.kind != record_commit) {
@@ -122,19 +122,25 @@ base::result<void> log_content::add_commit(std::span<const std::byte> payload, s
     }
     // What a commit appended that was given up belongs to none.
     if (const std::size_t given_up = parts_.size() - head.parts; given_up != 0 && !HF_MUTANT("recover.parts")) {
-        const std::size_t kept = head.parts == 0 ? patches_.size() : parts_[given_up];
-        patches_.erase(patches_.begin() + static_cast<std::ptrdiff_t>(parts_.front()),
-                       patches_.begin() + static_cast<std::ptrdiff_t>(kept));
+        forget(parts_.front(), head.parts == 0 ? sizes_of_lists{patches_.size(), homes_.size()} : parts_[given_up]);
     }
     superblock_on_media said = head.superblock;
     keep_log(said, superblock_);
     superblock_ = said;
     HF_TRY(add_entries(rest, position + (payload.size() - rest.size())));
-    HF_TRY(check_places(0));
+    HF_TRY(check_places());
     parts_.clear();
     sizes_.push_back({superblock_.frontier, superblock_.objects_size});
     ++commits_;
     return {};
+}
+
+void log_content::forget(const sizes_of_lists& from, const sizes_of_lists& to) {
+    const auto erase = [](auto& list, std::size_t first, std::size_t end) {
+        list.erase(list.begin() + static_cast<std::ptrdiff_t>(first), list.begin() + static_cast<std::ptrdiff_t>(end));
+    };
+    erase(patches_, from.patches, to.patches);
+    erase(homes_, from.homes, to.homes);
 }
 
 base::result<void> log_content::add_entries(std::span<const std::byte> payload, std::uint64_t position) {
@@ -149,11 +155,14 @@ base::result<void> log_content::add_entries(std::span<const std::byte> payload, 
 
 void log_content::add_entry(const commit_entry& entry, std::uint64_t position) {
     const auto commit = static_cast<std::uint32_t>(commits_);
-    if (entry.kind != entry_kind::ranges) {
-        const bool is_home = entry.kind == entry_kind::home;
+    if (entry.kind == entry_kind::home) {
+        homes_.push_back({entry.place, entry.count, commit});
+        return;
+    }
+    if (entry.kind == entry_kind::pages) {
         for (std::uint64_t i = 0; i < entry.count; ++i) {
-            patches_.push_back({entry.place + i, position + i * page_size, commit, 0,
-                                static_cast<std::uint16_t>(is_home ? 0 : page_size), true});
+            patches_.push_back(
+                {entry.place + i, position + i * page_size, commit, 0, static_cast<std::uint16_t>(page_size), true});
         }
         return;
     }
@@ -173,52 +182,79 @@ void log_content::add_entry(const commit_entry& entry, std::uint64_t position) {
 }
 
 /// Of the last commit.
-base::result<void> log_content::check_places(std::size_t from) const {
-    for (std::size_t i = patches_.size(); i > from && patches_[i - 1].commit == commits_; --i) {
-        const std::uint64_t place = patches_[i - 1].place;
-        if (!is_in_files(place, superblock_)) {
-            return damaged("entry", fmt::format("page {} of file {}", page_of_place(place), file_of(place)),
-                           "a page of the heap");
+base::result<void> log_content::check_places() const {
+    const auto check = [this](std::uint64_t place) -> base::result<void> {
+        if (is_in_files(place, superblock_)) {
+            return {};
         }
+        return damaged("entry", fmt::format("page {} of file {}", page_of_place(place), file_of(place)),
+                       "a page of the heap");
+    };
+    for (std::size_t i = patches_.size(); i > 0 && patches_[i - 1].commit == commits_; --i) {
+        HF_TRY(check(patches_[i - 1].place));
+    }
+    for (std::size_t i = homes_.size(); i > 0 && homes_[i - 1].commit == commits_; --i) {
+        HF_TRY(check(homes_[i - 1].place + homes_[i - 1].count - 1));
     }
     return {};
+}
+
+/// Of a page that a later commit has not, or that none has. sizes_ has the least of all later ones.
+bool log_content::is_beyond(const patch& one) const noexcept {
+    if (one.commit >= sizes_.size() || HF_MUTANT("recover.beyond")) {
+        return false;
+    }
+    const sizes& least = sizes_[one.commit];
+    const std::uint64_t user_pages = geometry_of(superblock_).pages();
+    const std::uint64_t file = file_of(one.place);
+    const std::uint64_t page = page_of_place(one.place);
+    if (file == objects_file_id) {
+        return page >= least.objects / page_size;
+    }
+    return file * user_pages + (page < user_pages ? page : 0) >= least.frontier / page_size;
+}
+
+/// patches_ is sorted by place.
+void log_content::leave_out_what_is_home() {
+    std::ranges::sort(homes_, {}, &home_pages::place);
+    const auto is_older = [](const home_pages& a, const home_pages& b) { return a.commit < b.commit; };
+    std::vector<home_pages> here;  // a heap, the latest commit first
+    std::size_t next = 0;
+    const auto is_home = [&](const patch& one) {
+        for (; next < homes_.size() && homes_[next].place <= one.place; ++next) {
+            here.push_back(homes_[next]);
+            std::ranges::push_heap(here, is_older);
+        }
+        while (!here.empty() && here.front().place + here.front().count <= one.place) {
+            std::ranges::pop_heap(here, is_older);
+            here.pop_back();
+        }
+        return !here.empty() && one.commit < here.front().commit && !HF_MUTANT("recover.home_since");
+    };
+    std::erase_if(patches_, is_home);
 }
 
 /// Leaves out what does not count: parts without a commit; what was said of a page before it was written whole, or
 /// home, or beyond the end of the heap.
 void log_content::settle() {
-    if (!parts_.empty()) {
-        patches_.resize(HF_MUTANT("recover.parts") ? patches_.size() : parts_.front());
+    if (!parts_.empty() && !HF_MUTANT("recover.parts")) {
+        forget(parts_.front(), {patches_.size(), homes_.size()});
     }
     for (std::size_t i = sizes_.size(); i > 1; --i) {
         sizes_[i - 2].frontier = std::min(sizes_[i - 2].frontier, sizes_[i - 1].frontier);
         sizes_[i - 2].objects = std::min(sizes_[i - 2].objects, sizes_[i - 1].objects);
     }
     std::ranges::stable_sort(patches_, {}, &patch::place);
-    const std::uint64_t user_pages = geometry_of(superblock_).pages();
-    const auto is_beyond = [&](const patch& one) {
-        if (one.commit >= sizes_.size() || HF_MUTANT("recover.beyond")) {
-            return false;
-        }
-        const sizes& least = sizes_[one.commit];
-        const std::uint64_t file = file_of(one.place);
-        const std::uint64_t page = page_of_place(one.place);
-        if (file == objects_file_id) {
-            return page >= least.objects / page_size;
-        }
-        return file * user_pages + (page < user_pages ? page : 0) >= least.frontier / page_size;
-    };
+    leave_out_what_is_home();
     std::size_t kept = 0;
     for (std::size_t i = 0; i < patches_.size();) {
         std::size_t first = i;
         std::size_t end = i;
         for (; end < patches_.size() && patches_[end].place == patches_[i].place; ++end) {
-            const bool replaces =
-                patches_[end].length == page_size || (patches_[end].length == 0 && !HF_MUTANT("recover.home_since"));
             if (is_beyond(patches_[end])) {
                 first = end + 1;
-            } else if (replaces) {
-                first = end + (patches_[end].length == 0 ? 1 : 0);
+            } else if (patches_[end].length == page_size) {
+                first = end;
             }
         }
         for (; first < end; ++first) {

@@ -40,7 +40,7 @@ public:
         std::uint64_t at;  ///< in small_, or position in the log
         std::uint32_t commit;
         std::uint16_t offset;
-        std::uint16_t length;  ///< 0: nothing before it counts
+        std::uint16_t length;
         bool in_log;
     };
     /// In order of places, and for one place in order of commits.
@@ -53,11 +53,24 @@ private:
         std::uint64_t frontier;
         std::uint64_t objects;
     };
+    /// Of them no patch of an earlier commit counts.
+    struct home_pages {
+        std::uint64_t place;
+        std::uint64_t count;
+        std::uint32_t commit;
+    };
+    struct sizes_of_lists {
+        std::size_t patches;
+        std::size_t homes;
+    };
     base::result<void> add(const log::record& record, std::uint64_t position);
     base::result<void> add_commit(std::span<const std::byte> payload, std::uint64_t position);
     base::result<void> add_entries(std::span<const std::byte> payload, std::uint64_t position);
     void add_entry(const commit_entry& entry, std::uint64_t position);
-    base::result<void> check_places(std::size_t from) const;
+    void forget(const sizes_of_lists& from, const sizes_of_lists& to);
+    base::result<void> check_places() const;
+    [[nodiscard]] bool is_beyond(const patch& one) const noexcept;
+    void leave_out_what_is_home();
     void settle();
 
     superblock_on_media superblock_{};
@@ -67,8 +80,9 @@ private:
     bool torn_ = false;
     std::vector<patch> patches_;
     std::vector<std::byte> small_;
-    std::vector<std::size_t> parts_;  ///< where the patches of records begin whose commit has not come yet
-    std::vector<sizes> sizes_;        ///< of each commit
+    std::vector<home_pages> homes_;
+    std::vector<sizes_of_lists> parts_;  ///< before each record whose commit has not come yet
+    std::vector<sizes> sizes_;           ///< of each commit
 };
 
 /// Not thread-safe. The content must outlive it.

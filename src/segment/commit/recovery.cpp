@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -20,22 +21,79 @@ using base::failure;
 using base::failure_code;
 using persist::access_mode;
 
-/// Idempotent. Syncs.
-base::result<void> carry_home(persist::storage& storage, const heap_paths& paths, const log_content& content) {
-    std::vector<std::byte> bytes(base::page_size);
-    patch_reader reader(storage, paths, content);
-    const auto patches = content.patches();
-    for (std::size_t next = 0; next < patches.size();) {  // sorted by file: each is opened once
-        const std::uint64_t id = file_of(patches[next].place);
-        HF_TRY_ASSIGN(const auto home, storage.open(paths.file(id), access_mode::read_write));
-        for (; next < patches.size() && file_of(patches[next].place) == id; ++next) {
-            const log_content::patch& patch = patches[next];
-            const auto to = std::span(bytes).first(patch.length);
-            HF_TRY(reader.read(patch, to));
-            HF_TRY(
-                home->write_at(page_of_place(patch.place) * base::page_size + patch.offset, to, "recover.home.write"));
+class replay_meter {
+public:
+    replay_meter(const replay_watch& watch, std::span<const log_content::patch> patches) : watch_(watch) {
+        for (const log_content::patch& patch : patches) {
+            all_ += patch.length;
         }
-        HF_TRY(home->sync("recover.home.sync"));
+    }
+    void add(std::uint64_t bytes) {
+        done_ += bytes;
+        const auto now = clock::now();
+        if (watch_.tell && now - told_ >= watch_.interval) {
+            told_ = now;
+            watch_.tell(done_, all_);
+        }
+    }
+
+private:
+    using clock = std::chrono::steady_clock;
+    const replay_watch& watch_;
+    std::uint64_t done_ = 0;
+    std::uint64_t all_ = 0;
+    clock::time_point told_ = clock::now();
+};
+
+/// Of the first file, whose patches it takes off. Patches that follow one another are written at once.
+base::result<void> write_to_first_file(persist::file& home, patch_reader& reader,
+                                       std::span<const log_content::patch>& patches, replay_meter& meter) {
+    constexpr std::uint64_t most = 64 * base::page_size;
+    std::vector<std::byte> bytes;
+    std::uint64_t begin = 0;
+    const auto write = [&] {
+        meter.add(bytes.size());
+        return home.write_at(begin, bytes, "recover.home.write");
+    };
+    for (const std::uint64_t id = file_of(patches.front().place);
+         !patches.empty() && file_of(patches.front().place) == id; patches = patches.subspan(1)) {
+        const log_content::patch& patch = patches.front();
+        const std::uint64_t at = page_of_place(patch.place) * base::page_size + patch.offset;
+        const bool follows = at == begin + bytes.size() && bytes.size() + patch.length <= most;
+        if (!bytes.empty() && !follows) {
+            HF_TRY(write());
+            bytes.clear();
+        }
+        if (bytes.empty()) {
+            begin = at;
+        }
+        bytes.resize(bytes.size() + patch.length);
+        HF_TRY(reader.read(patch, std::span(bytes).last(patch.length)));
+    }
+    return write();
+}
+
+/// Idempotent. Syncs, while the device already writes the other files.
+base::result<void> carry_home(persist::storage& storage, const heap_paths& paths, const log_content& content,
+                              const replay_watch& watch) {
+    patch_reader reader(storage, paths, content);
+    replay_meter meter(watch, content.patches());
+    for (auto patches = content.patches(); !patches.empty();) {
+        std::vector<std::shared_ptr<persist::file>> files;
+        writeback device;
+        while (!patches.empty() && files.size() < files_synced_at_once) {
+            auto opened = storage.open(paths.file(file_of(patches.front().place)), access_mode::read_write);
+            if (is_out_of_descriptors(opened) && !files.empty()) {
+                break;  // the files that are open give theirs back
+            }
+            HF_TRY_ASSIGN(auto home, std::move(opened));
+            HF_TRY(write_to_first_file(*home, reader, patches, meter));
+            files.push_back(std::move(home));
+            device.start(files.back());
+        }
+        for (const auto& file : files) {
+            HF_TRY(file->sync("recover.home.sync"));
+        }
     }
     return {};
 }
@@ -136,12 +194,12 @@ base::result<void> judge_torn_log(persist::storage& storage, const heap_paths& p
 
 base::result<void> make_last_commit_home(persist::storage& storage, const heap_paths& paths,
                                          const superblock_copies_read& copies, const log_content& content,
-                                         recovered_state& state) {
+                                         recovered_state& state, const replay_watch& watch) {
     if (state.crashed) {
         if ((state.superblock.flags & flag_log) != 0) {
             HF_TRY(with_room_hint(settle_log(storage, paths, content)));
         }
-        HF_TRY(with_room_hint(carry_home(storage, paths, content)));
+        HF_TRY(with_room_hint(carry_home(storage, paths, content, watch)));
         empty_log(state.superblock, content.end(), state.superblock.log_file_size);
         seal(state.superblock);
     }
@@ -154,7 +212,8 @@ base::result<void> make_last_commit_home(persist::storage& storage, const heap_p
 
 }  // namespace
 
-base::result<recovered_state> recover(persist::storage& storage, const heap_paths& of, access_mode mode) {
+base::result<recovered_state> recover(persist::storage& storage, const heap_paths& of, access_mode mode,
+                                      const replay_watch& watch) {
     HF_TRY_ASSIGN(auto superblock_file, storage.open(of.superblock(), mode));
     HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*superblock_file));
     superblock_file.reset();
@@ -192,7 +251,7 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
         HF_TRY(judge_torn_log(storage, paths, content));
     }
     if (mode == access_mode::read_write) {
-        HF_TRY(make_last_commit_home(storage, paths, copies, content, state));
+        HF_TRY(make_last_commit_home(storage, paths, copies, content, state, watch));
         state.warnings.clear();
         HF_TRY(sync_names_of_new_heap(storage, paths, state));
     } else if (!content.patches().empty()) {

@@ -21,6 +21,7 @@
 #include "persist/storage.hpp"
 #include "segment/commit/log_content.hpp"
 #include "segment/commit/transaction.hpp"
+#include "segment/heap_options.hpp"
 
 namespace holdfast::segment {
 
@@ -40,7 +41,8 @@ struct recovered_state {
 };
 
 /// Repairs in access_mode::read_write. The caller holds the heap's lock (exclusive for read_write).
-base::result<recovered_state> recover(persist::storage& storage, const heap_paths& paths, persist::access_mode mode);
+base::result<recovered_state> recover(persist::storage& storage, const heap_paths& paths, persist::access_mode mode,
+                                      const replay_watch& watch = {});
 
 /// SEG-1, and that each file may be opened in this mode.
 base::result<void> check_files(persist::storage& storage, const heap_paths& paths,

@@ -79,7 +79,6 @@ base::result<void> sync_file(persist::file& file, persist::site where, transacti
     return file.sync(where);
 }
 
-constexpr std::size_t files_at_once = 64;
 /// Below, a second thread costs more than it saves.
 constexpr std::uint64_t writeback_pages = 256;
 
@@ -97,7 +96,7 @@ base::result<void> write_some_files(persist::storage& storage, const heap_paths&
     const bool starts_writeback = page_count(runs) >= writeback_pages;
     std::vector<std::shared_ptr<persist::file>> files;
     writeback device;
-    while (!runs.empty() && files.size() < files_at_once) {
+    while (!runs.empty() && files.size() < files_synced_at_once) {
         const std::uint64_t id = runs.front().file;
         const auto end = std::find_if(runs.begin(), runs.end(), [id](const page_run& run) { return run.file != id; });
         const auto of_file = runs.first(static_cast<std::size_t>(end - runs.begin()));

@@ -13,6 +13,9 @@
 
 namespace holdfast::segment {
 
+/// They are open together.
+inline constexpr std::size_t files_synced_at_once = 64;
+
 /// Callers serialise start(). The thread ends when it has nothing to do.
 class writeback {
 public:

@@ -96,6 +96,9 @@ base::result<void> map_over(std::byte* address, std::uint64_t bytes, int flags, 
     if (mapped == MAP_FAILED) {
         return mapping_failure("mmap", path);
     }
+    if ((flags & MAP_PRIVATE) != 0) {
+        keep_from_merging(static_cast<std::byte*>(mapped), bytes);
+    }
     if (::mremap(mapped, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address) == MAP_FAILED) {
         failure what = mapping_failure("mremap", path);
         ::munmap(mapped, bytes);
@@ -196,6 +199,10 @@ void choose_pages(std::byte* address, std::uint64_t bytes, huge_pages wanted, bo
     if (fresh && wanted == huge_pages::at_once) {
         ::madvise(address, bytes, MADV_COLLAPSE);
     }
+}
+
+void keep_from_merging(std::byte* address, std::uint64_t bytes) noexcept {
+    static_cast<void>(::madvise(address, bytes, MADV_UNMERGEABLE));  // fails where the kernel merges nothing
 }
 
 void populate(std::byte* address, std::uint64_t bytes) noexcept { ::madvise(address, bytes, MADV_POPULATE_WRITE); }

@@ -63,6 +63,9 @@ enum class huge_pages {
 };
 /// Advice. `fresh`: the whole range has its space on disk, so that collapsing pages takes no more.
 void choose_pages(std::byte* address, std::uint64_t bytes, huge_pages wanted, bool fresh) noexcept;
+/// The kernel's samepage merging (KSM) may put the page of zeros in the place of a private page that was stored to, and
+/// then nothing tells that it was. Pages that were merged become private again.
+void keep_from_merging(std::byte* address, std::uint64_t bytes) noexcept;
 /// Advice: makes pages writable by one call, cheaper than a page fault for each.
 void populate(std::byte* address, std::uint64_t bytes) noexcept;
 /// Advice: a touch brings one page into the page cache.

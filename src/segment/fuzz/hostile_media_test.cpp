@@ -1,6 +1,7 @@
 // Cases that fuzzers found: media with good checksums and a content that no heap writes.
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <limits>
 
 #include <gmock/gmock.h>
@@ -19,7 +20,9 @@ using base::page_size;
 using persist::access_mode;
 using persist::posix_storage;
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Pair;
 
 class hostile_log_test : public testing::Test {
 protected:
@@ -45,12 +48,18 @@ protected:
         }
         return log_content::read(posix_storage(), paths_, block_);
     }
-    [[nodiscard]] std::vector<std::byte> commit_of(std::uint64_t place, superblock_on_media said) const {
+    [[nodiscard]] static std::vector<std::byte> commit_of(
+        superblock_on_media said, const std::function<base::result<void>(record_writer&)>& entries) {
         const auto refuse = [](std::span<const std::byte>) { return base::result<void>(); };
         record_writer writer(2 * page_size + 1024, refuse);
-        must(writer.pages(place, std::vector<std::byte>(page_size, std::byte{5})));
+        must(entries(writer));
         seal(said);
         return writer.finish(said);
+    }
+    [[nodiscard]] static std::vector<std::byte> commit_of(std::uint64_t place, const superblock_on_media& said) {
+        return commit_of(said, [place](record_writer& writer) {
+            return writer.pages(place, std::vector<std::byte>(page_size, std::byte{5}));
+        });
     }
     [[nodiscard]] superblock_on_media next() const {
         superblock_on_media said = block_;
@@ -77,6 +86,41 @@ TEST_F(hostile_log_test, with_a_page_beyond_the_heap_is_refused) {
         EXPECT_EQ(refused.error().field, "entry");
         std::filesystem::remove_all(paths_.directory() + "/log.000000");
     }
+}
+
+TEST_F(hostile_log_test, with_more_pages_at_home_than_the_heap_has_is_refused) {
+    const auto refused =
+        write_and_read({{record_commit, commit_of(next(), [](record_writer& writer) {
+                             return writer.home(place_of(0, 0), std::numeric_limits<std::uint32_t>::max());
+                         })}});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().field, "entry");
+}
+
+// Ranges of pages at home overlap, and each ends what earlier commits said of its pages.
+TEST_F(hostile_log_test, with_pages_that_went_home_has_of_them_what_came_later) {
+    const auto home = [](std::uint64_t first, std::uint64_t count) {
+        return [=](record_writer& writer) { return writer.home(place_of(0, first), count); };
+    };
+    const auto page = [](std::uint64_t number, std::uint8_t value) {
+        return [=](record_writer& writer) {
+            return writer.pages(place_of(0, number), std::vector<std::byte>(page_size, std::byte{value}));
+        };
+    };
+    const std::vector<std::function<base::result<void>(record_writer&)>> commits{
+        page(2, 1), page(9, 1), home(1, 4), page(2, 2), page(3, 3), home(3, 9), home(0, 2), page(10, 4)};
+    std::vector<std::pair<std::uint32_t, std::vector<std::byte>>> records;
+    superblock_on_media said = block_;
+    for (const auto& commit : commits) {
+        ++said.sequence;
+        records.emplace_back(record_commit, commit_of(said, commit));
+    }
+    const log_content content = must(write_and_read(records));
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> left;
+    for (const log_content::patch& patch : content.patches()) {
+        left.emplace_back(patch.place, patch.commit);
+    }
+    EXPECT_THAT(left, ElementsAre(Pair(place_of(0, 2), 3), Pair(place_of(0, 10), 7)));
 }
 
 TEST_F(hostile_log_test, of_another_heap_or_commit_is_refused) {

@@ -556,9 +556,10 @@ typedef struct hf_statistics {
     uint64_t log_commits;
     uint64_t log_bytes;
     uint64_t watched_bytes; /* durability `commit`: memory whose stores the kernel notes, so that a commit is faster */
+    uint64_t private_bytes; /* durability `commit`: stored to since the last commit, and pinned */
 } hf_statistics;
 #define HF_STATISTICS_INIT \
-    { sizeof(hf_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(hf_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 hf_code hf_get_statistics(const hf_heap* heap, hf_statistics* statistics);
 
 /* Checks every invariant; `pages` not 0: also every page that has a checksum. `*problems` is their number, 0 for a

@@ -79,6 +79,10 @@ struct open_options {
     /// not even for reading: error(promise_unavailable). After an orderly shutdown its files are whole; after a power
     /// failure any store may be lost: check() tells whether the heap is sound, but nothing of the program's data.
     bool accept_machine_restart = false;
+    /// Open, after a crash in durability `commit`: called once a second while the commits that the log holds are
+    /// written to their places, with the bytes that are done and all of them. An exception ends the open; nothing is
+    /// lost.
+    std::function<void(std::uint64_t done, std::uint64_t all)> on_replay{};
     /// Recovery in durability `collect`: as collect_options::marking::precise, with blocks of other types read
     /// conservatively. A block that only an unregistered pointer reaches is freed. Only visitors of before_trace count.
     bool precise_recovery = false;

@@ -25,7 +25,7 @@
 namespace holdfast::values {
 
 // Part of the type names in heaps: a change of layout gets another number.
-inline namespace layout_1 {
+inline namespace layout_2 {
 
 enum class kind : std::uint32_t {
     none = 0,
@@ -42,6 +42,7 @@ enum class kind : std::uint32_t {
     pickled = 11,     ///< object: a blob of Python's module pickle
     entry = 12,       ///< of a dict; no value's kind
     root = 13,        ///< the named object `holdfast.values`; no value's kind
+    extended = 14,    ///< object: a sequence of the name of a type (text), and of a value that says the rest
 };
 
 /// Begins every object.
@@ -88,7 +89,9 @@ struct sequence {
     std::uint64_t capacity = 0;  ///< in elements
     ptr<value> elements;         ///< null where the capacity is 0
 
-    [[nodiscard]] static bool holds(kind what) noexcept { return what == kind::list || what == kind::tuple; }
+    [[nodiscard]] static bool holds(kind what) noexcept {
+        return what == kind::list || what == kind::tuple || what == kind::extended;
+    }
 };
 
 /// `next` links a bucket, `previous` and `following` all entries in the order of their insertion.
@@ -141,14 +144,14 @@ struct dict {
     [[nodiscard]] inline const value* find(std::string_view key) const noexcept;
 };
 
-/// In C order; the shape follows the struct. The type is the Python literal of numpy.lib.format.dtype_to_descr():
-/// '<f8', or [('x', '<f4'), ('y', '<f4')].
+/// The shape follows the struct. The type is the Python literal of numpy.lib.format.dtype_to_descr(): '<f8', or
+/// [('x', '<f4'), ('y', '<f4')]; a type of the package ml_dtypes is its name, 'ml_dtypes.bfloat16'.
 struct array {
     static constexpr std::uint32_t most_dimensions = 64;
     object_tag tag{kind::array};
     std::uint64_t bytes = 0;  ///< of all elements
     std::uint32_t dimensions = 0;
-    std::uint32_t reserved = 0;
+    std::uint32_t order = 0;  ///< 0: the last index runs fastest (C); 1: the first (Fortran)
     ptr<blob> type;
     ptr<std::byte> data;  ///< aligned to 64 bytes; null where there are no elements
 
@@ -208,5 +211,5 @@ inline const value* dict::find(std::string_view key) const noexcept {
 /// object of the name.
 [[nodiscard]] inline const root* find_root(const heap_objects& heap) { return heap.find<root>(root_name).first; }
 
-}  // namespace layout_1
+}  // namespace layout_2
 }  // namespace holdfast::values

@@ -12,7 +12,7 @@
 // types of at most 1,024 bytes without addresses. A call returns a std::string for a std::string_view.
 //
 // An index is the FPTree (I. Oukid et al., SIGMOD 2016), as PAllocator has it for its blocks (VLDB 2017, 4.5): leaves,
-// unsorted and with fingerprints, in the heap; inner nodes in DRAM, made anew at each open (docs/index.md).
+// unsorted and with fingerprints, in the heap; inner nodes in DRAM, made anew at each open (docs/indexes.md).
 //
 // Durability `atomic`: when a call has returned, its change survives a crash; a crash within leaves all of it or
 // nothing. It takes one record and one fence where key and value have at most 8 bytes each. Durability `commit`: the

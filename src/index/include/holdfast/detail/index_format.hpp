@@ -1,4 +1,4 @@
-// An ordered_index on media (docs/index.md, "Layout on media"): the head, which is the named object, and the leaves.
+// An ordered_index on media (docs/indexes.md, "Layout on media"): the head, which is the named object, and the leaves.
 // All words have 8 bytes, little endian. A leaf consists of cells: entries on both sides of a word H that says which of
 // them are there. A record holds four words side by side, so an entry and H are one record where key and value have one
 // word each:

@@ -1,0 +1,100 @@
+"""The command `holdfast` on heaps of Python: ls, get, dump, and damaged ones."""
+
+import datetime
+import json
+import os
+import random
+import subprocess
+
+import numpy
+import pytest
+
+import holdfast
+from holdfast.__main__ import find_command
+
+DAY = datetime.date(2026, 11, 27)
+
+
+@pytest.fixture
+def command():
+    """command(*arguments): what the command prints; its exit status is `status`."""
+    program = os.environ.get("HOLDFAST_COMMAND") or find_command()
+    if program is None:
+        pytest.skip("NOT TESTED HERE: the command holdfast is not installed")
+
+    def run(*arguments, status=0):
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60)
+        assert done.returncode == status, (arguments, done)
+        return done.stdout if status == 0 else done.stderr
+
+    return run
+
+
+@pytest.fixture
+def filled(path):
+    """A heap with values of all kinds."""
+    with holdfast.open(path, segment_size=2 << 20) as heap:
+        heap["words"] = {"a": 1, "b": [1.5, None, True, "text"], (1, "x"): b"\0\xff"}
+        heap["c"] = numpy.arange(6, dtype="<i4").reshape(2, 3)
+        heap["f"] = numpy.asfortranarray(numpy.arange(6.0).reshape(2, 3))
+        heap["s"] = numpy.zeros(3, [("a", "<f4"), ("b", "U5")])
+        heap["empty"] = numpy.zeros((0, 4))
+        heap[7] = 10**30
+        heap["when"] = DAY
+        heap["p"] = holdfast.pickled(1)
+        heap["\x1b[31m" + "long" * 50] = "red"
+    return path
+
+
+def test_ls_shows_keys_types_and_sizes(filled, command):
+    lines = command("ls", filled).splitlines()
+    rows = {line.split()[0]: line.split()[1:] for line in lines if line and "KEY" not in line}
+    assert rows["words"] == ["dict", "3", "49"] and rows["c"] == ["<i4", "[2,", "3]", "24"]
+    assert rows["f"] == ["<f8", "[2,", "3]", "48"] and rows["when"][0] == "datetime.date" and rows["7"][0] == "int"
+    assert not any("\x1b" in line for line in lines) and any("..." in line and "\\x1b" in line for line in lines)
+    assert "text" not in command("ls", filled) and "  b" not in command("ls", filled)
+    deep = command("ls", filled, "--depth", "3")
+    assert "\n  b " in deep and "\n    3 " in deep and "(1, 'x')" in deep
+    told = json.loads(command("ls", filled, "--json", "--depth", "2"))["values"]
+    by_path = {tuple(each["path"]): each for each in told}
+    assert by_path["words", "b"]["length"] == 4 and by_path["c",]["shape"] == [2, 3]
+    assert json.loads(command("ls", filled, "--json", "--depth", "0"))["values"] == []
+
+
+def test_get_and_dump_print_values(filled, command):
+    assert json.loads(command("get", filled, "words", "b")) == [1.5, None, True, "text"]
+    assert json.loads(command("get", filled, "words", "b", "0")) == 1.5
+    assert json.loads(command("get", filled, "words", "(1, 'x')")) == {"bytes": "00ff"}
+    rows = [[0, 1, 2], [3, 4, 5]]
+    assert json.loads(command("get", filled, "c")) == {"type": "<i4", "shape": [2, 3], "elements": rows}
+    assert json.loads(command("get", filled, "f"))["elements"] == rows
+    assert json.loads(command("get", filled, "s"))["bytes"] == 72
+    assert json.loads(command("get", filled, "empty"))["elements"] == []
+    assert int.from_bytes(bytes.fromhex(json.loads(command("get", filled, "7"))["integer"]), "little") == 10**30
+    assert json.loads(command("get", filled, "when")) == {"type": "datetime.date", "value": DAY.toordinal()}
+    whole = dict(json.loads(command("dump", filled, "--json"))["entries"][:1])
+    assert whole["words"]["entries"][0] == ["a", 1]
+    assert "found nothing under" in command("get", filled, "nothing", "here", status=2)
+
+
+def test_a_heap_that_python_has_not_written_says_so(path, command):
+    assert "holdfast import" not in command("get", path, "x", status=2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_damaged_heap_is_an_error_and_no_crash(filled, command, tmp_path, seed):
+    file = tmp_path / "heap.hf" / "segment.000000"
+    sound = file.read_bytes()
+    used = [at for at in range(0, len(sound), 8) if any(sound[at : at + 8])]
+    marks = [at for at in used if sound[at + 4 : at + 8] == b"HFV1"]
+    chance = random.Random(seed)
+    for _ in range(4):
+        content = bytearray(sound)
+        for _ in range(2):
+            at = chance.choice(marks) + 8 * chance.randrange(12)
+            content[at : at + 8] = chance.choice([content[(o := chance.choice(used)) : o + 8], b"\xff" * 8, bytes(8)])
+        file.write_bytes(content)
+        for arguments in (["ls", filled, "--depth", "5"], ["dump", filled]):
+            done = subprocess.run([os.environ.get("HOLDFAST_COMMAND") or find_command(), *arguments],
+                                  capture_output=True, timeout=60)  # fmt: skip
+            assert done.returncode in (0, 2), (arguments, done)
