@@ -50,8 +50,8 @@ const char* commit_pause::try_to_begin(clock::time_point until) {
     if (!known) {
         return "a thread that opens or removes a store";
     }
-    is_closed_ = heap_.changes()->try_close(until);
-    if (!is_closed_) {
+    is_closed_ = !was_closed_ && heap_.changes()->try_close(until);
+    if (!is_closed_ && !was_closed_) {
         return "a thread within a call that changes the heap, or with an open transaction of the heap that has made "
                "blocks, or of a store";
     }

@@ -22,7 +22,9 @@ namespace holdfast::detail {
 /// For one thread.
 class commit_pause {
 public:
-    commit_pause(heap::engine& of, heap_guests& guests) noexcept : heap_(of), all_(guests) {}
+    /// `is_gate_closed`: this thread has closed the gate of changes, and will open it.
+    commit_pause(heap::engine& of, heap_guests& guests, bool is_gate_closed = false) noexcept
+        : heap_(of), all_(guests), was_closed_(is_gate_closed) {}
     commit_pause(const commit_pause&) = delete;
     commit_pause& operator=(const commit_pause&) = delete;
     ~commit_pause() { end(); }
@@ -60,7 +62,8 @@ private:
     heap_guests& all_;
     heap_guests::named_guests guests_;  ///< whose writers are held
     std::unique_lock<std::recursive_mutex> objects_;
-    bool is_closed_ = false;  ///< the gate of changes
+    const bool was_closed_;
+    bool is_closed_ = false;  ///< the gate of changes, here
     std::string busy_store_;
 };
 

@@ -55,12 +55,14 @@ void* heap_blocks::allocate(size_type bytes, const allocation_traits& traits) {
 
 void heap_blocks::pin(const void* begin, size_type bytes) {
     heap::engine& engine = core().engine();
+    core().plain().refuse_inside("pin");
     const std::lock_guard guard(engine.object_mutex());
     value_or_throw(engine.pins().pin(begin, bytes));
 }
 
 void heap_blocks::unpin(const void* begin, size_type bytes) {
     heap::engine& engine = core().engine();
+    core().plain().refuse_inside("unpin");
     const std::lock_guard guard(engine.object_mutex());
     value_or_throw(engine.pins().unpin(begin, bytes));
 }

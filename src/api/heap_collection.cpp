@@ -59,6 +59,7 @@ collect_report public_report(heap::trace_report&& in, const heap::type_registry&
 
 collect_report heap_collection::collect(const collect_options& options) {
     heap::engine& engine = core().engine();
+    core().plain().refuse_inside("collect");
     core().sync_pending();  // what commit_later() left may free blocks, and lead to others
     detail::commit_pause others(engine, core().guests());
     if (engine.changes() != nullptr && !options.dry_run) {
@@ -85,6 +86,7 @@ std::optional<collect_report> heap_collection::last_recovery_trace() const {
 void heap_collection::register_type(const type_layout& layout) {
     heap::engine& engine = core().engine();
     detail::refuse_read_only(engine, "register a type");
+    core().plain().refuse_inside("register_type");
     heap::type_description described{layout.type, layout.size, layout.stride, {}, layout.name};
     for (const pointer_field& field : layout.pointers) {
         described.pointers.push_back(field.offset | (field.raw ? heap::raw_pointer_bit : 0));

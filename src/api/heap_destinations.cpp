@@ -196,6 +196,7 @@ private:
 void heap_destinations::store_words(std::span<const word_run> runs) {
     heap::engine& engine = core().engine();
     heap::destination_operations& operations = destinations_of(engine, "store_words");
+    core().plain().refuse_inside("store_words");
     const std::uint64_t end = base::to_bytes(engine.files().frontier());
     word_pieces pieces;
     for (const word_run& run : runs) {
@@ -212,6 +213,10 @@ void heap_destinations::sync(const ticket& of) {
         return;
     }
     value_or_throw(core().engine().check_process());
+    if (core().engine().changes() != nullptr) {
+        core().plain().sync(detail::ticket_access::number_of(of));
+        return;
+    }
     const auto batch = core().pending().find(detail::ticket_access::batch_of(of));
     if (batch == nullptr) {
         throw_failure(failure{failure_code::invalid_argument,
@@ -225,7 +230,13 @@ void heap_destinations::sync(const ticket& of) {
     batch->sync(detail::ticket_access::number_of(of));
 }
 
-void heap_destinations::sync() { core().sync_pending(); }
+void heap_destinations::sync() {
+    core().sync_pending();
+    if (core().engine().changes() != nullptr && !core().engine().read_only()) {
+        value_or_throw(core().engine().check_process());
+        core().plain().sync_all();
+    }
+}
 
 void heap_destinations::checkpoint() {
     heap::engine& engine = core().engine();

@@ -83,6 +83,7 @@ std::shared_ptr<heap_guest> guest_access::find_or_make(manager& heap, const std:
     if (!core.engine().read_only()) {
         value_or_throw(core.engine().files().location().check_process());
     }
+    core.plain().refuse_inside("open a store");
     return core.guests().find_or_make(name, core, make);
 }
 
@@ -92,6 +93,7 @@ bool guest_access::remove(manager& heap, const std::string& name, const std::fun
         throw_read_only(core.engine(), "remove a store");
     }
     value_or_throw(core.engine().check_process());
+    core.plain().refuse_inside("remove a store");
     core.sync_pending();  // what commit_later() left may store into what the removal frees
     return core.guests().remove(name, removal);
 }
@@ -176,6 +178,10 @@ void guest_access::remove_unnamed_files(manager& heap, const std::vector<std::ui
 transaction_end guest_access::set_word(manager_core& heap, std::uint64_t& word, std::uint64_t value,
                                        int& error) noexcept {
     error = 0;
+    if (heap.plain().is_mine()) {  // an abort of it could not take the store back
+        error = EBUSY;
+        return transaction_end::dropped;
+    }
     try {
         transaction_core one;
         one.begin(heap);
@@ -253,6 +259,9 @@ void transaction_access::commit_with_guests(transaction_core& of, transaction& s
         throw;
     }
     of.guests_.note(transaction_end::carried_out);
+    if (of.heap_->plain().is_mine()) {
+        of.heap_->plain().note_guests();
+    }
 }
 
 std::shared_ptr<transaction_guest> guest_access::find(const transaction& in, const void* key) {

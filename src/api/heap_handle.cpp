@@ -25,6 +25,9 @@ manager_core::~manager_core() {
     if (engine_ == nullptr) {
         return;
     }
+    if (engine_->check_process()) {
+        plain_.abort_all();
+    }
     // A commit needs memory, as the message of a failure does.
     try {
         if (commit_on_close_ && engine_->check_process()) {
@@ -38,6 +41,9 @@ manager_core::~manager_core() {
         if (!closed && closed.error().code != failure_code::wrong_process) {
             report_failure(closed.error());
         }
+    } catch (const holdfast::error& refused) {  // its thread is within transact() or read()
+        report_failure({failure_code::invalid_argument, path(), refused.field(), refused.found(), refused.expected(),
+                        refused.hint(), 0});
     } catch (const std::bad_alloc&) {
         failure what;
         what.code = failure_code::out_of_memory;
@@ -125,6 +131,9 @@ void manager_core::sync_pending() {
 
 void manager_core::close(bool commit_changes) {
     if (engine_ != nullptr) {
+        if (engine_->check_process()) {
+            plain_.refuse_inside("close");
+        }
         if (commit_changes) {
             sync_pending();
         }
@@ -138,8 +147,15 @@ void manager_core::close(bool commit_changes) {
 void manager_core::commit() {
     heap::engine& open = engine();
     sync_pending();  // what commit_later() left is part of the heap
-    const auto done = value_or_throw(around_commit([&] { return open.commit(); }));
-    guests_.remove_going_files(open.files());
+    note_commit(value_or_throw(around_commit([&] { return open.commit(); })));
+}
+
+void manager_core::commit_inside(bool is_gate_closed) {
+    note_commit(value_or_throw(commit_beside([&] { return engine().undo().commit(); }, is_gate_closed)));
+}
+
+void manager_core::note_commit(const segment::commit_statistics& done) noexcept {
+    guests_.remove_going_files(engine_->files());
     report_ = commit_report{done.dirty_pages, done.fresh_pages, done.logged_pages, done.written_bytes,
                             done.scan_ns,     done.write_ns,    done.sync_ns,      done.total_ns};
 }

@@ -15,6 +15,7 @@
 #include "api/heap_guests.hpp"
 #include "api/heap_life.hpp"
 #include "api/pending_commits.hpp"
+#include "api/plain_transactions.hpp"
 #include "heap/heap.hpp"
 
 namespace holdfast {
@@ -118,12 +119,12 @@ public:
             }
             return commit();
         }
-        commit_pause others(*engine_, guests_);
-        if (auto ready = others.begin(); !ready) {
-            return std::move(ready).error();
-        }
-        return others.around(commit);
+        const plain_transactions::pause turn(plain_, "commit");
+        return commit_beside(commit, false);
     }
+    /// Durability `commit`, for the thread that has the turn. Throws what fails.
+    void commit_inside(bool is_gate_closed);
+    [[nodiscard]] plain_transactions& plain() noexcept { return plain_; }
     /// The watch may outlive the heap.
     [[nodiscard]] heap_life::watch life() const noexcept { return life_.begin_watch(); }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
@@ -143,12 +144,27 @@ public:
 
 private:
     [[nodiscard]] base::result<void> close_engine(bool commit_changes);
+    void note_commit(const segment::commit_statistics& done) noexcept;
+    template <class Commit>
+    [[nodiscard]] auto commit_beside(Commit commit, bool is_gate_closed) -> decltype(commit()) {
+        commit_pause others(*engine_, guests_, is_gate_closed);
+        if (auto ready = others.begin(); !ready) {
+            return std::move(ready).error();
+        }
+        const std::uint64_t before = engine_->files().superblock().sequence;
+        auto done = others.around(commit);
+        if (!is_gate_closed && engine_->files().superblock().sequence != before) {
+            plain_.note_committed();
+        }
+        return done;
+    }
 
     std::unique_ptr<heap::engine> engine_;
     heap_life life_;
     std::unique_ptr<open_ranges> ranges_;
     pending_commits pending_;
     heap_guests guests_;
+    plain_transactions plain_{*this};
     holdfast::segment_manager handle_;
     bool commit_on_close_;
     /// In open_heaps and, where the heap is open read-only, open_readers.

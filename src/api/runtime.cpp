@@ -212,6 +212,10 @@ void construction::publish() {
     // are durable before the record, which is a root.
     heap::atomic_operations* const atomic = core_.engine().atomic();
     slab::pin_place pin = slab::pinned_blocks::make_place();
+    heap::savepoints& undo = core_.engine().undo();
+    if (undo.any()) {
+        undo.make_room();
+    }
     core_.engine().persist(memory_, count_ * type_.size);
     heap::object_entry entry;
     entry.kind = kind_of(name_.kind());
@@ -230,6 +234,9 @@ void construction::publish() {
         throw_failure(heap::engine::last_failure());
     }
     core_.engine().blocks().pin(memory_, std::move(pin));
+    if (undo.any()) {
+        undo.note_made(entry.offset);
+    }
     published_ = true;
 }
 
@@ -278,6 +285,10 @@ void unpublish(manager_core& core, void* address) {
         throw_failure(failure{failure_code::locked, core.path(), "destroy", "an object with memory that is pinned",
                               "one without: unpin it", "", 0});
     }
+    heap::savepoints& undo = core.engine().undo();
+    if (undo.any()) {
+        undo.make_room();
+    }
     // The block of an object is pinned: deallocate() refuses it. The pin is put back if unpublish() fails.
     struct freed_pin {
         slab::block_allocator& blocks;
@@ -293,6 +304,9 @@ void unpublish(manager_core& core, void* address) {
         }
     }
     value_or_throw(core.engine().objects().erase_at(core.offset_of(address)));
+    if (undo.any()) {
+        undo.note_gone(core.offset_of(address), std::move(pin.place));
+    }
     pin.place = {};
 }
 

@@ -39,7 +39,11 @@ HF_HOT std::unique_ptr<detail::transaction_core> take_core() {
 
 }  // namespace
 
-transaction::transaction(manager& heap) : owned_(take_core()) {
+transaction::transaction(manager& heap) : transaction(heap, detail::within_transact()) {
+    detail::manager_access::core(heap).plain().refuse_inside("transaction");
+}
+
+transaction::transaction(manager& heap, detail::within_transact /*unused*/) : owned_(take_core()) {
     owned_->begin(detail::manager_access::core(heap));
     core_ = owned_.get();
 }
@@ -103,6 +107,7 @@ void transaction::commit() {
     if (outer_ != nullptr) {
         committed.keep_inner();
         end();
+        is_committed_ = true;
         return;
     }
     try {
@@ -116,6 +121,7 @@ void transaction::commit() {
         throw;
     }
     end();
+    is_committed_ = true;
 }
 
 ticket transaction::commit_later() {
@@ -130,6 +136,7 @@ ticket transaction::commit_later() {
     try {
         const ticket made = committed.commit_later();
         end();
+        is_committed_ = true;
         return made;
     } catch (...) {
         abort();

@@ -11,7 +11,7 @@
 namespace holdfast::heap {
 
 engine::engine(std::unique_ptr<segment::heap_files> files)
-    : heap_operations(std::move(files)), space_(*this), forks_(*this), inspection_(*this) {}
+    : heap_operations(std::move(files)), space_(*this), undo_(*this, space_), forks_(*this), inspection_(*this) {}
 
 engine::~engine() { unregister_engine(*this); }
 

@@ -18,6 +18,7 @@
 #include "heap/heap_operations.hpp"
 #include "heap/heap_recovery.hpp"
 #include "heap/heap_space.hpp"
+#include "heap/savepoints.hpp"
 #include "heap/trace/trace.hpp"
 #include "lane/replay.hpp"
 #include "segment/heap_files.hpp"
@@ -74,6 +75,7 @@ public:
     /// Commits, then copies the heap.
     base::result<void> snapshot(const std::string& destination);
     [[nodiscard]] heap_forks& forks() noexcept { return forks_; }
+    [[nodiscard]] savepoints& undo() noexcept { return undo_; }
 
     /// After a crash in durability `collect`.
     [[nodiscard]] const std::optional<trace_report>& traced() const noexcept { return recovered_.traced; }
@@ -95,6 +97,7 @@ private:
     base::result<void> close_poisoned();
 
     heap_space space_;
+    savepoints undo_;
     heap_forks forks_;
     heap_inspection inspection_;
     recovered_heap recovered_;

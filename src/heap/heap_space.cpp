@@ -118,17 +118,33 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
         space.frontier = heap_.extents().frontier();
     }
     const base::pages mapped_before = files.mapping().adopted();
-    object_directory::page_check directory(heap_.objects());
-    const auto check = [&](std::uint64_t file, std::uint64_t at) {
-        return file == segment::objects_file_id ? directory.page(at) : check_metadata(file, at);
-    };
-    HF_TRY_ASSIGN(const segment::commit_statistics done,
-                  files.commits().commit(merged(heap_.free_space(), sparse.free), space, check));
+    HF_TRY_ASSIGN(const segment::commit_statistics done, write_commit(merged(heap_.free_space(), sparse.free), space));
     end.moved = false;
     blocks.slabs().sparse().note_holes(sparse.holes);
     heap_.extents().space().gave_back(going);
     // Comes last: a range that cannot be renewed unites with free extents beside it.
     blocks.slabs().source().renew_guards(mapped_before, files.mapping().adopted());
+    return done;
+}
+
+base::result<segment::commit_statistics> heap_space::write_commit(const segment::free_runs& free,
+                                                                  const segment::space_going& going) {
+    object_directory::page_check directory(heap_.objects());
+    const auto check = [&](std::uint64_t file, std::uint64_t at) {
+        return file == segment::objects_file_id ? directory.page(at) : check_metadata(file, at);
+    };
+    return heap_.files().commits().commit(free, going, check);
+}
+
+base::result<segment::commit_statistics> heap_space::commit_with_savepoint() {
+    const std::lock_guard guard(heap_.object_mutex());
+    const slab::block_allocator::pause pause(heap_.blocks());
+    const base::pages mapped_before = heap_.files().mapping().adopted();
+    heap_.blocks().flush_extents();
+    slab::undo_of(heap_.blocks()).note_bitmaps();
+    heap_.blocks().slabs().write_bitmaps();
+    HF_TRY_ASSIGN(const segment::commit_statistics done, write_commit(heap_.free_space(), {}));
+    heap_.blocks().slabs().source().renew_guards(mapped_before, heap_.files().mapping().adopted());
     return done;
 }
 

@@ -45,6 +45,9 @@ public:
     /// Durability `commit`: gives back free space that has decayed, or all and what is kept_at_the_end(), and free
     /// pages of idle slabs.
     base::result<segment::commit_statistics> commit(bool give_all_back);
+    /// As commit(), but gives nothing back, and slabs stay as they are. A failure may leave bitmaps that the savepoint
+    /// does not have.
+    base::result<segment::commit_statistics> commit_with_savepoint();
     /// Durability `atomic` and `collect`: ends the heap `keep` pages behind its last used page. Returns the pages cut
     /// off.
     base::result<base::pages> shorten(base::pages keep);
@@ -52,6 +55,8 @@ public:
     base::result<shrink_report> shrink(std::uint64_t target, shrink_progress progress);
 
 private:
+    [[nodiscard]] base::result<segment::commit_statistics> write_commit(const segment::free_runs& free,
+                                                                        const segment::space_going& going);
     [[nodiscard]] base::result<void> check_metadata(std::uint64_t segment, std::uint64_t at);
 
     heap_operations& heap_;

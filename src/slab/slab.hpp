@@ -147,6 +147,7 @@ public:
 private:
     friend struct allocator_memory;  // for tests
     friend change_gate& changes_of(block_allocator& of) noexcept;
+    friend block_undo& undo_of(block_allocator& of) noexcept;
 
     [[nodiscard]] base::result<void> start();
     void open_caches() noexcept;
@@ -167,6 +168,7 @@ private:
 };
 
 [[nodiscard]] inline change_gate& changes_of(block_allocator& of) noexcept { return of.core_.changes; }
+[[nodiscard]] inline block_undo& undo_of(block_allocator& of) noexcept { return of.core_.undo; }
 
 }  // namespace holdfast::slab
 

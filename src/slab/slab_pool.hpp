@@ -54,6 +54,8 @@ public:
         state_.tracks_changes = !writes_bitmaps;
     }
     void set_traced(bool traced) noexcept { state_.traced = traced; }
+    void set_keeps_slabs(bool kept) noexcept { state_.keeps_slabs.store(kept, std::memory_order_relaxed); }
+    [[nodiscard]] base::granule end() const noexcept { return state_.end(); }
     /// In a child of fork: finds and frees no block.
     void abandon() noexcept {
         state_.table.refuse_fast_frees();

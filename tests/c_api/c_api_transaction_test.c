@@ -320,6 +320,58 @@ static void outlives_a_heap_that_is_discarded(uint32_t durability) {
     EXPECT(hf_close(heap) == HF_OK);
 }
 
+static void* end_without_an_end(void* heap) {
+    EXPECT(hf_transact_begin(heap) == HF_OK);
+    return NULL;
+}
+
+static uint64_t* counts_of(hf_heap* heap) { return hf_ptr_get(hf_root(heap, 7)); }
+
+static void everything_counts_or_nothing(hf_heap* heap) {
+    EXPECT(hf_transact_end(heap) == HF_INVALID_ARGUMENT);
+    EXPECT(hf_transact_begin(heap) == HF_OK);
+    uint64_t* counts = hf_allocate(heap, 100 * sizeof *counts);
+    REQUIRE(counts != NULL);
+    memset(counts, 0, 100 * sizeof *counts);
+    counts[3] = 1;
+    EXPECT(hf_root_set(heap, 7, counts) == HF_OK);
+    EXPECT(hf_close(heap) == HF_INVALID_ARGUMENT && hf_commit(heap) == HF_INVALID_ARGUMENT);
+    EXPECT(hf_transact_end(heap) == HF_OK);
+
+    EXPECT(hf_transact_begin(heap) == HF_OK);
+    counts[3] = 2;
+    EXPECT(hf_transact_begin(heap) == HF_OK);
+    counts[3] = 3;
+    EXPECT(hf_free(heap, counts) == HF_OK);
+    EXPECT(hf_transact_abort(heap) == HF_OK);
+    EXPECT(counts[3] == 2);
+    EXPECT(hf_transact_end(heap) == HF_OK);
+
+    EXPECT(hf_transact_begin(heap) == HF_OK);
+    counts[3] = 4;
+    EXPECT(hf_transact_abort(heap) == HF_OK && counts[3] == 2);
+
+    hf_ticket ticket = {0, 0};
+    EXPECT(hf_transact_begin(heap) == HF_OK);
+    counts[4] = 5;
+    EXPECT(hf_transact_end_later(heap, &ticket) == HF_OK && hf_sync(heap, ticket) == HF_OK);
+
+    EXPECT(hf_read_begin(heap) == HF_OK);
+    EXPECT(hf_transact_begin(heap) == HF_INVALID_ARGUMENT);
+    EXPECT(hf_read_end(heap) == HF_OK);
+
+    pthread_t other;
+    REQUIRE(pthread_create(&other, NULL, end_without_an_end, heap) == 0);
+    REQUIRE(pthread_join(other, NULL) == 0);
+    EXPECT(hf_transact_begin(heap) == HF_OK && hf_transact_abort(heap) == HF_OK);
+    EXPECT(hf_discard(heap) == HF_OK);
+    heap = open_heap(HF_DURABILITY_COMMIT);
+    counts = counts_of(heap);
+    EXPECT(counts[3] == 2 && counts[4] == 5);
+    EXPECT(hf_free(heap, counts) == HF_OK && hf_root_set(heap, 7, NULL) == HF_OK);
+    EXPECT(hf_close(heap) == HF_OK);
+}
+
 static void run(const char* directory, const char* name, uint32_t durability) {
     snprintf(heap_path, sizeof heap_path, "%s/%s", directory, name);
     hf_remove(heap_path);
@@ -338,6 +390,13 @@ static void run(const char* directory, const char* name, uint32_t durability) {
         kill_behind_a_commit();
     }
     outlives_a_heap_that_is_discarded(durability);
+    heap = open_heap(durability);
+    if (durability == HF_DURABILITY_COMMIT) {
+        everything_counts_or_nothing(heap);
+    } else {
+        EXPECT(hf_transact_begin(heap) == HF_UNSUPPORTED);
+        EXPECT(hf_close(heap) == HF_OK);
+    }
     heap = open_heap(durability);
     EXPECT(digits_of(bank_of(heap)) == (durability == HF_DURABILITY_ATOMIC ? 8471 : 471));
     size_t problems = 1;

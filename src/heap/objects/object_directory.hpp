@@ -83,6 +83,9 @@ public:
     /// Replaces the type with the same number.
     base::result<void> describe_type(const type_record& type);
 
+    /// The mapped file was put back to what it was: the index is built anew at the next use.
+    void forget() noexcept { loaded_ = false; }
+
     base::result<std::uint64_t> count(object_kind kind);
     [[nodiscard]] const std::string& path() const noexcept { return files_.paths().directory(); }
     base::result<void> for_each_offset(base::function_ref<void(std::uint64_t offset)> each);

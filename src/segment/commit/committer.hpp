@@ -17,6 +17,7 @@
 #include "base/units.hpp"
 #include "segment/commit/dirty_pages.hpp"
 #include "segment/commit/heap_superblock.hpp"
+#include "segment/commit/saved_pages.hpp"
 #include "segment/commit/transaction.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/objects_file.hpp"
@@ -87,6 +88,16 @@ public:
     base::result<void> close_cleanly();
     /// Forgets changes since the last commit(). A failed commit() leaves the heap as a crash would.
     base::result<void> close_unchanged();
+    // Transactions that may be aborted. Callers let no other thread store meanwhile.
+    /// Copies the pages of user space and of the directory of objects that were stored to since the last commit, except
+    /// those that commits keep(). May throw std::bad_alloc.
+    base::result<void> save(saved_pages& to);
+    /// All these pages are as they were at save(), since which nothing was committed. Needs no memory. False: nothing
+    /// was stored to the directory of objects. `may_store`: false for a page without access, which was free at save().
+    bool restore(const saved_pages& from, base::function_ref<bool(const std::byte* page)> may_store) noexcept;
+    /// No commit succeeds any more; the last one may be durable or not.
+    [[nodiscard]] bool is_poisoned() const noexcept { return poison_.code != base::failure_code::none; }
+
     /// Memory that is not the files': pages that were stored to since the last commit, and those that commits leave.
     /// What is in swap is not counted. Scans the heap's page tables. Thread-safe.
     [[nodiscard]] base::result<std::uint64_t> private_bytes() const;
@@ -103,6 +114,10 @@ private:
                                     transaction_report& report);
     base::result<void> run(commit_plan& plan, transaction_report& report);
     base::result<void> after_commit(base::result<void> done);
+    base::result<void> find_stores(std::vector<memory_run>& user, std::vector<memory_run>& objects);
+    void drop_others(const saved_pages& from, const memory_run& range) noexcept;
+    void drop(std::byte* begin, const std::byte* end) noexcept;
+    base::result<void> read_home(std::byte* begin, std::uint64_t bytes) const;
     base::result<void> finish_log(base::function_ref<base::result<void>()> how);
     void adopt(const commit_plan& plan) noexcept;
     base::result<void> map_adopted();

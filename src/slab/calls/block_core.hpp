@@ -10,6 +10,7 @@
 #include "extent/extent_cache.hpp"
 #include "lane/effects.hpp"
 #include "segment/space.hpp"
+#include "slab/calls/block_undo.hpp"
 #include "slab/calls/change_gate.hpp"
 #include "slab/calls/commit_gate.hpp"
 #include "slab/calls/fast_path.hpp"
@@ -53,6 +54,7 @@ struct block_core {
     cache_group caches;
     commit_gate gate{caches};
     change_gate changes{caches};
+    block_undo undo{pool, extents, caches};
     slab::fast_path fast_path;
     bool hardened = false;
     bool separates_lines = false;

@@ -23,8 +23,11 @@ void* page_blocks::allocate(std::size_t bytes, std::size_t alignment, std::uint3
         leave_interruption();
         return nullptr;
     }
-    const pages taken = take(bytes, alignment, extent_kind::used, type).start;
-    return taken.value == 0 ? nullptr : core_.space.address(base::offset_of(taken));
+    const extent::extent taken = take(bytes, alignment, extent_kind::used, type);
+    if (taken.start.value == 0 || !note_taken(taken)) {
+        return nullptr;
+    }
+    return core_.space.address(base::offset_of(taken.start));
 }
 
 bool page_blocks::hold(std::size_t bytes, std::size_t alignment, std::uint32_t type, held_block& held) noexcept {
@@ -33,7 +36,10 @@ bool page_blocks::hold(std::size_t bytes, std::size_t alignment, std::uint32_t t
         leave_interruption();
         return false;
     }
-    const extent::extent taken = take(bytes, alignment, extent_kind::reserved, 0);
+    extent::extent taken = take(bytes, alignment, extent_kind::reserved, 0);
+    if (taken.start.value != 0 && !note_taken(taken)) {
+        taken = {};
+    }
     held.offset = base::offset_of(taken.start).value;
     held.block = {lane::block_kind::pages, taken.length.value, type};
     held.state = nullptr;
@@ -43,7 +49,24 @@ bool page_blocks::hold(std::size_t bytes, std::size_t alignment, std::uint32_t t
 
 void page_blocks::keep(const held_block& held) noexcept {
     const slow_call call(core_.gate);
-    core_.extents.hand_out(base::page_of(heap_offset{held.offset}), {held.block.length}, held.block.type);
+    const pages start = base::page_of(heap_offset{held.offset});
+    core_.extents.hand_out(start, {held.block.length}, held.block.type);
+    if (core_.undo.is_open()) [[unlikely]] {
+        core_.undo.note_kept(start);
+    }
+}
+
+/// False: there is no memory to take it back by, so it is free again.
+bool page_blocks::note_taken(const extent::extent& taken) noexcept {
+    if (!core_.undo.is_open() || core_.undo.note_taken(taken.start)) [[likely]] {
+        return true;
+    }
+    try {
+        static_cast<void>(core_.extents.free(taken.start, taken.kind).ok());
+    } catch (const std::bad_alloc&) {  // no memory for a failure's text
+    }
+    leave_failure(failure_code::out_of_memory, out_of_memory);
+    return false;
 }
 
 /// Where it fails, the extent begins at page 0, which holds the roots.
@@ -70,7 +93,7 @@ extent::extent page_blocks::take(std::size_t bytes, std::size_t alignment, exten
             if (kind == extent_kind::used) {
                 core_.extents.hand_out(cached->start, cached->length, type);
             }
-            return *cached;
+            return {cached->start, cached->length, kind, type};
         }
     }
     core_.pool.upkeep().age();
@@ -93,6 +116,16 @@ extent::extent page_blocks::take(std::size_t bytes, std::size_t alignment, exten
 }
 
 bool page_blocks::free(pages start) {
+    if (core_.undo.is_open()) [[unlikely]] {
+        switch (core_.undo.free(start)) {
+            case block_undo::freeing::at_once: break;
+            case block_undo::freeing::deferred: return true;
+            case block_undo::freeing::refused:
+                leave_failure(failure_code::bad_address,
+                              [&] { return look_.refusal(core_.space.address(base::offset_of(start))); });
+                return false;
+        }
+    }
     if (core_.cached_extents.keeps(extent::least_cached)) {
         if (const auto claimed = core_.extents.claim(start, extent::least_cached, extent::most_cached)) {
             core_.cached_extents.put(core_.arena(), *claimed);
@@ -117,9 +150,12 @@ bool page_blocks::resize(const held_block& found, std::size_t bytes) noexcept {
         return false;
     }
     const slow_call call(core_.gate);
+    const pages start = base::page_of(heap_offset{found.offset});
+    if (core_.undo.is_open() && !core_.undo.has_taken(start)) {
+        return false;  // an abort must find its length and content
+    }
     try {
-        return call.is_first() &&
-               core_.extents.resize(base::page_of(heap_offset{found.offset}), base::pages_for(bytes));
+        return call.is_first() && core_.extents.resize(start, base::pages_for(bytes));
     } catch (const std::bad_alloc&) {
         return false;
     }
@@ -128,6 +164,9 @@ bool page_blocks::resize(const held_block& found, std::size_t bytes) noexcept {
 void page_blocks::release(const thread_cache* cache, const held_block& held) noexcept {
     const pages start = base::page_of(heap_offset{held.offset});
     const pages length{held.block.length};
+    if (core_.undo.is_open()) [[unlikely]] {
+        core_.undo.forget_taken(start);
+    }
     if (core_.cached_extents.keeps(length)) {
         core_.cached_extents.put(cache == nullptr ? 0 : cache->arena, {start, length, extent_kind::reserved});
         core_.pool.upkeep().age();

@@ -40,6 +40,7 @@ public:
 private:
     [[nodiscard]] extent::extent take(std::size_t bytes, std::size_t alignment, segment::extent_kind kind,
                                       std::uint32_t type) noexcept;
+    [[nodiscard]] bool note_taken(const extent::extent& taken) noexcept;
 
     block_core& core_;
     small_blocks& small_;

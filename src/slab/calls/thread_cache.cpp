@@ -320,6 +320,10 @@ void thread_cache::give_back_all(slab_pool& to) noexcept {
 
 void cached_blocks::withhold(indexes& before) noexcept {
     before = order;
+    withhold();
+}
+
+void cached_blocks::withhold() noexcept {
     for (std::uint32_t i = 0; i < filled; ++i) {
         std::atomic_ref(order[i]).store(none, std::memory_order_relaxed);
     }
@@ -364,6 +368,20 @@ void thread_cache::take_back_idle(slab_pool& to, const commit_gate& gate) noexce
     }
 }
 
+void thread_cache::take_back_all(slab_pool& to, const commit_gate& gate) noexcept {
+    bool has_some = false;
+    for (cached_blocks& blocks : classes) {
+        if (blocks.slab != 0) {
+            blocks.withhold();
+            has_some = true;
+        }
+    }
+    if (has_some) {
+        gate.meet_all_threads();
+    }
+    give_back_all(to);
+}
+
 void thread_cache_registry::open(cache_group& heap) noexcept {
     const base::scoped_lock lock(registry_mutex);
     heap.become(++last_instance);
@@ -402,9 +420,30 @@ void thread_cache_registry::move(thread_cache& cache, cache_group& heap, unsigne
     }
 }
 
+namespace {
+
+/// Null: this thread has none.
+const thread_cache* own_cache(const cache_group& heap) noexcept {
+    return heap.slot().instance == heap.instance ? heap.slot().cache : nullptr;
+}
+
+}  // namespace
+
+void thread_cache_registry::give_back_all(cache_group& heap) noexcept {
+    const base::scoped_lock lock(registry_mutex);
+    const thread_cache* const mine = own_cache(heap);
+    for (thread_cache* cache = heap.first; cache != nullptr; cache = cache->next_of_heap) {
+        if (cache == mine) {
+            cache->give_back_all(*heap.pool);
+        } else {
+            cache->take_back_all(*heap.pool, *heap.gate);
+        }
+    }
+}
+
 void thread_cache_registry::give_back_idle(cache_group& heap) noexcept {
     const base::scoped_lock lock(registry_mutex);
-    const thread_cache* const mine = heap.slot().instance == heap.instance ? heap.slot().cache : nullptr;
+    const thread_cache* const mine = own_cache(heap);
     for (thread_cache* cache = heap.first; cache != nullptr; cache = cache->next_of_heap) {
         if (cache == mine) {
             cache->give_back_idle(*heap.pool);

@@ -116,6 +116,7 @@ struct alignas(base::cache_line_size) cached_blocks {
     using indexes = std::array<std::uint16_t, capacity + 1>;
     /// Another thread's list hands out nothing until restore().
     void withhold(indexes& before) noexcept;
+    void withhold() noexcept;
     void restore(const indexes& before) noexcept;
     [[nodiscard]] slab_part place() const noexcept { return {{std::uint64_t{slab} - 1}, part, parts}; }
 };
@@ -158,6 +159,8 @@ struct thread_cache {
     /// has got a block meanwhile. A block that it took and did not mark yet, a few instructions, may go to another
     /// thread, too (decision 26).
     void take_back_idle(slab_pool& to, const commit_gate& gate) noexcept;
+    /// All of them, likewise; a block that the thread takes meanwhile may go to another thread, too.
+    void take_back_all(slab_pool& to, const commit_gate& gate) noexcept;
 };
 
 /// Constant-initialised and trivially destroyed: a read is one load relative to the thread pointer.
@@ -233,6 +236,8 @@ public:
     static void move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept;
     /// The heap's gate must be closed.
     static void give_back_idle(cache_group& heap) noexcept;
+    /// Of all threads. The heap's gate must be closed.
+    static void give_back_all(cache_group& heap) noexcept;
     /// What the caches hold is forgotten.
     static void detach_all(cache_group& heap) noexcept;
     /// In a child of fork: touches nothing of the heap.

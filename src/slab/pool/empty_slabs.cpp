@@ -7,7 +7,7 @@ namespace holdfast::slab {
 using base::granule;
 
 void empty_slabs::settle(slab_bin& owner, granule slab) noexcept {
-    if (owner.empties != 0 && (!keeps_ || owner.type != 0 || of_.extents.now() == 0)) {
+    if (!must_stay() && owner.empties != 0 && (!keeps_ || owner.type != 0 || of_.extents.now() == 0)) {
         source_.release(slab, owner.class_index, owner.type, true);
         return;
     }
@@ -22,16 +22,21 @@ void empty_slabs::release_oldest(slab_bin& owner) noexcept {
 }
 
 void empty_slabs::flush() noexcept {
-    for (unsigned i = 0; i < bins_.count(); ++i) {
-        slab_bin& owner = bins_[i];
+    if (must_stay()) {
+        return;
+    }
+    bins_.for_each([this](slab_bin& owner) {
         const base::scoped_lock lock(owner.mutex);
         while (owner.empties > 1) {
             release_oldest(owner);
         }
-    }
+    });
 }
 
 void empty_slabs::release_all() noexcept {
+    if (must_stay()) {
+        return;
+    }
     bins_.for_each([this](slab_bin& owner) {
         const base::scoped_lock lock(owner.mutex);
         while (owner.empties != 0) {
@@ -41,6 +46,9 @@ void empty_slabs::release_all() noexcept {
 }
 
 void empty_slabs::give_up() noexcept {
+    if (must_stay()) {
+        return;
+    }
     for (unsigned i = 0; i < bins_.count(); ++i) {
         slab_bin& owner = bins_[i];
         if (owner.mutex.try_lock()) {
@@ -53,7 +61,7 @@ void empty_slabs::give_up() noexcept {
 }
 
 bool empty_slabs::fade(std::uint64_t now, unsigned times) noexcept {
-    if (!keeps_ || now < period_end_.load(std::memory_order_relaxed) || !fading_.try_lock()) {
+    if (!keeps_ || must_stay() || now < period_end_.load(std::memory_order_relaxed) || !fading_.try_lock()) {
         return false;
     }
     fade_some(now, times);

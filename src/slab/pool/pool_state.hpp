@@ -49,6 +49,8 @@ struct pool_state {
     slab_log* log = nullptr;
     bool tracks_changes = true;  ///< slabs are clean after write_bitmaps()
     bool traced = false;
+    /// Blocks may be put back to what they were (block_undo.hpp): slabs neither go nor change their class.
+    std::atomic<bool> keeps_slabs{false};
     slab_table table;    ///< thread-safe
     pinned_blocks pins;  ///< thread-safe
     slab_demand demand;  ///< thread-safe

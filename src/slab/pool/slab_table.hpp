@@ -106,6 +106,24 @@ public:
     [[nodiscard]] std::uint64_t free_bits(base::granule of, slab_kind kind, std::size_t word) const noexcept {
         return free_bits_of(block_states(of, kind) + word * states_a_word) & valid_bits(kind.size(), word);
     }
+    /// Slabs below `end` that have changed since their bitmaps were written, in order of address.
+    template <class Each>
+    void for_each_dirty(base::granule end, Each each) const {
+        constexpr std::uint64_t at_once = 8;
+        constexpr std::uint64_t dirty = 0x8080808080808080;
+        static_assert(slab_state::first_loaded == 0x80);
+        for (std::uint64_t first = 0; first < end.value; first += at_once) {
+            const std::uint64_t behind = std::min(first + at_once, end.value);
+            if (behind == first + at_once && (detail::load_states(&states_[first]) & dirty) == 0) {
+                continue;
+            }
+            for (base::granule slab{first}; slab.value < behind; ++slab.value) {
+                if (slab_state::is_dirty(state(slab))) {
+                    each(slab);
+                }
+            }
+        }
+    }
     void write_bitmap(base::granule of, slab_kind kind) const noexcept {
         const std::size_t end = morph_state(of) == 0 ? kind.words() : bitmap_words;
         for (std::size_t word = 0; word < end; ++word) {

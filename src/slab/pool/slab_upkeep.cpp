@@ -42,7 +42,7 @@ void slab_upkeep::settle_sparse(slab_bin& owner, granule slab) noexcept {
     const std::int32_t before = descriptor.frees_until_check.load(std::memory_order_relaxed);
     const overlapped_blocks::older_blocks older = overlapped_.free_overlapped(slab);
     const std::uint32_t taken = of_.table.count_not_free(slab, of_.table.kind_in(slab));
-    if (taken == 0 && older.live == 0) {
+    if (taken == 0 && older.live == 0 && !of_.keeps_slabs.load(std::memory_order_relaxed)) {
         lists_.unlink_sparse(owner, slab);
         source_.release(slab, owner.class_index, owner.type, false);
         return;
@@ -145,13 +145,8 @@ void slab_upkeep::write_bitmaps() noexcept {
     if (!of_.tracks_changes) {
         return;
     }
-    const std::uint64_t end = of_.end().value;
-    for (granule slab{0}; slab.value < end; ++slab.value) {
-        const std::uint8_t state = of_.table.state(slab);
-        if (!slab_state::is_dirty(state)) {
-            continue;
-        }
-        const slab_kind kind = slab_state::kind_of(state);
+    of_.table.for_each_dirty(of_.end(), [this](granule slab) {
+        const slab_kind kind = of_.table.kind_in(slab);
         of_.table.write_bitmap(slab, kind);
         if (!kind.is_upper() && !morph_state::has_old(of_.table.morph_state(slab))) {
             of_.table.set_morph_state(slab, 0);               // the other half is zero now
@@ -159,7 +154,7 @@ void slab_upkeep::write_bitmaps() noexcept {
                 of_.table.set_state(slab, slab_state::clean(kind.class_index()));
             }
         }
-    }
+    });
 }
 
 }  // namespace holdfast::slab

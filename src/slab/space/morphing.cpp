@@ -21,7 +21,7 @@ void slab_morpher::morph_some(slab_bin& wanted) noexcept {
     of_.demand.note_wanted();
     const std::uint32_t node = wanted.arena % of_.extents.nodes();
     const std::uint64_t all = of_.granules_of_node(node);
-    if (!can_morph(wanted.class_index) || all == 0) {
+    if (!can_morph(wanted.class_index) || all == 0 || of_.keeps_slabs.load(std::memory_order_relaxed)) {
         return;
     }
     std::atomic<std::uint64_t>& cursor = scan_cursors_[node].at;

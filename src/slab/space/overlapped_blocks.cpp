@@ -131,7 +131,8 @@ overlapped_blocks::older_blocks overlapped_blocks::free_overlapped(granule slab)
     const std::uint32_t gone_since = descriptor.old_taken - left_of_old;  // large without a look so far
     const std::uint32_t worth_it =
         of_.demand.is_space_short() ? 1 : std::max<std::uint32_t>(descriptor.old_taken / 8, 1);
-    if (left_of_old != 0 && gone_since < worth_it) {
+    const bool may_come_back = of_.keeps_slabs.load(std::memory_order_relaxed);
+    if (may_come_back || (left_of_old != 0 && gone_since < worth_it)) {
         return {left_of_old, descriptor.old_overlapped};
     }
     const bits_of_half taken = taken_bits(of_.table, slab, old);  // older blocks may be freed meanwhile

@@ -112,6 +112,10 @@ void space_explorer::changes_by(const std::function<void()>& change) {
     change();
     states_ = {now_};
     cut();
+    compare_live();
+}
+
+void space_explorer::compare_live() {
     if (std::string here = now_.difference(*engine_, false); !here.empty() && wrong_.empty()) {
         wrong_ = "in the process that goes on: " + here;
     }
@@ -119,6 +123,29 @@ void space_explorer::changes_by(const std::function<void()>& change) {
 
 void space_explorer::commit() {
     changes_by([this] { must(engine_->commit()); });
+}
+
+void space_explorer::transact(const std::function<void()>& body) {
+    must(engine_->undo().begin());
+    body();
+    changes_by([this] { must(engine_->undo().commit()); });
+}
+
+void space_explorer::part(const std::function<void()>& body) {
+    must(engine_->undo().begin());
+    body();
+    engine_->undo().keep();
+    compare_live();
+}
+
+void space_explorer::give_up(const std::function<void()>& body) {
+    const known_blocks before = now_;
+    must(engine_->undo().begin());
+    body();
+    engine_->undo().roll_back();
+    now_ = before;
+    cut();
+    compare_live();
 }
 
 void space_explorer::shrink() {
@@ -373,7 +400,8 @@ std::vector<space_scenario> scenarios_of_copies() {
     };
 }
 
-/// None of them is the first block in its page.
+}  // namespace
+
 void leave_three_of_a_slab(space_explorer& in) {
     constexpr unsigned blocks_of_slab = 64;
     for (unsigned i = 0; i < blocks_of_slab; ++i) {
@@ -388,6 +416,8 @@ void leave_three_of_a_slab(space_explorer& in) {
     }
     in.shrink();
 }
+
+namespace {
 
 std::vector<space_scenario> scenarios_of_sparse_slabs() {
     return {
@@ -441,7 +471,7 @@ const std::vector<space_scenario>& space_scenarios() {
     static const std::vector<space_scenario> all = [] {
         std::vector<space_scenario> together = scenarios_of_one_kind();
         for (const auto& more : {scenarios_of_known_pages(), scenarios_of_several_kinds(), scenarios_of_copies(),
-                                 scenarios_of_sparse_slabs()}) {
+                                 scenarios_of_sparse_slabs(), transaction_scenarios()}) {
             together.insert(together.end(), more.begin(), more.end());
         }
         return together;

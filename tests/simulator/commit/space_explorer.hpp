@@ -57,6 +57,12 @@ public:
     void rewrite(unsigned number) { now_.rewrite(*engine_, number); }
     void drop(unsigned number) { now_.drop(*engine_, number); }
     void commit();
+    /// What the body does is one transaction.
+    void transact(const std::function<void()>& body);
+    /// What the body does is taken back. It may stand within another.
+    void give_up(const std::function<void()>& body);
+    /// What the body does is a part of a transaction.
+    void part(const std::function<void()>& body);
     void shrink();
     /// Closes, and opens as another process.
     void reopen();
@@ -70,6 +76,7 @@ public:
 
 private:
     void changes_by(const std::function<void()>& change);
+    void compare_live();
     void cut();
     [[nodiscard]] std::string look(const storage_image& left);
     [[nodiscard]] std::string judge(const std::string& heap) const;
@@ -95,5 +102,9 @@ struct space_scenario {
     std::function<void(space_explorer&)> run;
 };
 [[nodiscard]] const std::vector<space_scenario>& space_scenarios();
+/// Of these.
+[[nodiscard]] std::vector<space_scenario> transaction_scenarios();
+/// In a sparse slab. None of them is the first block in its page.
+void leave_three_of_a_slab(space_explorer& in);
 
 }  // namespace holdfast::simulator

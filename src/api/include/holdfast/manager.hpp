@@ -79,11 +79,16 @@ public:
     /// back to this state.
     void commit();
     /// Runs `body(transaction&)` and commits; an exception aborts. Include <holdfast/transaction.hpp>.
+    /// Durability `commit`: also `body()`. All that it stores to the heap by plain code, containers, objects and blocks
+    /// included, is durable when transact() returns, and taken back where it throws (transact_scope.hpp).
     template <class Function>
     decltype(auto) transact(Function&& body);
-    /// As transact(), but commits by transaction::commit_later().
+    /// As transact(), but by transaction::commit_later() or transact_scope::commit_later().
     template <class Function>
     [[nodiscard]] ticket transact_later(Function&& body);
+    /// Runs `body()` while no other thread is within transact(), in durability `commit`. Threads read side by side.
+    template <class Function>
+    decltype(auto) read(Function&& body) const;
     /// commit() in Metall and Boost.Interprocess; always synchronous.
     void flush(bool /*synchronous*/ = true) { commit(); }
     using heap_destinations::flush;

@@ -76,6 +76,31 @@ hf_code hf_sync_all(hf_heap* heap);
 /* Drops and ends the innermost part or, where there is none, the transaction. NULL is ignored. */
 void hf_abort(hf_transaction* transaction);
 
+/* Transactions over everything, in durability `commit`: plain stores to the heap, blocks and objects.
+ *
+ *     if (hf_transact_begin(heap) == HF_OK) {
+ *         counts[3] += 1;                                       // plain code
+ *         hf_transact_end(heap);                                // durable: all of it
+ *     }
+ *
+ * One thread of the process has a heap's turn; others wait for it in the order in which they came. The calls are for
+ * the thread that began, and for its innermost transaction: one within another one is a part, which can be aborted
+ * alone. A thread that ends within one aborts it; hf_close within one fails with HF_INVALID_ARGUMENT. */
+/* HF_UNSUPPORTED in other durabilities, HF_READ_ONLY, HF_WRONG_PROCESS; HF_INVALID_ARGUMENT between hf_read_begin and
+ * hf_read_end, or within a transaction of a heap with a later path; HF_CONCURRENT_MODIFICATION where a call or
+ * transaction of another thread does not end for two seconds; HF_OUT_OF_MEMORY. */
+hf_code hf_transact_begin(hf_heap* heap);
+/* Durable on return, or, of a part, one with what is around it. On failure the heap is as it was at the begin, and the
+ * transaction has ended: HF_NO_SPACE, after which the heap goes on; HF_POISONED, after which the next open tells. */
+hf_code hf_transact_end(hf_heap* heap);
+/* Durable after hf_sync of the ticket, or with the next commit of any thread. HF_INVALID_ARGUMENT in a part. */
+hf_code hf_transact_end_later(hf_heap* heap, hf_ticket* ticket);
+/* Memory, blocks and names are as they were at the begin. */
+hf_code hf_transact_abort(hf_heap* heap);
+/* Between the two, no other thread is within such a transaction. Threads read side by side. */
+hf_code hf_read_begin(hf_heap* heap);
+hf_code hf_read_end(hf_heap* heap);
+
 /* NOLINTEND(readability-identifier-naming,modernize-use-using) */
 
 #ifdef __cplusplus

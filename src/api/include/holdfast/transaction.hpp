@@ -30,6 +30,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -39,6 +40,7 @@
 #include <holdfast/persistable.hpp>
 #include <holdfast/ptr.hpp>
 #include <holdfast/ticket.hpp>
+#include <holdfast/transact_scope.hpp>
 
 namespace holdfast {
 
@@ -46,6 +48,8 @@ namespace detail {
 
 class transaction_core;
 struct transaction_access;
+/// Of manager::transact().
+struct within_transact {};
 
 struct shadow_type {
     std::size_t size = 0;
@@ -71,13 +75,15 @@ template <class T>
 
 class transaction {
 public:
-    /// Throws error(read_only) for a heap opened so. Closing the heap aborts it; then commit() throws
+    /// Throws error(read_only) for a heap opened so, and in durability `commit` error(invalid_argument) within
+    /// manager::transact(), which gives one to its function. Closing the heap aborts it; then commit() throws
     /// error(invalid_argument).
     explicit transaction(manager& heap);
     /// A transaction within another: its abort() drops what was done since, its commit() hands it to the outer one. It
     /// must end before the outer one commits, and ends where that aborts. Throws error(invalid_argument) where another
     /// is open within the outer one.
     explicit transaction(transaction& outer);  // NOLINT(google-explicit-constructor): it copies nothing
+    transaction(manager& heap, detail::within_transact);
     transaction(const transaction&) = delete;
     transaction& operator=(const transaction&) = delete;
     ~transaction();
@@ -162,6 +168,7 @@ public:
     [[nodiscard]] ticket commit_later();
     void abort() noexcept;
     [[nodiscard]] bool is_open() const noexcept { return core_ != nullptr; }
+    [[nodiscard]] bool is_committed() const noexcept { return is_committed_; }
 
 private:
     friend struct detail::transaction_access;
@@ -178,30 +185,77 @@ private:
     detail::transaction_core* core_ = nullptr;
     transaction* outer_ = nullptr;
     transaction* inner_ = nullptr;
+    bool is_committed_ = false;
 };
 
 template <class Function>
 decltype(auto) manager::transact(Function&& body) {
-    transaction tx(*this);
-    if constexpr (std::is_void_v<std::invoke_result_t<Function, transaction&>>) {
-        std::forward<Function>(body)(tx);
-        if (tx.is_open()) {
-            tx.commit();
+    std::optional<transact_scope> all;
+    if (this->durability() == holdfast::durability::commit) {
+        all.emplace(*this);
+    }
+    if constexpr (std::is_invocable_v<Function, transaction&>) {
+        transaction tx(*this, detail::within_transact());
+        const auto end = [&] {
+            if (tx.is_open()) {
+                tx.commit();
+            }
+            if (all && tx.is_committed()) {
+                all->commit();
+            }
+        };
+        if constexpr (std::is_void_v<std::invoke_result_t<Function, transaction&>>) {
+            std::forward<Function>(body)(tx);
+            end();
+        } else {
+            auto result = std::forward<Function>(body)(tx);
+            end();
+            return result;
         }
     } else {
-        auto result = std::forward<Function>(body)(tx);
-        if (tx.is_open()) {
-            tx.commit();
+        if (!all) {
+            detail::refuse_plain_code(*this);
         }
-        return result;
+        if constexpr (std::is_void_v<std::invoke_result_t<Function>>) {
+            std::forward<Function>(body)();
+            all->commit();
+        } else {
+            auto result = std::forward<Function>(body)();
+            all->commit();
+            return result;
+        }
     }
 }
 
 template <class Function>
 ticket manager::transact_later(Function&& body) {
-    transaction tx(*this);
-    std::forward<Function>(body)(tx);
-    return tx.is_open() ? tx.commit_later() : ticket();
+    if (this->durability() != holdfast::durability::commit) {
+        if constexpr (std::is_invocable_v<Function, transaction&>) {
+            transaction tx(*this, detail::within_transact());
+            std::forward<Function>(body)(tx);
+            return tx.is_open() ? tx.commit_later() : ticket();
+        } else {
+            detail::refuse_plain_code(*this);
+        }
+    }
+    transact_scope all(*this);
+    if constexpr (std::is_invocable_v<Function, transaction&>) {
+        transaction tx(*this, detail::within_transact());
+        std::forward<Function>(body)(tx);
+        if (tx.is_open()) {
+            tx.commit();
+        }
+        return tx.is_committed() ? all.commit_later() : ticket();
+    } else {
+        std::forward<Function>(body)();
+        return all.commit_later();
+    }
+}
+
+template <class Function>
+decltype(auto) manager::read(Function&& body) const {
+    const read_scope others(*this);
+    return std::forward<Function>(body)();
 }
 
 /// A transaction that holds locks until it is durable (strict two-phase locking), so others see only changes that

@@ -1,0 +1,124 @@
+// Transactions over all that a program stores to an open heap, in durability `commit` (decision 38): plain stores,
+// containers, objects with names, blocks.
+//
+// A thread that has the turn changes the heap. Where others wait for the turn when its transaction ends, the next goes
+// on from there, and one of them commits for all: they share a record and a sync. Nobody is told that a transaction is
+// durable before that.
+//
+// Invariants:
+//   TX-5: while a transaction is open, its thread has the turn, and the gate of changes is closed for others.
+//   TX-6: the last savepoint of the heap is that of the innermost transaction; the first is that to which the heap goes
+//         back where the commit of those who wait fails.
+//   TX-7: who lets the turn go while transactions wait for a commit has committed them, or leaves that to the next one
+//         that has the turn.
+//
+// Thread-safe.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include <holdfast/ticket.hpp>
+
+#include "api/turn.hpp"
+#include "base/result.hpp"
+
+namespace holdfast::detail {
+
+class manager_core;
+
+class plain_transactions {
+public:
+    explicit plain_transactions(manager_core& heap) noexcept : heap_(heap) {}
+    plain_transactions(const plain_transactions&) = delete;
+    plain_transactions& operator=(const plain_transactions&) = delete;
+    ~plain_transactions() = default;
+
+    // --- of this thread; for the innermost of its transactions ---
+
+    /// Waits for the turn, or begins one within another. Throws error, std::bad_alloc.
+    void begin();
+    /// The outermost is durable when it returns. What it throws leaves the heap as at begin().
+    void commit();
+    /// Durable after sync() of the ticket, or with the next commit of any thread.
+    [[nodiscard]] ticket commit_later();
+    /// The heap is as at begin().
+    void abort() noexcept;
+    /// The outermost, too.
+    void abort_all() noexcept;
+    [[nodiscard]] bool is_mine() const noexcept { return turn_.is_mine() && depth_ != 0; }
+    /// Throws error(invalid_argument) while this thread has a transaction open, or reads.
+    void refuse_inside(std::string_view call) const;
+    /// What took part beside the heap's memory has been carried out, and is not taken back by an abort: the transaction
+    /// ends as by commit_later().
+    void note_guests() noexcept { has_guests_ = true; }
+
+    // --- of this thread, which has none open ---
+
+    void begin_to_read();
+    void end_reading() noexcept { turn_.unlock_shared(); }
+    /// Throw what the commit throws.
+    void sync(std::uint64_t number);
+    void sync_all();
+
+    /// Keeps transactions out, and has committed those that wait for it. Throws error(invalid_argument) within one.
+    class pause {
+    public:
+        explicit pause(plain_transactions& of, std::string_view call);
+        pause(const pause&) = delete;
+        pause& operator=(const pause&) = delete;
+        ~pause();
+
+    private:
+        plain_transactions& of_;
+    };
+    /// During a pause: all is durable.
+    void note_committed() noexcept;
+
+private:
+    /// Those that one commit makes durable, or that fail with it.
+    struct batch {
+        std::uint64_t first = 0;  ///< number of the first that waits
+        std::size_t waiters = 0;
+        bool is_done = false;
+        std::exception_ptr problem;
+    };
+    struct undone {
+        std::uint64_t first;
+        std::uint64_t last;
+        std::exception_ptr problem;
+    };
+
+    class open_turns;
+    [[nodiscard]] static open_turns& of_this_thread();
+    void begin_outermost();
+    void commit_large_rest();
+    std::uint64_t end_later() noexcept;
+    void close_gate();
+    void release() noexcept;
+    void commit_batch() noexcept;
+    void commit_heap(bool can_go_back);
+    void finish(std::exception_ptr problem) noexcept;
+
+    manager_core& heap_;
+    turn turn_;
+    // Of the thread that has the turn.
+    unsigned depth_ = 0;
+    bool is_gate_closed_ = false;
+    bool has_guests_ = false;        ///< the transaction that is open
+    bool batch_has_guests_ = false;  ///< one since the last commit
+    std::shared_ptr<batch> batch_;   ///< null: nobody waits
+
+    std::mutex results_mutex_;
+    std::condition_variable results_;
+    std::uint64_t ended_ = 0;      ///< transactions, committed or not
+    std::uint64_t committed_ = 0;  ///< of these
+    std::vector<undone> undone_;
+};
+
+}  // namespace holdfast::detail

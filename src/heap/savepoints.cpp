@@ -1,0 +1,109 @@
+#include "heap/savepoints.hpp"
+
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace holdfast::heap {
+
+base::result<void> savepoints::begin() {
+    levels_.reserve(levels_.size() + 1);
+    level fresh;
+    HF_TRY(heap_.files().commits().save(fresh.pages));
+    slab::undo_of(heap_.blocks()).begin();
+    levels_.push_back(std::move(fresh));
+    return {};
+}
+
+void savepoints::make_room() {
+    if (room_.empty()) {
+        room_.emplace_back();
+    }
+}
+
+void savepoints::keep() noexcept {
+    level last = std::move(levels_.back());
+    levels_.pop_back();
+    if (!levels_.empty()) {
+        std::list<changed_object>& outer = levels_.back().objects;
+        outer.splice(outer.end(), last.objects);
+    }
+    slab::undo_of(heap_.blocks()).keep();
+}
+
+/// The last change comes first: of an object that was made and is gone again, nothing comes back.
+void savepoints::unpin_made(level& last) noexcept {
+    for (auto each = last.objects.rbegin(); each != last.objects.rend(); ++each) {
+        if (each->is_gone) {
+            continue;
+        }
+        static_cast<void>(heap_.blocks().unpin(heap_.files().view().address({each->offset})));
+        for (auto later = last.objects.rbegin(); later != each; ++later) {
+            if (later->offset == each->offset) {
+                later->pin = {};
+            }
+        }
+    }
+}
+
+void savepoints::pin_gone(level& last) noexcept {
+    for (changed_object& each : last.objects) {
+        if (!each.pin.empty()) {
+            heap_.blocks().pin(heap_.files().view().address({each.offset}), std::move(each.pin));
+        }
+    }
+}
+
+void savepoints::roll_back() noexcept {
+    const std::lock_guard guard(heap_.object_mutex());
+    const slab::block_allocator::pause pause(heap_.blocks());
+    level last = std::move(levels_.back());
+    levels_.pop_back();
+    unpin_made(last);
+    slab::undo_of(heap_.blocks()).roll_back([this](std::uint64_t offset) {
+        static_cast<void>(heap_.destinations()->cancel(heap_.files().view().address({offset})));
+    });
+    const slab::guard_ranges& guards = heap_.blocks().slabs().source().guards();
+    const auto may_store = [&](const std::byte* page) {
+        const base::heap_offset offset = heap_.files().view().offset(page);
+        return !guards.active() || offset.value >= base::to_bytes(heap_.files().frontier()) ||
+               !guards.contains(base::granule_of(offset));
+    };
+    if (heap_.files().commits().restore(last.pages, may_store)) {
+        heap_.objects().forget();
+    }
+    pin_gone(last);
+}
+
+base::result<segment::commit_statistics> savepoints::commit() {
+    const auto fail = [this](base::failure what) {
+        if (!levels_.empty() && !heap_.files().commits().is_poisoned()) {
+            roll_back();
+        }
+        forget_all();
+        return what;
+    };
+    try {
+        if (!levels_.empty() && slab::undo_of(heap_.blocks()).has_failed()) {
+            throw std::bad_alloc();
+        }
+        auto done = levels_.empty() ? space_.commit(false) : space_.commit_with_savepoint();
+        if (!done) {
+            return fail(std::move(done).error());
+        }
+        forget_all();
+        return done;
+    } catch (const std::bad_alloc&) {
+        static_cast<void>(fail({}));
+        throw;
+    }
+}
+
+void savepoints::forget_all() noexcept {
+    levels_.clear();
+    if (slab::undo_of(heap_.blocks()).is_open()) {
+        slab::undo_of(heap_.blocks()).carry_out();
+    }
+}
+
+}  // namespace holdfast::heap
