@@ -154,7 +154,7 @@ def long_keys(ours: Tools, seen: Comparison) -> None:
     ended = subprocess.run([ours.folder / "holdfast", "export", path, exported], capture_output=True, check=False)
     said = b"a key of 601 bytes" in ended.stderr and b"LMDB 0.9" in ended.stderr
     seen.expect("export of long keys", (ended.returncode != 0, said, exported.exists()), (True, True, False))
-    for store, version in (("long", 5), ("plain", 4)):
+    for store, version in (("long", 8), ("plain", 7)):
         ended = subprocess.run(
             [ours.folder / "holdfast", "info", "--json", ours.place / store], capture_output=True, check=False
         )

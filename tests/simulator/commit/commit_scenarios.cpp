@@ -57,6 +57,12 @@ std::vector<commit_scenario> scenarios_of_space() {
                    1});
     all.push_back(
         {"holes_and_a_close", small_segment, {begin, giving({}, pages(0, {5}), 0, true), change(pages(0, {5}))}, 1});
+    // The log goes on to have what the page was before it became a hole (LOG-10).
+    all.push_back(
+        {"pages_go_home_that_the_log_has",
+         small_segment,
+         {begin, change(pages(0, {5})), giving({}, pages(0, {0, 1, 5}), 0, false), change(pages(0, {0, 1, 5}))},
+         1});
     all.push_back({"holes_beside_what_is_kept",
                    small_segment,
                    {begin, giving(pages(0, {0}), pages(0, {1, 5}), 0, false), change(pages(0, {0, 1})),

@@ -145,10 +145,10 @@ result<void> recording_storage::restart(const storage_image& start) {
     return start.materialise(record_->directory, record_->directory);
 }
 
-recording_storage::record::record(std::string recorded, std::uint64_t atom_size)
+recording_storage::record::record(std::string recorded, std::uint64_t bytes_of_atom)
     : directory(std::move(recorded)),
-      atom_size(atom_size),
-      mirror(std::make_unique<simulated_storage>(machine_with(directory), atom_size)) {}
+      atom_size(bytes_of_atom),
+      mirror(std::make_unique<simulated_storage>(machine_with(directory), bytes_of_atom)) {}
 
 recording_storage::recording_storage(const std::string& directory, std::uint64_t atom_size)
     : real_(std::shared_ptr<persist::storage>(), &persist::posix_storage()),

@@ -49,7 +49,7 @@ void simulated_storage::sync_range(node_id id, std::uint64_t offset, std::uint64
     of.pending = std::move(rest);
 }
 
-void simulated_storage::see(const std::string& path, std::span<const std::byte> content, site where) {
+void simulated_storage::see(const std::string& path, std::span<const std::byte> content, persist::site where) {
     const node_id* const id = find(normal_path(path));
     if (id == nullptr) {
         return;
