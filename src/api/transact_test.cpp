@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <future>
 #include <numeric>
@@ -248,6 +249,25 @@ TEST_F(transact_test, a_heap_that_grew_goes_on) {
     EXPECT_EQ(list().size(), 4'000'000U);
     EXPECT_TRUE(std::ranges::all_of(list(), [](std::uint64_t each) { return each == 4; }));
     EXPECT_THAT(heap_.check(true), IsEmpty());
+}
+
+TEST_F(transact_test, free_space_goes_back) {
+    open_options options = small_options();
+    options.decay = std::chrono::milliseconds(0);
+    manager heap(create_only, directory_.path("shrinking"), options);
+    constexpr std::size_t bytes = 8 << 20;
+    heap.transact([&] {
+        heap.root(0) = heap.allocate(bytes);
+        std::memset(heap.root(0).get(), 1, bytes);
+    });
+    const std::uint64_t before = heap.statistics().charged_bytes;
+    heap.transact([&] {
+        heap.deallocate(heap.root(0).get());
+        heap.root(0) = nullptr;
+    });
+    heap.transact([] {});
+    EXPECT_LT(heap.statistics().charged_bytes + bytes / 2, before);
+    EXPECT_THAT(heap.check(true), IsEmpty());
 }
 
 TEST_F(transact_test, later_ones_are_durable_after_a_sync) {

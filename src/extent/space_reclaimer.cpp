@@ -98,6 +98,11 @@ result<pages> space_reclaimer::give_back(pages wanted) {
     return now - before;
 }
 
+bool space_reclaimer::is_due() const noexcept {
+    const base::scoped_lock lock(mutex_);
+    return decay_.enabled() && decay_.is_due() && map_.free().backed() != pages{};
+}
+
 std::vector<extent> space_reclaimer::to_give_back(bool all) {
     const base::scoped_lock lock(mutex_);
     std::vector<extent> going;

@@ -48,6 +48,8 @@ public:
     /// step of the decay is over. Does a little only.
     void after_free(const free_index::run& huge, bool due) noexcept;
 
+    /// Free pages have space, and a step of the decay is over.
+    [[nodiscard]] bool is_due() const noexcept;
     /// For a commit: the free extents that have decayed or are huge; with `all`, every one that may have space. May
     /// throw std::bad_alloc.
     [[nodiscard]] std::vector<extent> to_give_back(bool all);

@@ -148,6 +148,15 @@ base::result<segment::commit_statistics> heap_space::commit_with_savepoint() {
     return done;
 }
 
+void heap_space::give_back_decayed() noexcept {
+    try {
+        if (heap_.extents().space().is_due()) {
+            static_cast<void>(commit(false).ok());
+        }
+    } catch (const std::bad_alloc&) {  // a later one does it
+    }
+}
+
 base::result<base::pages> heap_space::shorten(base::pages keep) {
     heap_.blocks().flush_extents();
     return heap_.extents().space().shrink(keep, [this] { return heap_.settle(); });

@@ -48,6 +48,9 @@ public:
     /// As commit(), but gives nothing back, and slabs stay as they are. A failure may leave bitmaps that the savepoint
     /// does not have.
     base::result<segment::commit_statistics> commit_with_savepoint();
+    /// Comes behind commit_with_savepoint(): once in a step of the decay, a commit of its own gives back what that one
+    /// has not. It has nothing of the program, so its failure is the next commit's to tell.
+    void give_back_decayed() noexcept;
     /// Durability `atomic` and `collect`: ends the heap `keep` pages behind its last used page. Returns the pages cut
     /// off.
     base::result<base::pages> shorten(base::pages keep);

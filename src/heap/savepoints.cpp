@@ -87,11 +87,15 @@ base::result<segment::commit_statistics> savepoints::commit() {
         if (!levels_.empty() && slab::undo_of(heap_.blocks()).has_failed()) {
             throw std::bad_alloc();
         }
-        auto done = levels_.empty() ? space_.commit(false) : space_.commit_with_savepoint();
+        const bool gives_back = levels_.empty();
+        auto done = gives_back ? space_.commit(false) : space_.commit_with_savepoint();
         if (!done) {
             return fail(std::move(done).error());
         }
         forget_all();
+        if (!gives_back) {
+            space_.give_back_decayed();
+        }
         return done;
     } catch (const std::bad_alloc&) {
         static_cast<void>(fail({}));
