@@ -422,35 +422,29 @@ void thread_cache_registry::move(thread_cache& cache, cache_group& heap, unsigne
 
 namespace {
 
-/// Null: this thread has none.
-const thread_cache* own_cache(const cache_group& heap) noexcept {
-    return heap.slot().instance == heap.instance ? heap.slot().cache : nullptr;
+/// Under the registry's lock: `own` for this thread's cache, `others` for the rest.
+template <class Own, class Others>
+void for_each_cache(const cache_group& heap, Own own, Others others) {
+    const thread_cache* const mine = heap.slot().instance == heap.instance ? heap.slot().cache : nullptr;
+    for (thread_cache* cache = heap.first; cache != nullptr; cache = cache->next_of_heap) {
+        cache == mine ? own(*cache) : others(*cache);
+    }
 }
 
 }  // namespace
 
 void thread_cache_registry::give_back_all(cache_group& heap) noexcept {
     const base::scoped_lock lock(registry_mutex);
-    const thread_cache* const mine = own_cache(heap);
-    for (thread_cache* cache = heap.first; cache != nullptr; cache = cache->next_of_heap) {
-        if (cache == mine) {
-            cache->give_back_all(*heap.pool);
-        } else {
-            cache->take_back_all(*heap.pool, *heap.gate);
-        }
-    }
+    for_each_cache(
+        heap, [&](thread_cache& own) { own.give_back_all(*heap.pool); },
+        [&](thread_cache& other) { other.take_back_all(*heap.pool, *heap.gate); });
 }
 
 void thread_cache_registry::give_back_idle(cache_group& heap) noexcept {
     const base::scoped_lock lock(registry_mutex);
-    const thread_cache* const mine = own_cache(heap);
-    for (thread_cache* cache = heap.first; cache != nullptr; cache = cache->next_of_heap) {
-        if (cache == mine) {
-            cache->give_back_idle(*heap.pool);
-        } else {
-            cache->take_back_idle(*heap.pool, *heap.gate);
-        }
-    }
+    for_each_cache(
+        heap, [&](thread_cache& own) { own.give_back_idle(*heap.pool); },
+        [&](thread_cache& other) { other.take_back_idle(*heap.pool, *heap.gate); });
 }
 
 namespace {
