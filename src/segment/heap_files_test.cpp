@@ -292,9 +292,12 @@ TEST_F(heap_files_test, of_a_log_look_the_same_to_readers_and_to_recovery) {
         check(*second);
     }
     EXPECT_EQ(content_of(before + "/segment.000001"), files_before) << "readers change nothing";
-    std::vector<std::uint64_t> told;
     mapping_options watched;
     watched.on_replay.interval = {};
+    watched.on_replay.tell = [](std::uint64_t, std::uint64_t) { throw std::runtime_error("no more"); };
+    EXPECT_THROW(static_cast<void>(heap_files::open(posix_storage(), before, access_mode::read_write, watched)),
+                 std::runtime_error);
+    std::vector<std::uint64_t> told;
     watched.on_replay.tell = [&told](std::uint64_t done, std::uint64_t all) {
         EXPECT_LE(done, all);
         told.push_back(all - done);
