@@ -1,7 +1,11 @@
 #include "heap/heap_forks.hpp"
 
+#include <algorithm>
 #include <new>
 #include <vector>
+
+#include "base/checked.hpp"
+#include "persist/backing.hpp"
 
 namespace holdfast::heap {
 
@@ -40,6 +44,32 @@ void heap_forks::take_all(segment::free_runs& used, std::vector<base::granule>& 
     }
 }
 
+base::result<segment::free_runs> heap_forks::without_holes(const segment::free_runs& runs) const {
+    const segment::heap_files& files = heap_.files();
+    const std::uint64_t per_segment = files.view().shape().pages();
+    segment::free_runs kept;
+    for (std::uint64_t first = 0; first < files.frontier().value; first += per_segment) {
+        const std::uint64_t last = std::min(first + per_segment, files.frontier().value);
+        HF_TRY_ASSIGN(const auto file, files.storage().open(files.paths().segment(first / per_segment),
+                                                            persist::access_mode::read_only));
+        HF_TRY_ASSIGN(const persist::file_backing backing, persist::backing_of(*file));
+        for (const auto& [start, length] : runs) {
+            const std::uint64_t begin = std::max(start.value, first);
+            const std::uint64_t end = std::min((start + length).value, last);
+            const auto ends_behind = [&](const persist::file_range& range) {
+                return first + base::divide_up(range.end, base::page_size) <= begin;
+            };
+            auto range = std::ranges::partition_point(backing.ranges, ends_behind);
+            for (; range != backing.ranges.end() && first + range->begin / base::page_size < end; ++range) {
+                const std::uint64_t from = std::max(begin, first + range->begin / base::page_size);
+                const std::uint64_t to = std::min(end, first + base::divide_up(range->end, base::page_size));
+                kept.emplace_back(base::pages{from}, base::pages{to - from});
+            }
+        }
+    }
+    return kept;
+}
+
 base::result<void> heap_forks::continue_in_child(fork_point forked) {
     segment::heap_files& files = heap_.files();
     segment::free_runs used;
@@ -47,6 +77,7 @@ base::result<void> heap_forks::continue_in_child(fork_point forked) {
     const bool mapped_anew = files.shared();
     if (mapped_anew) {
         forked == fork_point::within_a_call ? take_all(used, slabs) : find_used(used, slabs);
+        HF_TRY_ASSIGN(used, without_holes(used));
     }
     HF_TRY(files.continue_in_child(used, slabs));
     if (mapped_anew) {

@@ -39,6 +39,8 @@ private:
     void find_used(segment::free_runs& used, std::vector<base::granule>& slabs) const;
     /// As find_used(), by no lock and no list of extents: all but guard ranges, which cannot be read.
     void take_all(segment::free_runs& used, std::vector<base::granule>& slabs) const;
+    /// The parts of `runs` that have space in the files: a load from a hole may take space for it.
+    [[nodiscard]] base::result<segment::free_runs> without_holes(const segment::free_runs& runs) const;
 
     heap_operations& heap_;
     bool keeps_children_ = false;
