@@ -9,12 +9,14 @@ namespace holdfast::base {
 
 constinit std::array<std::atomic<fork_mutex*>, fork_mutex::ranks> fork_mutex::all{};
 
-/// The thread that forks holds the locks from hold() on.
+/// The thread that forks holds the locks from hold() on, and blocks signals.
 class fork_handlers {
 public:
     static void hold() noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
-        // With one thread nobody holds a lock but itself, where a handler of a signal forks.
+        const sigset_t before = block_signals();
+        // With one thread nobody else holds a lock.
         if (__libc_single_threaded != 0) {
+            blocked_before = before;
             return;
         }
         std::array<fork_mutex*, fork_mutex::ranks> locked{};
@@ -25,6 +27,7 @@ public:
             }
         }
         held = locked;
+        blocked_before = before;
     }
     static void let_go_in_parent() noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
         std::array<fork_mutex*, fork_mutex::ranks> locked = held;
@@ -34,6 +37,7 @@ public:
                 locked[rank]->mutex_.unlock();
             }
         }
+        restore_signals(blocked_before);
     }
     static void let_go_in_child() noexcept {
         for (fork_mutex*& one : held) {
@@ -42,14 +46,17 @@ public:
                 one = nullptr;
             }
         }
+        restore_signals(blocked_before);
     }
 
 private:
     /// Of this thread: the C library lets several fork at once.
     static constinit thread_local std::array<fork_mutex*, fork_mutex::ranks> held;
+    static constinit thread_local sigset_t blocked_before;
 };
 
 constinit thread_local std::array<fork_mutex*, fork_mutex::ranks> fork_handlers::held{};
+constinit thread_local sigset_t fork_handlers::blocked_before{};
 
 namespace {
 

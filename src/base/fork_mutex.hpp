@@ -1,18 +1,22 @@
 // Locks of static objects. A thread that forks beside other threads holds all of them meanwhile, so the child finds
-// them free, and what they guard whole.
+// them free, and what they guard whole. Who holds one blocks signals: a handler that forks would wait for its own
+// thread.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/no_signals.hpp"
 #include "base/thread_annotations.hpp"
 
 namespace holdfast::base {
 
 /// One lock each. A thread that holds several has taken them in this order.
 enum class fork_rank : std::uint8_t {
+    stores,
     object_claims,
     heap_lives,
     error_handler,
@@ -32,18 +36,25 @@ public:
 
     void lock() noexcept HF_ACQUIRE() {
         all[rank_].store(this, std::memory_order_release);
+        const sigset_t before = block_signals();
         mutex_.lock();
+        before_ = before;
     }
-    void unlock() noexcept HF_RELEASE() { mutex_.unlock(); }
+    void unlock() noexcept HF_RELEASE() {
+        const sigset_t before = before_;
+        mutex_.unlock();
+        restore_signals(before);
+    }
 
 private:
     friend class fork_handlers;
 
-    static constexpr std::size_t ranks = 7;
+    static constexpr std::size_t ranks = 8;
     static constinit std::array<std::atomic<fork_mutex*>, ranks> all;  // NOLINT(readability-identifier-naming)
 
     std::size_t rank_;
     base::mutex mutex_;
+    sigset_t before_{};  ///< what the holder blocked before; guarded by mutex_
 };
 
 }  // namespace holdfast::base

@@ -5,10 +5,13 @@
 #include <cerrno>
 #include <new>
 
+#include "base/no_signals.hpp"
+
 namespace holdfast::drop_in {
 
 void call_gate::add(call_record& thread) noexcept {
     thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
+    const base::no_signals blocked;
     const base::scoped_lock closing(closing_);  // no thread comes while the gate is closed
     const base::scoped_lock lock(list_mutex_);
     thread.previous = nullptr;
@@ -21,6 +24,7 @@ void call_gate::add(call_record& thread) noexcept {
 }
 
 void call_gate::remove(call_record& thread) noexcept {
+    const base::no_signals blocked;
     const base::scoped_lock lock(list_mutex_);
     (thread.previous == nullptr ? first_ : thread.previous->next) = thread.next;
     if (thread.next != nullptr) {
@@ -34,8 +38,10 @@ void call_gate::wait_inside(call_record& thread) noexcept {
     const int before = errno;  // a call that succeeds must leave it as it was
     do {
         leave(thread);
-        closing_.lock();
-        closing_.unlock();
+        {
+            const base::no_signals blocked;
+            const base::scoped_lock until_open(closing_);
+        }
         barrier_.announce(thread.state, static_cast<std::uint64_t>(call_state::inside));
     } while (closed_.load(std::memory_order_acquire));
     errno = before;

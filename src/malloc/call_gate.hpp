@@ -1,5 +1,6 @@
 // Knows which threads are inside the allocator: what that allocates for itself is served elsewhere, and a fork waits
-// for them.
+// for them. A thread that holds one of the gate's locks blocks signals: a handler that forks would wait for its own
+// thread.
 //
 // Calls announce themselves in their threads' records by plain stores, then look at the gate. A thread that closes it
 // runs a barrier on all cores (announcement_barrier.hpp), then looks at the records.
@@ -58,11 +59,11 @@ public:
         return static_cast<call_state>(thread.state.load(std::memory_order_relaxed));
     }
 
-    /// Inside, held by a thread that has ended.
+    /// Inside, held by a thread that has ended, with its signals blocked.
     base::mutex& late_mutex() noexcept { return late_mutex_; }
 
-    /// Waits until no other thread is inside, and keeps all others out. The calling thread, which may be unknown, is
-    /// inside from then on. Returns its earlier state.
+    /// Waits until no other thread is inside, and keeps all others out. The calling thread, which may be unknown and
+    /// blocks signals until it opens the gate, is inside from then on. Returns its earlier state.
     [[nodiscard]] call_state close(call_record& self) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     void open() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     /// This thread is the only one.

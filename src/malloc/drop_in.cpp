@@ -13,10 +13,12 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/checked.hpp"
+#include "base/no_signals.hpp"
 #include "heap/heap.hpp"
 #include "heap/reallocate.hpp"
 #include "malloc/call_gate.hpp"
@@ -150,9 +152,9 @@ private:
         }
     }
     void enter_late() noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
+        late_.emplace();
         of_->gate.late_mutex().lock();
         this_thread.state.store(static_cast<std::uint64_t>(call_state::inside), std::memory_order_relaxed);
-        late_ = true;
         heap_ = of_->open.load(std::memory_order_relaxed);
     }
 
@@ -161,7 +163,7 @@ private:
     const char* refusing_ = nullptr;
     const void* refused_ = nullptr;
     bool nested_ = of_ == nullptr;
-    bool late_ = false;
+    std::optional<base::no_signals> late_;  ///< and with it late_mutex()
 };
 
 /// For calls that succeed.
@@ -397,9 +399,12 @@ void close() noexcept {
     }
     line statistics;
     line failure;
-    close_gate(*of);
-    close_heap(*of, statistics, failure);
-    open_gate(*of);
+    {
+        const base::no_signals blocked;
+        close_gate(*of);
+        close_heap(*of, statistics, failure);
+        open_gate(*of);
+    }
     statistics.say();
     failure.say();
 }

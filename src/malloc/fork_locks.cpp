@@ -1,7 +1,8 @@
 #include "malloc/fork_locks.hpp"
 
-#include <pthread.h>
 #include <sys/single_threaded.h>
+
+#include "base/no_signals.hpp"
 
 // glibc has had these for its own threads library since 2.2.5, and exports them. They are no part of its headers.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
@@ -15,9 +16,7 @@ extern "C" {
 namespace holdfast::drop_in {
 
 void fork_locks::take() noexcept {
-    sigset_t all{};
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &blocked_before_);
+    blocked_before_ = base::block_signals();
     // With one thread, fork() does not lock it either, so that handlers of signals may fork.
     has_streams_ = __libc_single_threaded == 0 && &_IO_list_lock != nullptr && &_IO_list_unlock != nullptr &&
                    &_IO_list_resetlock != nullptr;
@@ -30,14 +29,14 @@ void fork_locks::release_in_parent() noexcept {
     if (has_streams_) {
         _IO_list_unlock();
     }
-    ::pthread_sigmask(SIG_SETMASK, &blocked_before_, nullptr);
+    base::restore_signals(blocked_before_);
 }
 
 void fork_locks::release_in_child() noexcept {
     if (has_streams_) {
         _IO_list_resetlock();  // as fork() has done, unless it took the process for one of a single thread
     }
-    ::pthread_sigmask(SIG_SETMASK, &blocked_before_, nullptr);
+    base::restore_signals(blocked_before_);
 }
 
 }  // namespace holdfast::drop_in

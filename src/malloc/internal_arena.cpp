@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "base/checked.hpp"
+#include "base/no_signals.hpp"
 
 namespace holdfast::drop_in {
 
@@ -24,12 +26,13 @@ std::uintptr_t mark_of(const void* block) noexcept {
 
 }  // namespace
 
-/// hold() may have locked it for this thread.
+/// hold() may have locked it for this thread. Signals are blocked: a handler that forks allocates here.
 class HF_SCOPED_CAPABILITY internal_arena::change {
 public:
     explicit change(internal_arena& of) noexcept HF_ACQUIRE(of.mutex_) HF_NO_THREAD_SAFETY_ANALYSIS
         : mutex_(of.holder_.load(std::memory_order_relaxed) == &mark_of_thread ? nullptr : &of.mutex_) {
         if (mutex_ != nullptr) {
+            blocked_.emplace();
             mutex_->lock();
         }
     }
@@ -43,6 +46,7 @@ public:
 
 private:
     base::mutex* mutex_;
+    std::optional<base::no_signals> blocked_;
 };
 
 void internal_arena::hold() noexcept {

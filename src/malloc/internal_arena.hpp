@@ -34,7 +34,8 @@ public:
     /// In bytes; 0 where no block can start there.
     [[nodiscard]] std::size_t usable_size(const void* block) const noexcept;
 
-    /// Before fork(): keeps other threads out, so a child finds the arena whole. The calling thread may use it.
+    /// Before fork(): keeps other threads out, so a child finds the arena whole. The calling thread, whose signals are
+    /// blocked, may use it.
     void hold() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
     /// After fork(), in parent and child. Does nothing in a thread that does not hold it.
     void let_go() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;

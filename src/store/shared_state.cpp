@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "base/fork_mutex.hpp"
 #include "persist/mutant.hpp"
 #include "store/file_size_signal.hpp"
 
@@ -73,7 +73,7 @@ bool is_refused(status what) noexcept { return what == from_errno(EAGAIN) || wha
 class forks {
 public:
     forks() {
-        ::pthread_atfork([] { all().mutex_.lock(); }, [] { all().mutex_.unlock(); }, in_child);
+        ::pthread_atfork(nullptr, nullptr, in_child);  // behind the handlers of fork_mutex
         when_a_holder_ends(end_of_holder);
     }
     static forks& all() {
@@ -81,23 +81,23 @@ public:
         return *one;
     }
     void add(shared_state& state) {
-        const std::lock_guard lock(mutex_);
+        const base::scoped_lock lock(mutex_);
         states_.insert(&state);
     }
     void remove(shared_state& state) noexcept {
-        const std::lock_guard lock(mutex_);
+        const base::scoped_lock lock(mutex_);
         states_.erase(&state);
     }
-    [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
+    [[nodiscard]] base::fork_mutex& mutex() noexcept { return mutex_; }
     template <class Is>
     [[nodiscard]] bool any(Is is) noexcept {
-        const std::lock_guard lock(mutex_);
+        const base::scoped_lock lock(mutex_);
         return std::any_of(states_.begin(), states_.end(), is);
     }
 
 private:
     static void end_of_holder() noexcept {
-        const std::lock_guard lock(all().mutex_);
+        const base::scoped_lock lock(all().mutex_);
         for (shared_state* const state : all().states_) {
             state->abandon_locks(false);
         }
@@ -106,10 +106,9 @@ private:
         for (shared_state* const state : all().states_) {
             state->leave_to_parent();
         }
-        all().mutex_.unlock();
     }
 
-    std::mutex mutex_;
+    base::fork_mutex mutex_{base::fork_rank::stores};
     std::set<shared_state*> states_;
 };
 
@@ -169,7 +168,7 @@ void shared_state::leave_to_parent() noexcept {
 
 status shared_state::open(const std::string& path, mode_t mode, bool& first) {
     {
-        const std::lock_guard no_fork(forks::all().mutex());
+        const base::scoped_lock no_fork(forks::all().mutex());
         file_ = descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, mode));
     }
     if (!file_.valid()) {
@@ -250,7 +249,7 @@ status shared_state::ask_for_users(const std::string& path, bool& any) noexcept 
 
 // `backed` bytes get blocks: a full disk is an error here and no signal later.
 status shared_state::map(std::size_t backed) {
-    const std::lock_guard no_fork(forks::all().mutex());
+    const base::scoped_lock no_fork(forks::all().mutex());
     memory_ = mapping();
     if (backed != 0) {
         if (const int error = ::posix_fallocate(file_.get(), 0, static_cast<off_t>(backed)); error != 0) {
@@ -277,7 +276,7 @@ status shared_state::map(std::size_t backed) {
 }
 
 status shared_state::open_private(bool of_one_process) {
-    const std::lock_guard no_fork(forks::all().mutex());
+    const base::scoped_lock no_fork(forks::all().mutex());
     of_one_process_ = of_one_process;
     void* at = ::mmap(nullptr, shared_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) {

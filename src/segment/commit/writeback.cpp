@@ -1,10 +1,10 @@
 #include "segment/commit/writeback.hpp"
 
-#include <csignal>
 #include <new>
 #include <system_error>
 #include <utility>
 
+#include "base/no_signals.hpp"
 #include "base/process_identity.hpp"
 
 namespace holdfast::segment {
@@ -13,21 +13,6 @@ namespace {
 
 /// More hints than this would only keep files open.
 constexpr std::size_t most_waiting = 16;
-
-class no_signals {
-public:
-    no_signals() noexcept {
-        sigset_t all;
-        ::sigfillset(&all);
-        ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    no_signals(const no_signals&) = delete;
-    no_signals& operator=(const no_signals&) = delete;
-    ~no_signals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-private:
-    sigset_t before_{};
-};
 
 }  // namespace
 
@@ -62,7 +47,7 @@ void writeback::start(std::shared_ptr<persist::file> file) noexcept {
         }
         owner_ = base::process_identity();
         runs_ = true;
-        const no_signals until_started;  // handlers of the program run in its own threads
+        const base::no_signals until_started;  // handlers of the program run in its own threads
         thread_ = std::thread([this] { run(); });
     } catch (const std::bad_alloc&) {
         return;
