@@ -59,6 +59,9 @@ base::result<segment::free_runs> heap_forks::without_holes(const segment::free_r
             const auto ends_behind = [&](const persist::file_range& range) {
                 return first + base::divide_up(range.end, base::page_size) <= begin;
             };
+            if (begin >= end) {
+                continue;  // of another segment; behind a segment's pages its file has tables
+            }
             auto range = std::ranges::partition_point(backing.ranges, ends_behind);
             for (; range != backing.ranges.end() && first + range->begin / base::page_size < end; ++range) {
                 const std::uint64_t from = std::max(begin, first + range->begin / base::page_size);
