@@ -312,6 +312,7 @@ void fork_in_child() noexcept {
     if (of != nullptr) {
         const kept_errno kept;
         of->gate.open_in_child(this_thread);
+        close_end(of->pipe[0]);  // the copy needs a descriptor, and the parent may have had two left
         try {
             const auto forked = of->state_of_closer == call_state::inside ? heap::fork_point::within_a_call
                                                                           : heap::fork_point::between_calls;
@@ -323,7 +324,6 @@ void fork_in_child() noexcept {
             end_child("a child of fork has no memory for a copy of the heap");
         }
         of->statistics = false;
-        close_end(of->pipe[0]);
         close_end(of->pipe[1]);
         restore_state(of->state_of_closer);
     }
