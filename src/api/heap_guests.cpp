@@ -78,6 +78,20 @@ void heap_guests::leave() noexcept {
     guests_.clear();
 }
 
+bool heap_guests::forget_unused() {
+    const base::scoped_lock lock(mutex_);
+    for (const auto& each : guests_) {
+        if (each.second->is_in_use()) {
+            return false;
+        }
+    }
+    for (const auto& each : guests_) {
+        each.second->leave();
+    }
+    guests_.clear();
+    return true;
+}
+
 std::shared_ptr<heap_guest> guest_access::find_or_make(manager& heap, const std::string& name, const maker& make) {
     manager_core& core = manager_access::core(heap);
     if (!core.engine().read_only()) {

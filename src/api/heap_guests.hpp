@@ -31,6 +31,8 @@ public:
     /// For a thread that has locks: nothing while another thread finds, makes or removes one. May throw std::bad_alloc.
     [[nodiscard]] std::optional<named_guests> try_all() HF_NO_THREAD_SAFETY_ANALYSIS;
     void leave() noexcept;
+    /// False, and nothing changed, where somebody has one open.
+    [[nodiscard]] bool forget_unused() HF_EXCLUDES(mutex_);
 
     // Files of guests. Only in makers and removals, and where no other thread uses the heap.
     /// The heap's durable state names them until its next commit.

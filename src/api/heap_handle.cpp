@@ -117,6 +117,33 @@ void throw_last_failure(const heap::engine& engine) {
     throw_allocation_failure(what, engine.files().paths().directory());
 }
 
+refresh_report manager_core::refresh() {
+    heap::engine& reader = engine();
+    if (!guests_.forget_unused()) {
+        throw_failure(failure{failure_code::invalid_argument,
+                              path(),
+                              "refresh",
+                              "an index or a store of this heap that is open",
+                              "none",
+                              "close it, and open it again behind the refresh",
+                              0});
+    }
+    auto done = reader.files().refresh();
+    if (done && done->tables_changed) {
+        auto again = heap::engine::read_anew(std::move(engine_));
+        engine_ = again ? std::move(again).value() : nullptr;
+        if (engine_ == nullptr) {
+            life_.end();
+            throw_failure(again.error());
+        }
+    } else if (!done && done.error().code != failure_code::wrong_process) {
+        life_.end();
+        engine_.reset();
+    }
+    const segment::refreshed_pages what = value_or_throw(std::move(done));
+    return {what.version, what.versions, what.pages};
+}
+
 const std::string& manager_core::path() const noexcept {
     static const std::string closed;
     return engine_ == nullptr ? closed : engine_->files().paths().directory();

@@ -1,3 +1,4 @@
+#include <thread>
 #include <utility>
 
 #include <holdfast/manager.hpp>
@@ -127,6 +128,20 @@ void manager::close(bool commit_changes) {
     }
 }
 commit_report manager::last_commit() const { return core().last_report(); }
+
+std::uint64_t manager::version() const { return core().engine().files().superblock().sequence; }
+
+refresh_report manager::refresh() { return core().refresh(); }
+
+bool manager::wait_for_change(std::chrono::nanoseconds longest) const {
+    const segment::heap_files& files = core().engine().files();
+    const segment::reader_table* const readers = files.readers();
+    if (readers == nullptr || !core().engine().read_only()) {
+        std::this_thread::sleep_for(longest);
+        return false;
+    }
+    return readers->wait_for(files.superblock().sequence, longest);
+}
 
 shrink_report manager::shrink(const shrink_options& options) {
     detail::refuse_read_only(core().engine(), "shrink");

@@ -132,6 +132,7 @@ public:
     [[nodiscard]] const std::string& path() const noexcept;
     void close(bool commit_changes);
     void commit();
+    refresh_report refresh();
     [[nodiscard]] const commit_report& last_report() const noexcept { return report_; }
 
     /// Never null.

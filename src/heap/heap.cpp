@@ -13,7 +13,11 @@ namespace holdfast::heap {
 engine::engine(std::unique_ptr<segment::heap_files> files)
     : heap_operations(std::move(files)), space_(*this), undo_(*this, space_), forks_(*this), inspection_(*this) {}
 
-engine::~engine() { unregister_engine(*this); }
+engine::~engine() {
+    if (has_files()) {
+        unregister_engine(*this);
+    }
+}
 
 base::result<std::unique_ptr<engine>> engine::create(const std::string& path, const engine_options& options) {
     return heap_opening(path, options).create();
@@ -32,6 +36,15 @@ base::result<std::unique_ptr<engine>> engine::open_or_create(const std::string& 
 
 base::result<std::unique_ptr<engine>> engine::create_scratch(const engine_options& options) {
     return heap_opening({}, options).create_scratch();
+}
+
+base::result<std::unique_ptr<engine>> engine::read_anew(std::unique_ptr<engine> old) {
+    unregister_engine(*old);
+    const std::string path = old->files().paths().directory();
+    auto files = old->take_files();
+    old.reset();
+    const engine_options defaults;
+    return heap_opening(path, defaults).read_anew(std::move(files));
 }
 
 base::result<segment::commit_statistics> engine::commit() {
@@ -110,7 +123,8 @@ base::result<void> engine::snapshot(const std::string& destination) {
         }
     }
     const std::uint64_t records = record_count(*this);
-    HF_TRY_ASSIGN(state, segment::recover(files().storage(), files().paths(), persist::access_mode::read_only));
+    HF_TRY_ASSIGN(state, segment::recover(files().storage(), files().paths(), persist::access_mode::read_only,
+                                          {{}, files().superblock().sequence}));
     if (durability() == durability_kind::atomic) {
         state.superblock.flags &= ~segment::flag_lanes;  // commit() brought all records into the files
         state.superblock.checkpoint_clock = atomic()->lanes().checkpoint_time();
@@ -155,10 +169,8 @@ base::result<segment::superblock_on_media> read_superblock(persist::storage& sto
 base::result<void> copy(const std::string& source, const std::string& destination,
                         std::span<const std::string> node_places) {
     const segment::heap_paths paths(source);
-    HF_TRY_ASSIGN(const auto hold,
-                  segment::hold_heap(persist::posix_storage(), paths, persist::access_mode::read_only));
-    HF_TRY_ASSIGN(const auto state, segment::recover(*hold->storage, paths, persist::access_mode::read_only));
-    return segment::copy_heap({*hold->storage, paths, state}, persist::posix_storage(), destination, node_places);
+    HF_TRY_ASSIGN(const auto found, segment::hold_and_recover(persist::posix_storage(), paths));
+    return segment::copy_heap({*found.hold->storage, paths, found.state}, persist::posix_storage(), destination, node_places);
 }
 
 base::result<bool> remove(const std::string& path) { return segment::remove_heap(persist::posix_storage(), path); }

@@ -59,6 +59,8 @@ public:
                                                                 const engine_options& created_with);
     /// Without files: allocation alone. find_engine() does not find it.
     static base::result<std::unique_ptr<engine>> create_scratch(const engine_options& options);
+    /// A reader's files show another version: all that `old` has read of the tables is read anew. Null on failure.
+    static base::result<std::unique_ptr<engine>> read_anew(std::unique_ptr<engine> old);
     engine(const engine&) = delete;
     engine& operator=(const engine&) = delete;
     ~engine();

@@ -148,7 +148,9 @@ base::result<void> heap_opening::start_created(engine& made) const {
     HF_TRY(harden(made));
     made.start_destinations();
     made.find_fast_path();
-    return register_engine(made);
+    HF_TRY(register_engine(made));
+    made.files().admit_readers();
+    return {};
 }
 
 base::result<std::unique_ptr<engine>> heap_opening::create_scratch() {
@@ -192,6 +194,14 @@ base::result<std::unique_ptr<engine>> heap_opening::open(access_mode mode,
     return opened;
 }
 
+base::result<std::unique_ptr<engine>> heap_opening::read_anew(std::unique_ptr<segment::heap_files> files) {
+    std::unique_ptr<engine> made(new engine(std::move(files)));
+    made->files().bitmaps().admit_none();
+    HF_TRY_ASSIGN(made->recovered_, heap_recovery(*made).run(path_, options_.recovery, options_.before_trace));
+    HF_TRY(start_opened(*made, access_mode::read_only));
+    return made;
+}
+
 base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) const {
     const bool shared = is_shared(mode, options_.durability);
     if (shared) {
@@ -202,7 +212,8 @@ base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) 
     if (mode != access_mode::read_write) {
         return register_reader(opened);
     }
-    if (!shared) {
+    // What a reader uses that has an older version is not known.
+    if (!shared && opened.files().commits().home_behind() == nullptr) {
         segment::free_runs free;
         free.reserve(opened.extents().count(segment::extent_kind::free));
         opened.extents().space().for_each_backed(
@@ -215,7 +226,11 @@ base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) 
     HF_TRY(pin_objects(opened));
     opened.start_destinations();
     opened.find_fast_path();
-    return register_engine(opened);
+    HF_TRY(register_engine(opened));
+    if (!shared) {
+        opened.files().admit_readers();
+    }
+    return {};
 }
 
 /// It was promised at creation.

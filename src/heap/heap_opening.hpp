@@ -25,6 +25,8 @@ public:
                                                const std::shared_ptr<segment::heap_hold>& hold);
     base::result<std::unique_ptr<engine>> open_or_create(const engine_options& created_with);
     base::result<std::unique_ptr<engine>> create_scratch();
+    /// Of a reader whose files show another version.
+    base::result<std::unique_ptr<engine>> read_anew(std::unique_ptr<segment::heap_files> files);
 
 private:
     [[nodiscard]] base::result<void> check_durability() const;

@@ -59,6 +59,9 @@ public:
 
 protected:
     ~heap_parts() = default;
+    /// The other parts must go before the files do.
+    [[nodiscard]] std::unique_ptr<segment::heap_files> take_files() noexcept { return std::move(files_); }
+    [[nodiscard]] bool has_files() const noexcept { return files_ != nullptr; }
 
 private:
     std::unique_ptr<segment::heap_files> files_;

@@ -35,6 +35,26 @@ segment::free_runs merged(const segment::free_runs& one, const segment::free_run
     return both;
 }
 
+/// Pages that a reader uses become no holes, and files no shorter. So space goes back only while nobody reads, and nobody
+/// begins to.
+class readers_kept_out {
+public:
+    explicit readers_kept_out(segment::versions_in_use* readers) noexcept
+        : readers_(readers), holds_(readers == nullptr || readers->try_exclude()) {}
+    readers_kept_out(const readers_kept_out&) = delete;
+    readers_kept_out& operator=(const readers_kept_out&) = delete;
+    ~readers_kept_out() {
+        if (readers_ != nullptr && holds_) {
+            readers_->admit();
+        }
+    }
+    [[nodiscard]] bool holds() const noexcept { return holds_; }
+
+private:
+    segment::versions_in_use* readers_;
+    bool holds_;
+};
+
 }  // namespace
 
 base::result<void> heap_space::reserve_copied() {
@@ -101,18 +121,20 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
     };
     segment::heap_files& files = heap_.files();
     slab::block_allocator& blocks = heap_.blocks();
+    const readers_kept_out alone(files.commits().readers());
     const std::lock_guard guard(heap_.object_mutex());
     const slab::block_allocator::pause pause(blocks);
     blocks.small().flush_idle_parts();
     blocks.flush_extents();  // cached extents need not be written
-    const bool promised = keeps_space_ && !give_all_back;
+    const bool promised = (keeps_space_ && !give_all_back) || !alone.holds();
     const slab::sparse_pages sparse = promised ? slab::sparse_pages{} : blocks.slabs().make_sparse(give_all_back);
     blocks.slabs().write_bitmaps();
     const base::pages kept = give_all_back ? base::pages{} : kept_at_the_end(files.frontier());
     end_of_heap end(heap_.extents(), promised ? heap_.extents().frontier() : kept);
     const bool all =
         give_all_back || (!promised && files.location().is_space_short(heap_.extents().space().backed_free_pages()));
-    const std::vector<extent::extent> going = heap_.extents().space().to_give_back(all);
+    const std::vector<extent::extent> going =
+        alone.holds() ? heap_.extents().space().to_give_back(all) : std::vector<extent::extent>();
     segment::space_going space{merged(runs_of(going), sparse.holes), std::nullopt};
     if (end.moved) {
         space.frontier = heap_.extents().frontier();

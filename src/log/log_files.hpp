@@ -36,7 +36,8 @@ public:
     [[nodiscard]] base::result<bool> exists(std::uint64_t number) const { return storage_.exists(path_of(number)); }
     [[nodiscard]] base::result<std::unique_ptr<persist::file>> open(std::uint64_t number,
                                                                     persist::access_mode mode) const {
-        return storage_.open(path_of(number), mode);
+        return mode == persist::access_mode::read_only ? storage_.open_changing(path_of(number))
+                                                       : storage_.open(path_of(number), mode);
     }
 
     /// Nothing in this file counts any more; make() may give it another name. The first to be added is the first to go:

@@ -89,7 +89,7 @@ failure not_opened(const place& where, int os_error, const std::string& path) {
 
 /// A read could block on what is no regular file, and in a held directory another user may have put the file there.
 result<void> check_opened(int fd, const held_directory* in, access_mode mode, const std::string& path,
-                          known_files& known) {
+                          known_files* known) {
     struct stat status {};
     if (::fstat(fd, &status) != 0) {
         return os_failure(errno, "fstat", path);
@@ -110,7 +110,7 @@ result<void> check_opened(int fd, const held_directory* in, access_mode mode, co
                        "it has another name (a hard link), which a writer would change with it; make a copy of it",
                        0};
     }
-    return known.expect_same(path, fd, status);
+    return known == nullptr ? result<void>() : known->expect_same(path, fd, status);
 }
 
 class posix_storage_type final : public storage {
@@ -120,12 +120,16 @@ public:
         : held_(held), of_new_(of_new), known_(std::move(known)) {}
 
     result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) override {
-        return open_with(path, mode, O_NOFOLLOW);
+        return open_with(path, mode, O_NOFOLLOW, known_.get());
+    }
+    result<std::unique_ptr<file>> open_changing(const std::string& path) override {
+        return open_with(path, access_mode::read_only, O_NOFOLLOW, nullptr);
     }
     result<std::unique_ptr<file>> open_target(const std::string& path, access_mode mode) override {
-        return open_with(path, mode, 0);
+        return open_with(path, mode, 0, known_.get());
     }
-    result<std::unique_ptr<file>> open_with(const std::string& path, access_mode mode, int more_flags) const {
+    result<std::unique_ptr<file>> open_with(const std::string& path, access_mode mode, int more_flags,
+                                            known_files* known) const {
         // Opening a pipe must not wait for its other end.
         const int flags = (mode == access_mode::read_only ? O_RDONLY : O_RDWR) | more_flags | O_NONBLOCK | O_NOCTTY;
         const place where = held_.find_name(path);
@@ -133,7 +137,7 @@ public:
         if (!fd.valid()) {
             return not_opened(where, errno, path);
         }
-        HF_TRY(check_opened(fd.get(), where.holds, mode, path, *known_));
+        HF_TRY(check_opened(fd.get(), where.holds, mode, path, known));
         return std::unique_ptr<file>(std::make_unique<posix_file>(path, std::move(fd)));
     }
 

@@ -106,6 +106,10 @@ public:
     virtual base::result<std::unique_ptr<file>> open_target(const std::string& path, access_mode mode) {
         return open(path, mode);
     }
+    /// open() for reading, of a file that says itself whether its content counts: it may be another one than before.
+    virtual base::result<std::unique_ptr<file>> open_changing(const std::string& path) {
+        return open(path, access_mode::read_only);
+    }
     /// `already_exists` where the path exists.
     virtual base::result<std::unique_ptr<file>> create(const std::string& path, site where) = 0;
     virtual base::result<bool> exists(const std::string& path) = 0;

@@ -97,13 +97,20 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
     HF_TRY(check_page_size());
     std::unique_ptr<heap_files> files(new heap_files(outer, directory, mode));
     files->superblock_.set_on_media();
-    if (hold == nullptr) {
-        HF_TRY_ASSIGN(hold, hold_heap(outer, files->paths(), mode));
+    recovered_state state;
+    if (mode == access_mode::read_only) {
+        HF_TRY_ASSIGN(reader_state found, hold_and_recover(outer, files->paths()));
+        files->location_.set_hold(std::move(found.hold));
+        state = std::move(found.state);
+    } else {
+        const neighbours beside = options.shared ? neighbours::none : neighbours::readers;
+        if (hold == nullptr) {
+            HF_TRY_ASSIGN(hold, hold_heap(outer, files->paths(), mode, beside));
+        }
+        files->location_.set_hold(std::move(hold));
+        HF_TRY_ASSIGN(state, recover(files->storage(), files->paths(), mode, files->wishes_of_writer(options)));
+        sign_locks(*files->location_.hold());
     }
-    files->location_.set_hold(std::move(hold));
-    persist::storage& storage = files->storage();
-    HF_TRY_ASSIGN(recovered_state state, recover(storage, files->paths(), mode, options.on_replay));
-    sign_locks(*files->location_.hold());
     files->superblock_.set_recovered(state.superblock, state.crashed);
     files->location_.set_nodes(state.superblock.nodes);
     files->replayed_ = state.replayed;
@@ -116,9 +123,77 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
             return problems.front();
         }
     }
+    const auto on_media = std::make_unique<superblock_on_media>(state.on_media);
+    files->view_of_reader_.begin(state);
     HF_TRY(files->reserve_addresses(options));
     HF_TRY(files->map(options));
+    if (mode == access_mode::read_only) {
+        files->begin_reading();
+    } else if (files->overlay_) {
+        HF_TRY(files->commits_.begin_behind(*on_media, *files->overlay_));
+        files->overlay_.reset();
+    }
     return files;
+}
+
+recovery_wishes heap_files::wishes_of_writer(const mapping_options& options) const {
+    recovery_wishes wishes;
+    wishes.watch = options.on_replay;
+    if (readers() != nullptr) {
+        wishes.oldest_in_use = readers()->oldest(wishes.oldest_in_use);
+    }
+    return wishes;
+}
+
+/// Where a crash in another durability is pending, the reader recovers what it maps, and the lock stays: the next
+/// writer changes home in place.
+void heap_files::begin_reading() noexcept {
+    const std::shared_ptr<heap_hold>& hold = location_.hold();
+    if (hold->readers == nullptr) {
+        return;
+    }
+    if (has_pending_lanes() || has_pending_tracing()) {
+        hold->readers.reset();
+        return;
+    }
+    hold->readers->set_version(superblock().sequence);
+    hold->locks.clear();
+}
+
+void heap_files::admit_readers() noexcept {
+    const std::shared_ptr<heap_hold>& hold = location_.hold();
+    if (hold == nullptr || paths().nodes() != 0) {
+        return;
+    }
+    try {
+        if (hold->readers == nullptr) {
+            auto table = reader_table::open(storage(), paths(), reader_table::missing_file::make);
+            if (!table || *table == nullptr) {
+                return;
+            }
+            hold->readers = std::move(table).value();
+        }
+        const auto session = log::random_number();
+        if (!session) {
+            hold->readers.reset();
+            return;
+        }
+        commits_.set_readers(hold->readers.get());
+        hold->readers->begin_session(*session, superblock().sequence, commits_.home_version());
+    } catch (const std::bad_alloc&) {
+        hold->readers.reset();
+    }
+}
+
+base::result<refreshed_pages> heap_files::refresh() {
+    if (readers() == nullptr || location_.is_writer()) {
+        refreshed_pages same;
+        same.version = superblock().sequence;
+        return same;
+    }
+    HF_TRY(location_.check_process());
+    overlay_.reset();
+    return view_of_reader_.refresh(*readers());
 }
 
 base::result<void> heap_files::reserve_addresses(const mapping_options& options) {
@@ -179,6 +254,15 @@ base::result<file_statistics> heap_files::statistics() const {
 }
 
 base::result<page_comparison> heap_files::verify(std::vector<failure>& problems, std::size_t limit) const {
+    if (const superblock_on_media* const home = commits_.home_behind(); home != nullptr) {
+        HF_TRY_ASSIGN(const log_content behind, log_content::read(storage(), paths(), *home));
+        return verify_pages(storage(), paths(), superblock(), problems, limit, &behind);
+    }
+    if (!location_.is_writer() && readers() != nullptr) {
+        HF_TRY_ASSIGN(const recovered_state now,
+                      recover(storage(), paths(), access_mode::read_only, {{}, superblock().sequence}));
+        return verify_pages(storage(), paths(), superblock(), problems, limit, now.overlay ? &*now.overlay : nullptr);
+    }
     return verify_pages(storage(), paths(), superblock(), problems, limit, overlay_ ? &*overlay_ : nullptr);
 }
 

@@ -40,6 +40,7 @@
 #include "segment/files/segment_files.hpp"
 #include "segment/heap_mapping.hpp"
 #include "segment/heap_options.hpp"
+#include "segment/reader_view.hpp"
 #include "segment/live_bitmaps.hpp"
 #include "segment/shared_session.hpp"
 #include "segment/space.hpp"
@@ -83,6 +84,17 @@ public:
     [[nodiscard]] base::pages frontier() const noexcept { return mapping_.frontier(); }
     base::result<base::pages> grow(base::pages wanted) { return space_.grow(wanted); }
 
+    /// Durability `commit`: from now on readers may open the heap beside this writer. Best effort: without the file
+    /// `readers` they are refused.
+    void admit_readers() noexcept;
+    /// Null: nobody reads beside a writer. Of a reader: what the writer tells.
+    [[nodiscard]] reader_table* readers() const noexcept {
+        return location_.hold() == nullptr ? nullptr : location_.hold()->readers.get();
+    }
+    /// A reader beside a writer goes to the newest version. No thread may look at the heap's memory meanwhile. Where it
+    /// fails, the heap shows no version as a whole, and must be closed.
+    base::result<refreshed_pages> refresh();
+
     [[nodiscard]] bool recovered() const noexcept { return superblock_.recovered(); }
     /// What the log had for this open.
     [[nodiscard]] const replayed_log& replayed() const noexcept { return replayed_; }
@@ -122,6 +134,8 @@ private:
 
     base::result<void> reserve_addresses(const mapping_options& options);
     base::result<void> map(const mapping_options& options);
+    [[nodiscard]] recovery_wishes wishes_of_writer(const mapping_options& options) const;
+    void begin_reading() noexcept;
 
     heap_location location_;
     commit_log log_;
@@ -138,6 +152,7 @@ private:
     copied_files copies_{{location_, superblock_, segments_, lanes_, session_}};
     page_comparison compared_;
     std::optional<log_content> overlay_;
+    reader_view view_of_reader_{{location_, superblock_, mapping_, objects_}};
     std::vector<base::failure> warnings_;
     replayed_log replayed_;
     bool limit_changed_ = false;                      ///< the superblock must be written

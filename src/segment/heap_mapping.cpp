@@ -177,18 +177,33 @@ void heap_mapping::place(std::uint64_t index, std::byte* address, std::uint64_t 
     }
 }
 
-base::result<void> heap_mapping::apply_overlay(const log_content& overlay) {
+std::byte* heap_mapping::address_of(std::uint64_t place) const noexcept {
+    const std::uint64_t id = file_of(place);
+    const std::uint64_t page = page_of_place(place);
+    if (id == objects_file_id) {
+        return objects_area_ + page * page_size;
+    }
+    return page < view_.shape().pages() ? view_.base() + id * view_.shape().segment_size + page * page_size
+                                        : view_.metadata_of(id) + (page - view_.shape().pages()) * page_size;
+}
+
+std::uint64_t heap_mapping::place_at(const std::byte* page) const noexcept {
     const geometry& shape = view_.shape();
+    if (page >= view_.base()) {
+        const auto at = static_cast<std::uint64_t>(page - view_.base());
+        return place_of(at / shape.segment_size, at % shape.segment_size / page_size);
+    }
+    if (page >= objects_area_ && page < objects_area_ + objects_room_) {
+        return place_of(objects_file_id, static_cast<std::uint64_t>(page - objects_area_) / page_size);
+    }
+    const auto at = static_cast<std::uint64_t>(page - view_.metadata_of(0));
+    return place_of(at / shape.metadata_size(), shape.pages() + at % shape.metadata_size() / page_size);
+}
+
+base::result<void> heap_mapping::apply_overlay(const log_content& overlay) {
     patch_reader reader(location_.storage(), location_.paths(), overlay);
     for (const log_content::patch& patch : overlay.patches()) {
-        const std::uint64_t id = file_of(patch.place);
-        const std::uint64_t page = page_of_place(patch.place);
-        std::byte* target = objects_area_ + page * page_size;
-        if (id != objects_file_id) {
-            target = page < shape.pages() ? view_.base() + id * shape.segment_size + page * page_size
-                                          : view_.metadata_of(id) + (page - shape.pages()) * page_size;
-        }
-        HF_TRY(reader.read(patch, {target + patch.offset, patch.length}));
+        HF_TRY(reader.read(patch, {address_of(patch.place) + patch.offset, patch.length}));
     }
     return {};
 }

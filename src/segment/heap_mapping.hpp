@@ -55,6 +55,9 @@ public:
 
     base::result<void> map_committed(base::pages frontier);
     base::result<void> apply_overlay(const log_content& overlay);
+    /// Of a page by its place in the files (commit_format.hpp), and back.
+    [[nodiscard]] std::byte* address_of(std::uint64_t place) const noexcept;
+    [[nodiscard]] std::uint64_t place_at(const std::byte* page) const noexcept;
     base::result<void> map_fresh(base::pages from, base::pages to);
     /// Shared pages: maps files whose space up to `to` was just reserved. The committed end is `to` then; on failure it
     /// stays.

@@ -72,9 +72,13 @@ base::result<void> live_bitmaps::verify_tables(bool has_sums) {
             HF_TRY(verify_mapped_page(segment, page));
         }
     }
-    const base::scoped_lock lock(admitted_mutex_);
-    admitted_.assign(segments * pages_of_segment(), false);
+    admit_none();
     return {};
+}
+
+void live_bitmaps::admit_none() {
+    const base::scoped_lock lock(admitted_mutex_);
+    admitted_.assign(mapping_.segment_count(mapping_.frontier()) * pages_of_segment(), false);
 }
 
 base::result<void> live_bitmaps::admit(base::granule position) {

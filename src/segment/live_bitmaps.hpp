@@ -30,6 +30,8 @@ public:
     /// hole. Fails as back() does.
     base::result<void> back_again(base::granule position);
     base::result<void> admit_all();
+    /// Other bitmaps are mapped.
+    void admit_none();
     /// The heap has so many segments from here on.
     void forget_beyond(std::uint64_t segments);
 

@@ -46,6 +46,9 @@ base::result<void> commit_builder::scan() {
             const auto distance = static_cast<std::uint64_t>(page - metadata);
             const std::uint64_t i = distance / shape.metadata_size();
             const std::uint64_t offset = distance % shape.metadata_size();
+            if (from_.lag.is_as_committed(place_of(i, shape.pages() + offset / page_size), page)) {
+                continue;
+            }
             if (offset >= shape.checksums_at()) {
                 checksum_pages_.emplace_back(i, (offset - shape.checksums_at()) / page_size);
             } else {
@@ -60,6 +63,9 @@ base::result<void> commit_builder::scan() {
         for (std::uint64_t k = 0; k < run.pages; ++k) {
             std::byte* const address = run.address + k * page_size;
             const auto page = static_cast<std::uint64_t>(address - from_.objects.begin()) / page_size;
+            if (from_.lag.is_as_committed(place_of(objects_file_id, page), address)) {
+                continue;
+            }
             if (page % objects_group_pages == 0) {
                 object_groups_.push_back(page / objects_group_pages);
             } else {
@@ -106,15 +112,46 @@ base::result<void> commit_builder::scan_user_runs(const std::vector<memory_run>&
             }
             const std::uint64_t free_from = free == free_.end() ? end : std::clamp(free->first.value, position, end);
             if (free_from > position) {
-                HF_TRY(add_dirty({position}, free_from - position));
+                HF_TRY(from_.lag.is_on() ? add_dirty_but_for_lag({position}, free_from - position)
+                                         : add_dirty({position}, free_from - position));
             }
             const std::uint64_t free_to =
                 free == free_.end() ? end : std::min(end, std::max(free_from, free->first.value + free->second.value));
             if (free_to > free_from) {
-                dropped_.push_back(
-                    {from_.mapping.view().address(base::offset_of(base::pages{free_from})), free_to - free_from});
+                drop_free({free_from}, free_to - free_from);
             }
             position = std::max(free_to, free_from);
+        }
+    }
+    return {};
+}
+
+/// What home has of a page that lags is older than what the log has, even of a free one.
+void commit_builder::drop_free(base::pages first, std::uint64_t count) {
+    const std::uint64_t per_segment = from_.mapping.view().shape().pages();
+    for (const base::pages end = first + base::pages{count}; first < end;) {
+        base::pages until = end;
+        if (from_.lag.is_on()) {
+            until = first;
+            while (until < end &&
+                   from_.lag.find(place_of(until.value / per_segment, until.value % per_segment)) == nullptr) {
+                ++until.value;
+            }
+        }
+        if (first < until) {
+            dropped_.push_back({from_.mapping.view().address(base::offset_of(first)), (until - first).value});
+        }
+        first = until < end ? until + base::pages{1} : end;
+    }
+}
+
+/// Pages that lag are found by every scan.
+base::result<void> commit_builder::add_dirty_but_for_lag(base::pages first, std::uint64_t count) {
+    const std::uint64_t per_segment = from_.mapping.view().shape().pages();
+    for (const base::pages end = first + base::pages{count}; first < end; ++first.value) {
+        const std::uint64_t place = place_of(first.value / per_segment, first.value % per_segment);
+        if (!from_.lag.is_as_committed(place, from_.mapping.view().address(base::offset_of(first)))) {
+            HF_TRY(add_dirty(first, 1));
         }
     }
     return {};
@@ -170,6 +207,7 @@ base::result<void> commit_builder::add_changed_of(std::uint64_t segment, base::p
         HF_TRY_ASSIGN(const auto file,
                       from_.storage.open(from_.paths.segment(segment), persist::access_mode::read_only));
         HF_TRY(file->read_at(page * page_size, {there.get(), bytes}));
+        from_.lag.lay_over(place_of(segment, page), {there.get(), bytes});
     }
     bool is_used = false;
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -423,8 +461,17 @@ void commit_builder::release() noexcept {
         batch[count++] = {address, pages * page_size};
     };
     for (const summed_run& run : runs_) {
-        if (run.before != content::none && !run.is_copy && is_file_below(run.run)) {
+        if (run.before == content::none || run.is_copy || !is_file_below(run.run)) {
+            continue;
+        }
+        if (!from_.lag.is_on()) {
             drop(const_cast<std::byte*>(run.run.content), run.run.count);
+            continue;
+        }
+        for (std::uint64_t i = 0; i < run.run.count; ++i) {
+            if (from_.lag.find(place_of(run.run.file, run.run.page + i)) == nullptr) {
+                drop(const_cast<std::byte*>(run.run.content) + i * page_size, 1);
+            }
         }
     }
     for (const memory_run& run : dropped_) {

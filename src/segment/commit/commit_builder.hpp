@@ -19,6 +19,7 @@ struct commit_sources {
     persist::storage& storage;
     const free_runs& committed_free;  ///< perhaps not all
     const free_runs& kept;            ///< pages that stay private after the commit (MAP-3)
+    const lagging_home& lag;          ///< its pages stay private, too
 };
 
 class commit_builder {
@@ -57,6 +58,8 @@ private:
 
     base::result<void> scan_user_runs(const std::vector<memory_run>& dirty);
     base::result<void> add_dirty(base::pages first, std::uint64_t count);
+    base::result<void> add_dirty_but_for_lag(base::pages first, std::uint64_t count);
+    void drop_free(base::pages first, std::uint64_t count);
     void add_user(base::pages first, std::uint64_t count);
     base::result<void> add_kept(base::pages first, std::uint64_t count);
     base::result<void> add_changed_of(std::uint64_t segment, base::pages first, std::uint64_t count, content before);

@@ -6,6 +6,7 @@
 #include "base/checked.hpp"
 #include "persist/mutant.hpp"
 #include "segment/commit/log_content.hpp"
+#include "segment/commit/way_home.hpp"
 #include "segment/format/geometry.hpp"
 
 namespace holdfast::segment {
@@ -21,6 +22,9 @@ constexpr std::uint64_t file_of_large_heap = 4 * mebibyte;
 constexpr std::uint64_t longest_log = 64 * mebibyte;
 /// Pages that are synced within a commit.
 constexpr std::uint64_t few_pages = 1024;
+/// Of a log behind home: what is read and written again at once.
+constexpr std::uint64_t worth_going_home = mebibyte;
+constexpr std::uint64_t most_pages_behind = 256;
 /// A log that is so many times as long as it should be waits no longer for the device.
 constexpr std::uint64_t most_overrun = 8;
 
@@ -43,8 +47,10 @@ void commit_log::begin_session(superblock_on_media& superblock) const noexcept {
 base::result<log::log*> commit_log::open(persist::storage& storage, const heap_paths& paths,
                                          const superblock_on_media& superblock) {
     if (log_ == nullptr) {
-        const auto none = [](const log::record& record) {
-            return base::result<void>(base::failure{base::failure_code::corrupt,
+        const bool is_behind = lag_.is_on();
+        const auto none = [is_behind](const log::record& record) {
+            return is_behind ? base::result<void>()
+                             : base::result<void>(base::failure{base::failure_code::corrupt,
                                                     {},
                                                     "record of the log",
                                                     std::to_string(record.end.sequence),
@@ -56,7 +62,7 @@ base::result<log::log*> commit_log::open(persist::storage& storage, const heap_p
         options.epoch = limits_.epoch;
         HF_TRY_ASSIGN(log_, log::log::open(storage, options, superblock.log_begin, none));
         opened_ = log_.get();
-        begin_ = log_->end().position;
+        begin_ = is_behind ? superblock.log_begin.position : log_->end().position;
     }
     return log_.get();
 }
@@ -114,6 +120,9 @@ std::uint64_t commit_log::most_bytes(const superblock_on_media& superblock) cons
 
 base::result<void> commit_log::maintain(persist::storage& storage, const heap_paths& paths,
                                         superblock_on_media& superblock, bool needs_space) {
+    if (lag_.is_on() && lag_.home().log_begin.position - begin_ < superblock.log_file_size) {
+        return {};
+    }
     if (needs_space) {
         return checkpoint(storage, paths, superblock);
     }
@@ -167,8 +176,61 @@ base::result<void> commit_log::move_begin(persist::storage& storage, const heap_
     return {};
 }
 
+/// The superblock on media is that of the version that is home: the log has what follows it.
+base::result<void> commit_log::checkpoint_behind(persist::storage& storage, const heap_paths& paths,
+                                                 superblock_on_media& superblock) {
+    HF_TRY(sync_home(storage, paths));
+    const auto said = std::make_unique<superblock_on_media>(lag_.home());
+    HF_TRY(write_state(storage, paths, *said, superblock.state));
+    superblock.log_begin = said->log_begin;
+    begin_ = said->log_begin.position;
+    if (opened_ != nullptr) {
+        opened_->release(said->log_begin);
+    }
+    return {};
+}
+
+base::result<void> commit_log::go_home(persist::storage& storage, const heap_paths& paths, std::uint64_t version) {
+    HF_TRY_ASSIGN(const log_content content,
+                  log_content::read(storage, paths, lag_.home(), {.last = log_limits{}.last, .home = version}));
+    patch_reader reader(storage, paths, content);
+    const replay_watch nobody;
+    replay_meter meter(nobody, {});
+    for (auto patches = content.patches(); !patches.empty();) {
+        const std::uint64_t id = file_of(patches.front().place);
+        HF_TRY_ASSIGN(const auto file, home_.get(storage, paths, id));
+        const std::size_t before = patches.size();
+        unsynced_.insert(id);
+        HF_TRY(write_to_first_file(*file, reader, patches, "commit.follow.write", meter));
+        pages_ += before - patches.size();
+    }
+    lag_.go_on(content.home_superblock());
+    if (lag_.users() != nullptr) {
+        lag_.users()->publish_home(version);
+    }
+    return {};
+}
+
+base::result<bool> commit_log::follow_readers(persist::storage& storage, const heap_paths& paths,
+                                              std::uint64_t newest) {
+    if (!lag_.is_on()) {
+        return true;
+    }
+    const std::uint64_t version =
+        HF_MUTANT("commit.follow.beyond_readers") ? newest : lag_.oldest_in_use(newest);
+    const std::uint64_t behind = opened_ == nullptr ? 0 : opened_->end().position - lag_.home().log_begin.position;
+    const bool is_worth_it = version == newest || behind >= worth_going_home || lag_.size() >= most_pages_behind;
+    if (version > lag_.home().sequence && is_worth_it) {
+        HF_TRY(go_home(storage, paths, version));
+    }
+    return lag_.home().sequence == newest;
+}
+
 base::result<void> commit_log::checkpoint(persist::storage& storage, const heap_paths& paths,
                                           superblock_on_media& superblock) {
+    if (lag_.is_on()) {
+        return checkpoint_behind(storage, paths, superblock);
+    }
     if (!HF_MUTANT("checkpoint.begin_first")) {
         HF_TRY(sync_home(storage, paths));
     }
@@ -185,6 +247,9 @@ base::result<void> commit_log::checkpoint(persist::storage& storage, const heap_
 
 base::result<void> commit_log::end(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                                    heap_state state) {
+    if (lag_.is_on()) {
+        return checkpoint_behind(storage, paths, superblock);
+    }
     HF_TRY(sync_home(storage, paths));
     HF_TRY(move_begin(storage, paths, superblock, state, true));
     const base::scoped_lock lock(mutex_);

@@ -2,7 +2,8 @@
 //
 //   - The superblock on media says where the log begins. It moves in a checkpoint alone, after all that is home was
 //     synced (LOG-6), and its space is used again after both copies are durable (LOG-5).
-//   - A session begins with an empty log. Its files go when the heap is closed.
+//   - A session begins with an empty log, unless readers use what was home before. Its files go when the heap is
+//     closed, unless readers still do.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "log/log.hpp"
 #include "persist/storage.hpp"
 #include "segment/commit/home_files.hpp"
+#include "segment/commit/lagging_home.hpp"
 #include "segment/commit/writeback.hpp"
 #include "segment/files/heap_paths.hpp"
 #include "segment/format/superblock.hpp"
@@ -43,6 +45,8 @@ public:
     [[nodiscard]] const commit_log_limits& limits() const noexcept { return limits_; }
     [[nodiscard]] home_files& home() noexcept { return home_; }
     [[nodiscard]] writeback& device() noexcept { return device_; }
+    [[nodiscard]] lagging_home& lag() noexcept { return lag_; }
+    [[nodiscard]] const lagging_home& lag() const noexcept { return lag_; }
 
     /// For the superblock that says that a session begins.
     void begin_session(superblock_on_media& superblock) const noexcept;
@@ -64,6 +68,9 @@ public:
     [[nodiscard]] std::uint64_t bytes() const noexcept;
     [[nodiscard]] bool is_empty() const noexcept { return bytes() == 0; }
 
+    /// Home goes on to the oldest version in use, at most to that of the last commit, `newest`; not where that is worth
+    /// little. True where home has the last commit.
+    base::result<bool> follow_readers(persist::storage& storage, const heap_paths& paths, std::uint64_t newest);
     /// A checkpoint where the log is long. One that has much to sync waits for a later commit, when the device has
     /// written most of it, unless the log grows by too much meanwhile. To submit scattered pages takes seconds of a
     /// processor, so a thread does that; the checkpoint itself takes the few milliseconds that are left, so a commit
@@ -73,7 +80,8 @@ public:
                                 bool needs_space = false);
     /// `superblock`: of the last commit. It says on return what is on media.
     base::result<void> checkpoint(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
-    /// A checkpoint, behind which there is no log until get() or reserve() makes one. Removes its files.
+    /// A checkpoint, behind which there is no log until get() or reserve() makes one. Removes its files. Where home lags
+    /// it is but a checkpoint, and the state on media stays.
     base::result<void> end(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                            heap_state state);
 
@@ -87,6 +95,9 @@ private:
     base::result<void> move_begin(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                                   heap_state state, bool ends);
     base::result<void> sync_home(persist::storage& storage, const heap_paths& paths);
+    base::result<void> go_home(persist::storage& storage, const heap_paths& paths, std::uint64_t version);
+    base::result<void> checkpoint_behind(persist::storage& storage, const heap_paths& paths,
+                                         superblock_on_media& superblock);
 
     commit_log_limits limits_;
     base::mutex mutex_;
@@ -95,6 +106,7 @@ private:
     std::uint64_t begin_ = 0;  ///< position
     std::string identity_;     ///< of the superblock's file
     home_files home_;
+    lagging_home lag_;
     std::set<std::uint64_t> unsynced_;
     std::uint64_t pages_ = 0;
     bool is_being_written_ = false;

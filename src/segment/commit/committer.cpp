@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <new>
@@ -63,7 +64,9 @@ void committer::keep(const free_runs& pages) {
 
 commit_builder committer::builder(const free_runs& free, const space_going& going, const free_runs& kept) {
     return {
-        {mapping_, objects_, *scanner_, location_.paths(), location_.storage(), committed_free_, kept}, free, going};
+        {mapping_, objects_, *scanner_, location_.paths(), location_.storage(), committed_free_, kept, log_.lag()},
+        free,
+        going};
 }
 
 free_runs committer::kept() const { return either(pinned_, mapping_.memory_below()); }
@@ -131,6 +134,7 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
                                                           metadata_check check) {
     const auto start = clock::now();
     commit_statistics statistics;
+    HF_TRY(follow_readers());
     const free_runs stay = kept();
     commit_builder changes = builder(free, going, stay);
     scanner_->begin_commit();
@@ -145,7 +149,7 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     scanner_->end_commit();
     adopt(plan);
     if (!HF_MUTANT("space.note_free")) {
-        note_free(free);
+        note_free(log_.lag().is_on() ? common(committed_free_, free) : free);
     }
     statistics.write_ns = report.write_ns;
     statistics.sync_ns = report.sync_ns;
@@ -284,11 +288,73 @@ base::result<void> committer::finish_log(base::function_ref<base::result<void>()
 }
 
 base::result<void> committer::checkpoint() {
-    return finish_log([this] { return superblock_.checkpoint(); });
+    return finish_log([this]() -> base::result<void> {
+        HF_TRY(follow_readers());
+        return superblock_.checkpoint();
+    });
 }
 
 base::result<void> committer::end_log() {
     return finish_log([this] { return superblock_.end_log(); });
+}
+
+base::result<void> committer::begin_behind(const superblock_on_media& home, const log_content& content) {
+    log_.lag().begin(home);
+    const std::uint64_t version = superblock_.now().sequence;
+    for (const log_content::patch& patch : content.patches()) {
+        if (log_.lag().find(patch.place) == nullptr) {
+            log_.lag().put(patch.place, lagging_home::copy_of({mapping_.address_of(patch.place), base::page_size}),
+                           version);
+        }
+    }
+    return {};
+}
+
+base::result<void> committer::follow_readers() {
+    if (!log_.lag().is_on()) {
+        return {};
+    }
+    HF_TRY_ASSIGN(const bool is_home,
+                  log_.follow_readers(location_.storage(), location_.paths(), superblock_.now().sequence));
+    drop_what_is_home(log_.lag().home().sequence);
+    if (is_home) {
+        log_.lag().end();
+    }
+    return {};
+}
+
+/// Pages with stores since stay as they are, and so do those that the files are not mapped for (MAP-2, MAP-3).
+void committer::drop_what_is_home(std::uint64_t version) noexcept {
+    const std::uint64_t user_pages = mapping_.view().shape().pages();
+    const base::pages adopted = mapping_.adopted();
+    const auto is_mapped = [&](std::uint64_t place) {
+        const std::uint64_t file = file_of(place);
+        const std::uint64_t page = page_of_place(place);
+        if (file == objects_file_id) {
+            return (page + 1) * base::page_size <= objects_.adopted_size();
+        }
+        if (page >= user_pages) {
+            return file < mapping_.segment_count(adopted);
+        }
+        const base::pages at{file * user_pages + page};
+        const auto has = [at](const free_runs& runs) {
+            return std::ranges::any_of(runs, [at](const auto& run) { return run.first <= at && at < end_of(run); });
+        };
+        return at < adopted && !has(pinned_) && !has(mapping_.memory_below());
+    };
+    std::array<std::span<std::byte>, 256> batch;
+    std::size_t count = 0;
+    log_.lag().forget(version, [&](std::uint64_t place, const std::byte* content) {
+        std::byte* const memory = mapping_.address_of(place);
+        if (is_mapped(place) && std::memcmp(memory, content, base::page_size) == 0) {
+            batch.at(count++) = {memory, base::page_size};
+        }
+        if (count == batch.size()) {
+            drop_private_pages(batch);
+            count = 0;
+        }
+    });
+    drop_private_pages(std::span{batch}.first(count));
 }
 
 base::result<void> committer::close_unchanged() {
@@ -303,6 +369,7 @@ base::result<void> committer::close_cleanly() {
         return {};
     }
     const base::cancellation_off until_done;
+    HF_TRY(follow_readers());
     if (!space_.clear_content_beyond()) {
         return {};  // the next open removes the content, as after a crash
     }

@@ -95,6 +95,18 @@ public:
     /// All these pages are as they were at save(), since which nothing was committed. Needs no memory. False: nothing
     /// was stored to the directory of objects. `may_store`: false for a page without access, which was free at save().
     bool restore(const saved_pages& from, base::function_ref<bool(const std::byte* page)> may_store) noexcept;
+    /// Of other processes, whose file the heap has for it. Null: none.
+    void set_readers(versions_in_use* readers) noexcept { log_.lag().set_users(readers); }
+    [[nodiscard]] versions_in_use* readers() const noexcept { return log_.lag().users(); }
+    /// Null: home is the last commit.
+    [[nodiscard]] const superblock_on_media* home_behind() const noexcept {
+        return log_.lag().is_on() ? &log_.lag().home() : nullptr;
+    }
+    [[nodiscard]] std::uint64_t home_version() const noexcept {
+        return log_.lag().is_on() ? log_.lag().home().sequence : superblock_.now().sequence;
+    }
+    /// Pages that are not home lie over the mappings: those that `content` has. `home`: the superblock on media.
+    base::result<void> begin_behind(const superblock_on_media& home, const log_content& content);
     /// No commit succeeds any more; the last one may be durable or not.
     [[nodiscard]] bool is_poisoned() const noexcept { return poison_.code != base::failure_code::none; }
 
@@ -116,9 +128,14 @@ private:
     base::result<void> after_commit(base::result<void> done);
     base::result<void> find_stores(std::vector<memory_run>& user, std::vector<memory_run>& objects);
     void drop_others(const saved_pages& from, const memory_run& range) noexcept;
-    void drop(std::byte* begin, const std::byte* end) noexcept;
+    void drop(std::byte* begin, std::byte* end) noexcept;
+    void drop_mapped(std::byte* begin, const std::byte* end) noexcept;
     base::result<void> read_home(std::byte* begin, std::uint64_t bytes) const;
     base::result<void> finish_log(base::function_ref<base::result<void>()> how);
+    /// Home goes on to what all readers have.
+    base::result<void> follow_readers();
+    void drop_what_is_home(std::uint64_t version) noexcept;
+    void restore_behind(std::byte* begin, std::byte* end) noexcept;
     void adopt(const commit_plan& plan) noexcept;
     base::result<void> map_adopted();
     [[nodiscard]] base::failure poisoned() const;
@@ -131,7 +148,7 @@ private:
     objects_file& objects_;
     user_space& space_;
     std::unique_ptr<dirty_scanner> scanner_;
-    free_runs committed_free_;  ///< perhaps not all
+    free_runs committed_free_;  ///< perhaps not all; where readers lag, free in their versions, too
     free_runs pinned_;
     bool commit_failed_ = false;  ///< media may have content beyond the frontier
     base::failure poison_;

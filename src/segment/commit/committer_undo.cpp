@@ -37,13 +37,49 @@ base::result<void> committer::save(saved_pages& to) {
     all.insert(all.end(), objects.begin(), objects.end());
     std::ranges::sort(all, {}, &memory_run::address);
     for (const memory_run& run : all) {
-        to.add(run);
+        if (!log_.lag().is_on()) {
+            to.add(run);
+            continue;
+        }
+        for (std::uint64_t i = 0; i < run.pages; ++i) {
+            std::byte* const page = run.address + i * page_size;
+            if (!log_.lag().is_as_committed(mapping_.place_at(page), page)) {
+                to.add({page, 1});
+            }
+        }
     }
     return {};
 }
 
+/// restore_others() of pages that home has not as the last commit left them.
+void committer::restore_behind(std::byte* begin, std::byte* end) noexcept {
+    while (begin < end) {
+        std::byte* until = begin;
+        const std::byte* last = nullptr;
+        while (until < end && (last = log_.lag().find(mapping_.place_at(until))) == nullptr) {
+            until += page_size;
+        }
+        drop_mapped(begin, until);
+        if (last != nullptr) {
+            if (std::memcmp(until, last, page_size) != 0) {
+                std::memcpy(until, last, page_size);
+            }
+            until += page_size;
+        }
+        begin = until;
+    }
+}
+
+void committer::drop(std::byte* begin, std::byte* end) noexcept {
+    if (log_.lag().is_on()) {
+        restore_behind(begin, end);
+    } else {
+        drop_mapped(begin, end);
+    }
+}
+
 /// Where the process has locked the pages in memory, they cannot be dropped.
-void committer::drop(std::byte* begin, const std::byte* end) noexcept {
+void committer::drop_mapped(std::byte* begin, const std::byte* end) noexcept {
     const auto bytes = static_cast<std::uint64_t>(end - begin);
     try {
         if (bytes == 0 || try_to_drop_private_pages(begin, bytes) || read_home(begin, bytes)) {

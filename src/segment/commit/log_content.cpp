@@ -43,9 +43,10 @@ log::log_options log_options_of(const heap_paths& paths, const superblock_on_med
 }
 
 base::result<log_content> log_content::read(persist::storage& storage, const heap_paths& paths,
-                                            const superblock_on_media& superblock) {
+                                            const superblock_on_media& superblock, const log_limits& limits) {
     log_content content;
-    content.superblock_ = superblock;
+    content.superblock_ = content.home_ = superblock;
+    content.limits_ = limits;
     const log::log_options options = log_options_of(paths, superblock);
     const log::log_files files(storage, options.place);
     log::log_reader reader(files, options.key, superblock.log_begin);
@@ -66,9 +67,14 @@ base::result<log_content> log_content::read(persist::storage& storage, const hea
             break;
         }
         const std::uint64_t begin = record.end.position - log::space_of(record.payload.size());
-        if (auto added = content.add(record, begin + log::header_size); !added) {
+        auto added = content.add(record, begin + log::header_size);
+        if (!added) {
             added.error().path = files.path_of(begin / options.place.file_size);
             return std::move(added).error();
+        }
+        if (!*added) {
+            content.settle();
+            return content;
         }
         content.bytes_ += log::space_of(record.payload.size());
     }
@@ -90,21 +96,26 @@ base::result<log_content> log_content::read(persist::storage& storage, const hea
     return content;
 }
 
-base::result<void> log_content::add(const log::record& record, std::uint64_t position) {
+base::result<bool> log_content::add(const log::record& record, std::uint64_t position) {
     if (record.kind == record_part) {
         parts_.push_back({patches_.size(), homes_.size()});
-        return add_entries(record.payload, position);
+        HF_TRY(add_entries(record.payload, position));
+        return true;
     }
     if (record.kind != record_commit) {
         return damaged("kind of a record", fmt::format("{}", record.kind), "1 or 2");
     }
-    return add_commit(record.payload, position);
+    return add_commit(record, position);
 }
 
-base::result<void> log_content::add_commit(std::span<const std::byte> payload, std::uint64_t position) {
+base::result<bool> log_content::add_commit(const log::record& record, std::uint64_t position) {
+    const std::span<const std::byte> payload = record.payload;
     std::span<const std::byte> rest = payload;
     HF_TRY_ASSIGN(const commit_head head, take_head(rest));
     HF_TRY(validate(head.superblock, {}, 0));
+    if (head.superblock.sequence > limits_.last) {
+        return false;
+    }
     if (head.superblock.sequence != superblock_.sequence + 1) {
         return damaged("sequence", fmt::format("{}", head.superblock.sequence),
                        fmt::format("{}", superblock_.sequence + 1));
@@ -132,7 +143,12 @@ base::result<void> log_content::add_commit(std::span<const std::byte> payload, s
     parts_.clear();
     sizes_.push_back({superblock_.frontier, superblock_.objects_size});
     ++commits_;
-    return {};
+    if (superblock_.sequence <= limits_.home) {
+        home_ = superblock_;
+        home_.log_begin = record.end;
+        commits_home_ = commits_;
+    }
+    return true;
 }
 
 void log_content::forget(const sizes_of_lists& from, const sizes_of_lists& to) {
@@ -246,6 +262,9 @@ void log_content::settle() {
     }
     std::ranges::stable_sort(patches_, {}, &patch::place);
     leave_out_what_is_home();
+    if (commits_home_ < commits_) {
+        std::erase_if(patches_, [this](const patch& one) { return one.commit >= commits_home_; });
+    }
     std::size_t kept = 0;
     for (std::size_t i = 0; i < patches_.size();) {
         std::size_t first = i;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,15 +20,31 @@ namespace holdfast::segment {
 
 [[nodiscard]] log::log_options log_options_of(const heap_paths& paths, const superblock_on_media& superblock);
 
+/// Versions. What follows `last` is not read. Of records behind `home` counts only which pages are home, so that
+/// nothing older is laid over them (LOG-10): what is left takes home to that version.
+struct log_limits {
+    std::uint64_t last = std::numeric_limits<std::uint64_t>::max();
+    std::uint64_t home = std::numeric_limits<std::uint64_t>::max();
+};
+
 class log_content {
 public:
     /// Reads what follows `superblock.log_begin`. `corrupt` where a record is sound and is no commit of this heap.
     static base::result<log_content> read(persist::storage& storage, const heap_paths& paths,
-                                          const superblock_on_media& superblock);
+                                          const superblock_on_media& superblock, const log_limits& limits = {});
 
     [[nodiscard]] std::uint64_t commits() const noexcept { return commits_; }
     /// Of the last commit; without one, that of read().
     [[nodiscard]] const superblock_on_media& superblock() const noexcept { return superblock_; }
+    /// Of the last commit up to log_limits::home, with its end in the log as the log's beginning.
+    [[nodiscard]] const superblock_on_media& home_superblock() const noexcept { return home_; }
+    /// Pages that were written home, without a record of their content, by a commit that was read.
+    struct home_pages {
+        std::uint64_t place;
+        std::uint64_t count;
+        std::uint32_t commit;
+    };
+    [[nodiscard]] std::span<const home_pages> pages_at_home() const noexcept { return homes_; }
     /// Behind the last record that counts.
     [[nodiscard]] const log::mark& end() const noexcept { return end_; }
     /// What follows looks like a record that was begun, or damaged.
@@ -53,18 +70,13 @@ private:
         std::uint64_t frontier;
         std::uint64_t objects;
     };
-    /// Of them no patch of an earlier commit counts.
-    struct home_pages {
-        std::uint64_t place;
-        std::uint64_t count;
-        std::uint32_t commit;
-    };
     struct sizes_of_lists {
         std::size_t patches;
         std::size_t homes;
     };
-    base::result<void> add(const log::record& record, std::uint64_t position);
-    base::result<void> add_commit(std::span<const std::byte> payload, std::uint64_t position);
+    /// False: the record is behind log_limits::last.
+    base::result<bool> add(const log::record& record, std::uint64_t position);
+    base::result<bool> add_commit(const log::record& record, std::uint64_t position);
     base::result<void> add_entries(std::span<const std::byte> payload, std::uint64_t position);
     void add_entry(const commit_entry& entry, std::uint64_t position);
     void forget(const sizes_of_lists& from, const sizes_of_lists& to);
@@ -74,7 +86,10 @@ private:
     void settle();
 
     superblock_on_media superblock_{};
+    superblock_on_media home_{};
+    log_limits limits_;
     std::uint64_t commits_ = 0;
+    std::uint64_t commits_home_ = 0;  ///< up to log_limits::home
     log::mark end_;
     std::uint64_t bytes_ = 0;
     bool torn_ = false;

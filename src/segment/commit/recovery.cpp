@@ -10,6 +10,7 @@
 
 #include "persist/mutant.hpp"
 #include "segment/commit/commit_log.hpp"
+#include "segment/commit/way_home.hpp"
 #include "segment/files/node_directories.hpp"
 #include "segment/format/superblock.hpp"
 
@@ -20,58 +21,6 @@ namespace {
 using base::failure;
 using base::failure_code;
 using persist::access_mode;
-
-class replay_meter {
-public:
-    replay_meter(const replay_watch& watch, std::span<const log_content::patch> patches) : watch_(watch) {
-        for (const log_content::patch& patch : patches) {
-            all_ += patch.length;
-        }
-    }
-    void add(std::uint64_t bytes) {
-        done_ += bytes;
-        const auto now = clock::now();
-        if (watch_.tell && now - told_ >= watch_.interval) {
-            told_ = now;
-            watch_.tell(done_, all_);
-        }
-    }
-
-private:
-    using clock = std::chrono::steady_clock;
-    const replay_watch& watch_;
-    std::uint64_t done_ = 0;
-    std::uint64_t all_ = 0;
-    clock::time_point told_ = clock::now();
-};
-
-/// Of the first file, whose patches it takes off. Patches that follow one another are written at once.
-base::result<void> write_to_first_file(persist::file& home, patch_reader& reader,
-                                       std::span<const log_content::patch>& patches, replay_meter& meter) {
-    constexpr std::uint64_t most = 64 * base::page_size;
-    std::vector<std::byte> bytes;
-    std::uint64_t begin = 0;
-    const auto write = [&] {
-        meter.add(bytes.size());
-        return home.write_at(begin, bytes, "recover.home.write");
-    };
-    for (const std::uint64_t id = file_of(patches.front().place);
-         !patches.empty() && file_of(patches.front().place) == id; patches = patches.subspan(1)) {
-        const log_content::patch& patch = patches.front();
-        const std::uint64_t at = page_of_place(patch.place) * base::page_size + patch.offset;
-        const bool follows = at == begin + bytes.size() && bytes.size() + patch.length <= most;
-        if (!bytes.empty() && !follows) {
-            HF_TRY(write());
-            bytes.clear();
-        }
-        if (bytes.empty()) {
-            begin = at;
-        }
-        bytes.resize(bytes.size() + patch.length);
-        HF_TRY(reader.read(patch, std::span(bytes).last(patch.length)));
-    }
-    return write();
-}
 
 /// Idempotent. Syncs, while the device already writes the other files.
 base::result<void> carry_home(persist::storage& storage, const heap_paths& paths, const log_content& content,
@@ -87,7 +36,7 @@ base::result<void> carry_home(persist::storage& storage, const heap_paths& paths
                 break;  // the files that are open give theirs back
             }
             HF_TRY_ASSIGN(auto home, std::move(opened));
-            HF_TRY(write_to_first_file(*home, reader, patches, meter));
+            HF_TRY(write_to_first_file(*home, reader, patches, "recover.home.write", meter));
             files.push_back(std::move(home));
             device.start(files.back());
         }
@@ -213,7 +162,7 @@ base::result<void> make_last_commit_home(persist::storage& storage, const heap_p
 }  // namespace
 
 base::result<recovered_state> recover(persist::storage& storage, const heap_paths& of, access_mode mode,
-                                      const replay_watch& watch) {
+                                      const recovery_wishes& wishes) {
     HF_TRY_ASSIGN(auto superblock_file, storage.open(of.superblock(), mode));
     HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*superblock_file));
     superblock_file.reset();
@@ -238,26 +187,61 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
             state.warnings.push_back(bad);
         }
     }
-    state.superblock = *newest;
+    state.superblock = state.on_media = *newest;
+    state.end = newest->log_begin;
     state.crashed = newest->state != heap_state::clean;
     log_content content;
     if (state.crashed) {
-        HF_TRY_ASSIGN(content, log_content::read(storage, paths, *newest));
+        HF_TRY_ASSIGN(content, log_content::read(storage, paths, *newest, {.last = wishes.last, .home = log_limits{}.home}));
         state.superblock = content.superblock();
+        state.end = content.home_superblock().log_begin;
         state.replayed = {content.commits(), content.bytes()};
     }
     HF_TRY(check_files(storage, paths, state.superblock, mode));
     if (content.is_torn()) {
         HF_TRY(judge_torn_log(storage, paths, content));
     }
-    if (mode == access_mode::read_write) {
-        HF_TRY(make_last_commit_home(storage, paths, copies, content, state, watch));
+    const bool stays = wishes.oldest_in_use < state.superblock.sequence && state.crashed;
+    if (mode == access_mode::read_write && stays) {
+        HF_TRY(with_room_hint(settle_log(storage, paths, content)));
+        state.overlay = std::move(content);
+    } else if (mode == access_mode::read_write) {
+        HF_TRY(make_last_commit_home(storage, paths, copies, content, state, wishes.watch));
         state.warnings.clear();
         HF_TRY(sync_names_of_new_heap(storage, paths, state));
     } else if (!content.patches().empty()) {
         state.overlay = std::move(content);
     }
     return state;
+}
+
+base::result<reader_state> hold_and_recover(persist::storage& storage, const heap_paths& paths) {
+    constexpr int attempts = 1000;
+    for (int attempt = 1;; ++attempt) {
+        reader_state found;
+        HF_TRY_ASSIGN(found.hold, hold_heap(storage, paths, access_mode::read_only));
+        reader_table* const readers = found.hold->readers.get();
+        const bool is_beside = readers != nullptr && found.hold->locks.empty();
+        const std::uint64_t session = is_beside ? readers->session() : 0;
+        const std::uint64_t durable = is_beside ? readers->durable() : recovery_wishes{}.last;
+        auto state = recover(*found.hold->storage, paths, access_mode::read_only, {{}, durable});
+        // The writer may have ended its session, or the log its beginning, while the first of them were read.
+        const bool is_whole = !is_beside || (readers->session() == session && readers->writer() == writer_kind::beside &&
+                                             state && state->superblock.sequence == durable);
+        if (is_whole || attempt == attempts) {
+            HF_TRY_ASSIGN(found.state, std::move(state));
+            if (is_whole) {
+                return found;
+            }
+            return failure{failure_code::locked,
+                           paths.directory(),
+                           "version",
+                           fmt::format("{}", found.state.superblock.sequence),
+                           fmt::format("{}", durable),
+                           "its writer opens and closes the heap all the time",
+                           0};
+        }
+    }
 }
 
 base::result<void> check_files(persist::storage& storage, const heap_paths& of, const superblock_on_media& superblock,

@@ -19,6 +19,7 @@
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
+#include "segment/files/heap_hold.hpp"
 #include "segment/commit/log_content.hpp"
 #include "segment/commit/transaction.hpp"
 #include "segment/heap_options.hpp"
@@ -34,15 +35,36 @@ struct recovered_state {
     superblock_on_media superblock{};
     bool crashed = false;
     replayed_log replayed;
-    /// A reader lays its pages over the mappings.
+    /// Lies over the mappings: of a reader, or of a writer that home has to wait for.
     std::optional<log_content> overlay;
+    /// What the superblock says on media: home is there at least.
+    superblock_on_media on_media{};
+    /// The state's end in the log.
+    log::mark end;
     /// A bad copy of the superblock.
     std::vector<base::failure> warnings;
 };
 
-/// Repairs in access_mode::read_write. The caller holds the heap's lock (exclusive for read_write).
+struct recovery_wishes {
+    replay_watch watch{};
+    /// Of a reader beside a writer: the newest version that may be read.
+    std::uint64_t last = std::numeric_limits<std::uint64_t>::max();
+    /// A version that somebody reads: where the log has a later one, it is settled and stays, and home with it.
+    std::uint64_t oldest_in_use = std::numeric_limits<std::uint64_t>::max();
+};
+
+/// Repairs in access_mode::read_write. The caller holds the heap's lock (exclusive for read_write), or a slot of
+/// `readers` beside the writer.
 base::result<recovered_state> recover(persist::storage& storage, const heap_paths& paths, persist::access_mode mode,
-                                      const replay_watch& watch = {});
+                                      const recovery_wishes& wishes = {});
+
+/// For a reader: holds the heap and finds the version to read, beside a writer or without one. While `hold` lives and
+/// has said no version, home and the log stay.
+struct reader_state {
+    std::shared_ptr<heap_hold> hold;
+    recovered_state state;
+};
+base::result<reader_state> hold_and_recover(persist::storage& storage, const heap_paths& paths);
 
 /// SEG-1, and that each file may be opened in this mode.
 base::result<void> check_files(persist::storage& storage, const heap_paths& paths,

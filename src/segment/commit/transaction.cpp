@@ -265,7 +265,11 @@ private:
         }
         before_.resize(part.count * base::page_size);
         HF_TRY_ASSIGN(const auto file, log_.home().get(storage_, paths_, part.file));
-        return file->read_at(part.page * base::page_size, before_);
+        HF_TRY(file->read_at(part.page * base::page_size, before_));
+        if (!HF_MUTANT("commit.record.base")) {
+            log_.lag().lay_over(place_of(part.file, part.page), before_);
+        }
+        return {};
     }
 
     static constexpr std::uint64_t at_once = 64;
@@ -298,6 +302,7 @@ public:
             if (left < run.count) {
                 HF_TRY_ASSIGN(const auto file, log_.home().get(storage_, paths_, run.file));
                 HF_TRY(file->read_at((run.page + left) * base::page_size, page));
+                log_.lag().lay_over(place_of(run.file, run.page + left), page);
                 return patch_reader(storage_, paths_, *content_).lay_over(place_of(run.file, run.page + left), page);
             }
             left -= run.count;
@@ -336,6 +341,34 @@ base::result<void> carry_home(persist::storage& storage, const heap_paths& paths
     return {};
 }
 
+/// The record is durable, and somebody reads an older version: its pages stay where they are (LOG-4).
+base::result<void> leave_behind(commit_log& log, const superblock_on_media& home, std::uint64_t version,
+                                const logged_pages& pages, page_copies::replacement from_record) {
+    constexpr std::uint64_t at_once = 64;
+    page_copies copies(at_once);
+    std::size_t next = 0;
+    if (!log.lag().is_on()) {
+        log.lag().begin(home);
+    }
+    for (const page_run& run : pages.runs) {
+        for (std::uint64_t done = 0; done < run.count;) {
+            copies.clear();
+            const page_run part = run.part(done, std::min(run.count - done, copies.room()));
+            const auto replace = [&](std::uint64_t index, std::span<std::byte> page) {
+                return from_record(next + index, page);
+            };
+            HF_TRY(copies.add(part, std::span(pages.sums).subspan(next, part.count), replace));
+            for (std::uint64_t i = 0; i < part.count; ++i) {
+                const auto content = copies.bytes().subspan(i * base::page_size, base::page_size);
+                log.lag().put(place_of(part.file, part.page + i), lagging_home::copy_of(content), version);
+            }
+            next += part.count;
+            done += part.count;
+        }
+    }
+    return {};
+}
+
 /// A log that is full is emptied first. `before`: where the record's commit begins in the log, on return.
 base::result<void> write_record(persist::storage& storage, const heap_paths& paths, commit_log& log,
                                 const commit_plan& plan, const logged_pages& pages, superblock_on_media& on_media,
@@ -343,6 +376,7 @@ base::result<void> write_record(persist::storage& storage, const heap_paths& pat
     const auto attempt = [&]() -> base::result<void> {
         HF_TRY_ASSIGN(log::log* const to, log.get(storage, paths, on_media));
         before.log_begin = to->end();
+        before.flags |= flag_log;
         return record_maker(storage, paths, log, *to, pages, report).write(plan);
     };
     auto done = attempt();
@@ -357,6 +391,33 @@ base::result<void> write_record(persist::storage& storage, const heap_paths& pat
         return emptied;
     }
     return attempt();
+}
+
+/// The record is durable. `before`: the last version, with its end in the log.
+base::result<void> home_or_behind(persist::storage& storage, const heap_paths& paths, commit_log& log,
+                                  const commit_plan& plan, const logged_pages& pages,
+                                  page_copies::replacement from_record, const superblock_on_media& before,
+                                  transaction_report& report) {
+    lagging_home& lag = log.lag();
+    const std::uint64_t version = plan.superblock.sequence;
+    if (lag.users() != nullptr) {
+        lag.users()->publish(version);
+    }
+    const bool is_read = lag.oldest_in_use(version) < version && !HF_MUTANT("commit.home.beyond_readers");
+    if (!lag.is_on() && !is_read) {
+        return carry_home(storage, paths, log, pages, from_record, report);
+    }
+    HF_TRY(leave_behind(log, before, version, pages, from_record));
+    // They were free in each version that somebody may read, and memory becomes a mapping of them.
+    if (pages.are_home.empty() && !plan.fresh.empty()) {
+        logged_pages fresh;
+        fresh.runs = plan.fresh;
+        fresh.sums = plan.fresh_sums;
+        pages_of_record record(storage, paths, log, before, fresh);
+        const auto from = [&record](std::uint64_t index, std::span<std::byte> page) { return record.read(index, page); };
+        return carry_home(storage, paths, log, fresh, from, report);
+    }
+    return {};
 }
 
 }  // namespace
@@ -375,7 +436,9 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
                                    const commit_plan& plan, superblock_on_media& on_media, transaction_report& report) {
     report.stage = commit_stage::unchanged;
     HF_TRY(log.check_own(storage, paths, plan.superblock));
-    const bool fresh_goes_home = goes_home_first(plan, log.limits().logged_fresh_pages);
+    // Of a fresh page that went home, a record from before must not go there again (LOG-10), so that a record says so.
+    const bool lags = log.lag().is_on();
+    const bool fresh_goes_home = goes_home_first(plan, lags ? 0 : log.limits().logged_fresh_pages);
     const logged_pages pages = pages_for_record(plan, !fresh_goes_home);
     HF_TRY(check_way_home(paths, pages.runs));
     if (fresh_goes_home) {
@@ -391,7 +454,7 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
         HF_TRY(carry_home(storage, paths, log, pages, from_record, report));
     }
     HF_TRY(write_record(storage, paths, log, plan, pages, on_media, before, report));
-    HF_TRY(carry_home(storage, paths, log, pages, from_record, report));
+    HF_TRY(home_or_behind(storage, paths, log, plan, pages, from_record, before, report));
     report.stage = commit_stage::complete;
     return {};
 }

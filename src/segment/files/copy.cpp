@@ -364,7 +364,7 @@ base::result<void> take_to_remove(persist::storage& storage, const std::string& 
     HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(*hold.storage, directory, access_mode::read_write,
                                                      heap_lock::missing_file::do_without));
     hold.locks.push_back(std::move(lock));
-    return {};
+    return refuse_readers(hold, heap_paths(directory));
 }
 
 }  // namespace

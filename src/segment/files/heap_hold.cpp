@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <string_view>
+#include <thread>
 
 #include <fmt/format.h>
 
 #include "segment/files/node_directories.hpp"
+#include "segment/files/store_files.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {
@@ -63,21 +66,122 @@ result<bool> has_superblock(persist::storage& storage, const heap_paths& paths) 
     return copies.newest() != nullptr;
 }
 
-result<void> lock_heap(heap_hold& hold, const heap_paths& paths, access_mode mode) {
-    HF_TRY(examine_names(*hold.storage, paths));
-    auto missing = heap_lock::missing_file::do_without;
-    if (mode == access_mode::read_write) {
-        HF_TRY_ASSIGN(const bool heap, has_superblock(*hold.storage, paths));
-        missing = heap ? heap_lock::missing_file::make : missing;
+/// Readers of a heap with several directories, or with stores, whose files have no versions, keep writers out.
+result<bool> may_have_readers_beside(persist::storage& storage, const heap_paths& paths) {
+    HF_TRY_ASSIGN(const std::vector<std::string> names, storage.list(paths.directory()));
+    return std::ranges::none_of(
+        names, [](const std::string& name) { return heap_paths::node_index(name) || store_number(name); });
+}
+
+failure with_hint_of_table(failure locked, const result<std::unique_ptr<reader_table>>& table) {
+    if (!table) {
+        locked.hint = fmt::format("a reader beside a writer says in the file readers which version it reads, which this "
+                                  "process may not: {}; copy the heap with a snapshot, and read that",
+                                  table.error().message());
     }
-    HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(*hold.storage, paths.directory(), mode, missing));
-    hold.locks.push_back(std::move(lock));
+    return locked;
+}
+
+/// Waits for what another process does in a moment: an opening, a close, a commit that gives space back.
+result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths) {
+    constexpr std::chrono::seconds longest{5};
+    constexpr std::chrono::seconds longest_commit{60};
+    const auto begin = std::chrono::steady_clock::now();
+    HF_TRY_ASSIGN(const bool is_possible, may_have_readers_beside(*hold.storage, paths));
+    auto table = is_possible ? reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without)
+                             : result<std::unique_ptr<reader_table>>(nullptr);
+    if (table && *table != nullptr) {
+        hold.readers = std::move(table).value();
+    }
+    for (;;) {
+        if (hold.readers != nullptr) {
+            HF_TRY(hold.readers->take());
+        }
+        auto lock = heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_only,
+                                       heap_lock::missing_file::do_without);
+        if (lock) {
+            hold.locks.push_back(std::move(lock).value());
+            return {};
+        }
+        if (lock.error().code != failure_code::locked || hold.readers == nullptr) {
+            return with_hint_of_table(std::move(lock).error(), table);
+        }
+        const writer_kind writer = hold.readers->writer();
+        if (writer == writer_kind::beside) {
+            return {};
+        }
+        const auto most = writer == writer_kind::excluding ? longest_commit : longest;
+        if (writer == writer_kind::alone || std::chrono::steady_clock::now() - begin >= most) {
+            hold.readers->leave();
+            return std::move(lock).error();
+        }
+        if (writer != writer_kind::excluding) {  // the slot ends such a time: the next commit gives no space back
+            hold.readers->leave();
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
+result<void> refuse_readers_but(heap_hold& hold, const heap_paths& paths, neighbours beside) {
+    auto table = reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without);
+    if (!table || *table == nullptr) {
+        return {};  // nobody reads by it
+    }
+    hold.readers = std::move(table).value();
+    hold.readers->set_writer(beside == neighbours::none ? writer_kind::alone : writer_kind::opening);
+    constexpr std::chrono::seconds longest{1};
+    if (beside == neighbours::none ? !hold.readers->any() : hold.readers->wait_for_versions(longest)) {
+        return {};
+    }
+    std::string who;
+    for (const reader_information& each : hold.readers->readers()) {
+        who += fmt::format("{}reader, process {}", who.empty() ? "" : ", ", each.pid);
+    }
+    hold.readers.reset();
+    return failure{failure_code::locked,
+                   paths.readers(),
+                   "readers",
+                   std::move(who),
+                   "nobody",
+                   beside == neighbours::none ? "only a writer in durability commit may have readers beside it"
+                                              : "a reader that has begun to open the heap does not go on",
+                   0};
+}
+
+result<void> lock_for_writer(heap_hold& hold, const heap_paths& paths, neighbours beside) {
+    // A reader that finds no writer has the lock while it opens the heap.
+    constexpr std::chrono::milliseconds longest{200};
+    const auto end = std::chrono::steady_clock::now() + longest;
+    HF_TRY_ASSIGN(const bool heap, has_superblock(*hold.storage, paths));
+    const auto missing = heap ? heap_lock::missing_file::make : heap_lock::missing_file::do_without;
+    for (;;) {
+        auto lock = heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write, missing);
+        if (lock) {
+            hold.locks.push_back(std::move(lock).value());
+            return refuse_readers_but(hold, paths, beside);
+        }
+        const auto table = reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without);
+        const bool is_opened = table && *table != nullptr && (*table)->is_being_opened();
+        if (lock.error().code != failure_code::locked || !is_opened || std::chrono::steady_clock::now() >= end) {
+            return std::move(lock).error();
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
+result<void> lock_heap(heap_hold& hold, const heap_paths& paths, access_mode mode, neighbours beside) {
+    HF_TRY(examine_names(*hold.storage, paths));
+    HF_TRY(mode == access_mode::read_write ? lock_for_writer(hold, paths, beside) : lock_for_reader(hold, paths));
     HF_TRY_ASSIGN(const auto of_new, hold.storage->permissions_of(paths.directory(), paths.superblock()));
     hold.storage = hold.storage->with({of_new.files | 0600U, of_new.directories | 0700U});
     return hold_nodes(hold, paths, mode);
 }
 
 }  // namespace
+
+result<void> refuse_readers(heap_hold& hold, const heap_paths& paths) {
+    return refuse_readers_but(hold, paths, neighbours::none);
+}
 
 result<void> refuse_lost_superblock(const heap_paths& paths, std::span<const std::string> names) {
     const auto has = [names](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
@@ -100,11 +204,12 @@ result<std::shared_ptr<persist::storage>> hold_directory(persist::storage& stora
     return held;
 }
 
-result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const heap_paths& paths, access_mode mode) {
+result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const heap_paths& paths, access_mode mode,
+                                             neighbours beside) {
     for (int attempt = 0; attempt < attempts; ++attempt) {
         auto hold = std::make_shared<heap_hold>();
         HF_TRY_ASSIGN(hold->storage, hold_what_is_there(storage, paths));
-        auto locked = lock_heap(*hold, paths, mode);
+        auto locked = lock_heap(*hold, paths, mode, beside);
         if (!leads_to(storage, paths.directory(), *hold->storage)) {
             continue;  // removed or moved before it was locked
         }

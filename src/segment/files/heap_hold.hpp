@@ -11,13 +11,19 @@
 #include "persist/storage.hpp"
 #include "segment/files/heap_paths.hpp"
 #include "segment/files/lock.hpp"
+#include "segment/files/reader_table.hpp"
 
 namespace holdfast::segment {
 
 struct heap_hold {
     std::shared_ptr<persist::storage> storage;  ///< in it the heap's paths lead to the held directories
-    std::vector<heap_lock> locks;               ///< the heap's directory, then its nodes
+    /// The heap's directory, then its nodes; none for a reader beside a writer.
+    std::vector<heap_lock> locks;
+    std::unique_ptr<reader_table> readers;  ///< null: who has the heap open, has the locks
 };
+
+/// Who else may have the heap open.
+enum class neighbours { none, readers };
 
 /// `missing` where neither superblock nor superblock.new is there, which an interrupted creation, copy or removal has.
 base::result<void> refuse_lost_superblock(const heap_paths& paths, std::span<const std::string> names);
@@ -25,9 +31,14 @@ base::result<void> refuse_lost_superblock(const heap_paths& paths, std::span<con
 /// Takes no lock. `not_found`, `not_a_heap`, or `missing` where only the superblock is missing.
 base::result<std::shared_ptr<persist::storage>> hold_directory(persist::storage& storage, const heap_paths& paths);
 
-/// Writes nothing, except a missing file `lock` of a superblock of this format.
+/// Writes nothing, except a missing file `lock` of a superblock of this format. A reader takes a slot of the file
+/// `readers`, where there is one that it may write, and has no lock where a writer lets readers come. A writer is refused
+/// where there are readers, unless it lets them be; then none of them is about to read. `locked`.
 base::result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const heap_paths& paths,
-                                                   persist::access_mode mode);
+                                                   persist::access_mode mode, neighbours beside = neighbours::none);
+
+/// For who is going to remove the heap, or to change it in ways that readers cannot follow, and has its lock. `locked`.
+base::result<void> refuse_readers(heap_hold& hold, const heap_paths& paths);
 
 /// The files will be as private as the directory.
 base::result<std::shared_ptr<heap_hold>> hold_new_heap(persist::storage& storage, const heap_paths& paths);

@@ -56,7 +56,8 @@ std::string heap_paths::parent() const {
 }
 
 bool heap_paths::is_heap_file(const std::string& name) {
-    if (name == "superblock" || name == "superblock.new" || name == "objects" || name == "lock" || name == "lanes") {
+    if (name == "superblock" || name == "superblock.new" || name == "objects" || name == "lock" || name == "lanes" ||
+        name == "readers") {
         return true;
     }
     return segment_index(name) || node_index(name) || store_number(name) || log_number(name) ||

@@ -30,6 +30,8 @@ public:
     [[nodiscard]] std::string unfinished_superblock() const { return directory_ + "/superblock.new"; }
     [[nodiscard]] std::string objects() const { return directory_ + "/objects"; }
     [[nodiscard]] std::string lock() const { return directory_ + "/lock"; }
+    /// Made by a writer in durability `commit` (reader_table.hpp).
+    [[nodiscard]] std::string readers() const { return directory_ + "/readers"; }
     /// Made when the heap is first opened in durability `atomic`.
     [[nodiscard]] std::string lanes() const { return directory_ + "/lanes"; }
     [[nodiscard]] std::string segment(std::uint64_t index) const;

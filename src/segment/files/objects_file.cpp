@@ -29,6 +29,16 @@ base::result<void> objects_file::map_committed() {
     return map_from(0);
 }
 
+base::result<void> objects_file::follow_growth(std::uint64_t bytes) {
+    const std::uint64_t before = size_;
+    if (bytes > room_) {
+        return failure{failure_code::limit, location_.paths().objects(), "size", fmt::format("{}", bytes),
+                       fmt::format("at most {} in all", room_), "open the heap again", 0};
+    }
+    size_ = committed_size_ = adopted_size_ = bytes;
+    return map_from(before);
+}
+
 base::result<void> objects_file::grow(std::uint64_t bytes) {
     HF_TRY(location_.check_process());
     HF_TRY(location_.check_writer(location_.paths().objects(), "growth"));

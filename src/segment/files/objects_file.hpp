@@ -36,6 +36,8 @@ public:
     base::result<void> map_committed();
     /// New bytes read as zero.
     base::result<void> grow(std::uint64_t bytes);
+    /// Of a reader: the writer has committed so many.
+    base::result<void> follow_growth(std::uint64_t bytes);
     /// After this map_adopted() maps the file in the place of memory.
     void commit_size() noexcept { committed_size_ = size_; }
     base::result<void> map_adopted();

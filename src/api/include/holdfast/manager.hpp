@@ -24,6 +24,8 @@
 // durability `commit` the child has a private copy of the heap's memory, in the others no mapping of it.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -98,6 +100,17 @@ public:
     void close(bool commit_changes);
     /// The last commit through this manager; all zero where there was none.
     [[nodiscard]] commit_report last_commit() const;
+
+    /// The commit that this heap shows: 1 is its creation. Of a writer: its last one.
+    [[nodiscard]] std::uint64_t version() const;
+    /// A heap that is open read-only beside a writer goes to the newest durable version, as a whole. Addresses stay, and
+    /// pointers and references into the heap with them; what they lead to may have moved or gone, as in any container
+    /// that changed. No other thread may use the heap meanwhile. Nothing happens where there is nothing newer. Throws
+    /// error: invalid_argument while an index or a store of this heap is open; others close the heap.
+    refresh_report refresh();
+    /// Waits until a version is there that is newer than version(): true, or false when the time is over. Other threads
+    /// may use the heap. Of a writer and of a heap that nobody writes: waits the whole time.
+    [[nodiscard]] bool wait_for_change(std::chrono::nanoseconds longest) const;
 
     /// Gives unused space back to the file system: empty slabs and free extents become holes, segments at the end are
     /// removed; no block moves. A crash leaves part of it done. Durability `commit`: commits as commit() does; in the

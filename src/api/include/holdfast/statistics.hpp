@@ -51,6 +51,13 @@ struct heap_statistics {
     std::uint64_t private_bytes = 0;
 };
 
+/// What manager::refresh() did.
+struct refresh_report {
+    std::uint64_t version = 0;  ///< manager::version() from now on
+    std::uint64_t commits = 0;  ///< that came since the version before
+    std::uint64_t pages = 0;    ///< of 4 KiB that were read from the log for them
+};
+
 /// What manager::shrink() did, in bytes.
 struct shrink_report {
     std::uint64_t charged_before = 0;  ///< by the file system, for all files

@@ -1,0 +1,81 @@
+// Pages whose last version is in the log and not home, because a reader uses an older one (LOG-4). Their copies are
+// what a difference is taken against, and what an abort goes back to (LOG-11).
+//
+//   - Home has all of one version, home(), and nothing of a later one, but for pages that were free in all versions
+//     since. The log has the records behind it.
+//   - find() has the last version of each page that a later record changed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "base/units.hpp"
+#include "segment/files/versions_in_use.hpp"
+#include "segment/format/superblock_format.hpp"
+
+namespace holdfast::segment {
+
+/// Not thread-safe.
+class lagging_home {
+public:
+    struct page {
+        std::unique_ptr<std::byte[]> content;
+        std::uint64_t version = 0;  ///< whose record changed the page last
+    };
+    using pages = std::map<std::uint64_t, page>;
+
+    void set_users(versions_in_use* users) noexcept { users_ = users; }
+    [[nodiscard]] versions_in_use* users() const noexcept { return users_; }
+    [[nodiscard]] bool has_users() const noexcept { return users_ != nullptr && users_->any(); }
+    [[nodiscard]] std::uint64_t oldest_in_use(std::uint64_t newest) const noexcept {
+        return users_ == nullptr ? newest : users_->oldest(newest);
+    }
+
+    /// Home is at an older version than the log.
+    [[nodiscard]] bool is_on() const noexcept { return home_ != nullptr; }
+    /// What a superblock says of home's version, with its end in the log.
+    [[nodiscard]] const superblock_on_media& home() const noexcept { return *home_; }
+    /// May throw std::bad_alloc, and then changes nothing. `home`: its `log_begin` is its end in the log.
+    void begin(const superblock_on_media& home);
+    /// Home has gone on to that version.
+    void go_on(const superblock_on_media& home) noexcept;
+    void end() noexcept;
+
+    /// Null where home has the last version.
+    [[nodiscard]] const std::byte* find(std::uint64_t place) const noexcept {
+        const auto found = pages_.find(place);
+        return found == pages_.end() ? nullptr : found->second.content.get();
+    }
+    /// The page is in memory as the last version has it, though it is private.
+    [[nodiscard]] bool is_as_committed(std::uint64_t place, const std::byte* memory) const noexcept;
+    [[nodiscard]] const pages& all() const noexcept { return pages_; }
+    [[nodiscard]] std::uint64_t size() const noexcept { return pages_.size(); }
+    /// Makes the copies that put() takes. May throw std::bad_alloc.
+    [[nodiscard]] static std::unique_ptr<std::byte[]> copy_of(std::span<const std::byte> content);
+    /// May throw std::bad_alloc.
+    void put(std::uint64_t place, std::unique_ptr<std::byte[]> content, std::uint64_t version);
+    /// Of pages that begin at `place`: what is known to be newer than home.
+    void lay_over(std::uint64_t place, std::span<std::byte> content) const noexcept;
+    /// Pages that home has: calls `each(place, content)`.
+    template <class Each>
+    void forget(std::uint64_t version, Each&& each) {
+        for (auto at = pages_.begin(); at != pages_.end();) {
+            if (at->second.version <= version) {
+                each(at->first, at->second.content.get());
+                at = pages_.erase(at);
+            } else {
+                ++at;
+            }
+        }
+    }
+
+private:
+    versions_in_use* users_ = nullptr;
+    std::unique_ptr<superblock_on_media> home_;
+    pages pages_;
+};
+
+}  // namespace holdfast::segment

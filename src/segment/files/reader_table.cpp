@@ -1,0 +1,338 @@
+#include "segment/files/reader_table.hpp"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "base/process_identity.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+using base::failure;
+using base::failure_code;
+using persist::access_mode;
+
+constexpr char table_magic[8] = {'H', 'F', 'R', 'E', 'A', 'D', 'E', 'R'};
+constexpr std::uint32_t table_version = 1;
+constexpr std::uint64_t about_to_read = 1;
+constexpr std::uint64_t first_version = 2;
+
+std::int64_t wall_clock_ns() noexcept {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+/// The lock of a slot lies on a byte of its own.
+struct flock lock_of(std::uint32_t slot, short how) noexcept {
+    struct flock made {};
+    made.l_type = how;
+    made.l_whence = SEEK_SET;
+    made.l_start = static_cast<off_t>(slot);
+    made.l_len = 1;
+    return made;
+}
+
+std::uint32_t* word_of(const std::atomic<std::uint32_t>& word) noexcept {
+    return const_cast<std::uint32_t*>(reinterpret_cast<const std::uint32_t*>(&word));
+}
+
+}  // namespace
+
+reader_table::reader_table(std::unique_ptr<persist::file> file) noexcept
+    : file_(std::move(file)), owner_(base::process_identity()) {}
+
+reader_table::~reader_table() {
+    leave();
+    if (is_writer_ && base::process_identity() == owner_) {
+        set_writer(writer_kind::none);
+    }
+    if (table_ != nullptr) {
+        ::munmap(table_, reader_table_size);
+    }
+}
+
+base::result<void> reader_table::map() {
+    void* const mapped =
+        ::mmap(nullptr, reader_table_size, PROT_READ | PROT_WRITE, MAP_SHARED, file_->native_handle(), 0);
+    if (mapped == MAP_FAILED) {
+        return base::os_failure(errno, "mmap", file_->path());
+    }
+    table_ = static_cast<reader_table_on_file*>(mapped);
+    slots_ = reinterpret_cast<reader_slot_on_file*>(static_cast<std::byte*>(mapped) + sizeof(reader_table_on_file));
+    return {};
+}
+
+bool reader_table::is_sound() const noexcept {
+    return std::memcmp(table_->magic, table_magic, sizeof table_magic) == 0 && table_->version == table_version &&
+           table_->slots == reader_slots;
+}
+
+base::result<std::unique_ptr<reader_table>> reader_table::open(persist::storage& storage, const heap_paths& paths,
+                                                               missing_file missing) {
+    const std::string path = paths.readers();
+    auto opened = storage.open(path, access_mode::read_write);
+    const bool makes = missing == missing_file::make;
+    if (!opened && makes && opened.error().code == failure_code::missing) {
+        opened = storage.create(path, "readers.create");
+    }
+    if (!opened) {
+        return opened.error().code == failure_code::missing ? base::result<std::unique_ptr<reader_table>>(nullptr)
+                                                            : std::move(opened).error();
+    }
+    if ((*opened)->native_handle() < 0) {
+        return std::unique_ptr<reader_table>();
+    }
+    HF_TRY_ASSIGN(const std::uint64_t size, (*opened)->size());
+    if (size < reader_table_size) {
+        if (!makes) {
+            return std::unique_ptr<reader_table>();
+        }
+        HF_TRY((*opened)->allocate(0, reader_table_size, "readers.allocate"));
+    }
+    std::unique_ptr<reader_table> table(new reader_table(std::move(opened).value()));
+    HF_TRY(table->map());
+    if (!table->is_sound()) {
+        if (!makes) {
+            return std::unique_ptr<reader_table>();
+        }
+        std::memset(static_cast<void*>(table->table_), 0, reader_table_size);
+        table->table_->version = table_version;
+        table->table_->slots = reader_slots;
+        std::atomic_thread_fence(std::memory_order_release);
+        std::memcpy(table->table_->magic, table_magic, sizeof table_magic);
+    }
+    return table;
+}
+
+std::uint32_t reader_table::used() const noexcept {
+    return std::min(table_->used.load(std::memory_order_acquire), reader_slots);
+}
+
+bool reader_table::try_to_lock(std::uint32_t slot) const noexcept {
+    struct flock wanted = lock_of(slot, F_WRLCK);
+    return ::fcntl(file_->native_handle(), F_OFD_SETLK, &wanted) == 0;
+}
+
+void reader_table::unlock(std::uint32_t slot) const noexcept {
+    struct flock none = lock_of(slot, F_UNLCK);
+    ::fcntl(file_->native_handle(), F_OFD_SETLK, &none);
+}
+
+/// By another open file description.
+bool reader_table::is_locked(std::uint32_t slot) const noexcept {
+    struct flock question = lock_of(slot, F_WRLCK);
+    return ::fcntl(file_->native_handle(), F_OFD_GETLK, &question) != 0 || question.l_type != F_UNLCK;
+}
+
+/// A slot that its reader left locked no byte: who takes the lock may empty it.
+void reader_table::bury_dead() noexcept {
+    for (std::uint32_t i = 0; i < used(); ++i) {
+        if (own_ == i || slots_[i].holds.load(std::memory_order_acquire) == 0 || is_locked(i)) {
+            continue;
+        }
+        if (try_to_lock(i)) {
+            slots_[i].holds.store(0, std::memory_order_release);
+            unlock(i);
+        }
+    }
+}
+
+void reader_table::set_writer(writer_kind kind) noexcept {
+    is_writer_ = kind != writer_kind::none;
+    table_->writer_pid.store(kind == writer_kind::none ? 0 : static_cast<std::uint64_t>(::getpid()),
+                             std::memory_order_relaxed);
+    table_->writer.store(static_cast<std::uint32_t>(kind), std::memory_order_seq_cst);
+}
+
+void reader_table::begin_session(std::uint64_t session, std::uint64_t version, std::uint64_t home) noexcept {
+    table_->session.store(session, std::memory_order_relaxed);
+    table_->home.store(home, std::memory_order_relaxed);
+    publish(version);
+    set_writer(writer_kind::beside);
+}
+
+std::uint64_t reader_table::oldest(std::uint64_t newest) noexcept {
+    constexpr std::chrono::milliseconds between_looks{10};
+    const auto find = [&] {
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        std::uint64_t found = newest;
+        for (std::uint32_t i = 0; i < used(); ++i) {
+            const std::uint64_t holds = slots_[i].holds.load(std::memory_order_acquire);
+            if (holds != 0) {
+                found = std::min(found, holds == about_to_read ? 0 : holds - first_version);
+            }
+        }
+        return found;
+    };
+    std::uint64_t found = find();
+    if (found < newest) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now - looked_ >= between_looks) {
+            looked_ = now;
+            bury_dead();
+            found = find();
+        }
+    }
+    return found;
+}
+
+bool reader_table::any() noexcept {
+    const auto find = [&] {
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        for (std::uint32_t i = 0; i < used(); ++i) {
+            if (slots_[i].holds.load(std::memory_order_acquire) != 0) {
+                return true;
+            }
+        }
+        return false;
+    };
+    if (find()) {
+        bury_dead();
+        return find();
+    }
+    return false;
+}
+
+bool reader_table::try_exclude() noexcept {
+    if (any()) {
+        return false;
+    }
+    set_writer(writer_kind::excluding);
+    if (any()) {
+        admit();
+        return false;
+    }
+    return true;
+}
+
+void reader_table::admit() noexcept { set_writer(writer_kind::beside); }
+
+void reader_table::publish(std::uint64_t version) noexcept {
+    table_->durable.store(version, std::memory_order_seq_cst);
+    table_->changes.fetch_add(1, std::memory_order_seq_cst);
+    if (table_->waiting.load(std::memory_order_seq_cst) != 0) {
+        ::syscall(SYS_futex, word_of(table_->changes), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    }
+}
+
+void reader_table::publish_home(std::uint64_t version) noexcept {
+    table_->home.store(version, std::memory_order_release);
+}
+
+bool reader_table::wait_for_versions(std::chrono::milliseconds longest) noexcept {
+    const auto end = std::chrono::steady_clock::now() + longest;
+    for (;;) {
+        bury_dead();
+        bool all = true;
+        for (std::uint32_t i = 0; i < used(); ++i) {
+            all = all && slots_[i].holds.load(std::memory_order_acquire) != about_to_read;
+        }
+        if (all || std::chrono::steady_clock::now() >= end) {
+            return all;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
+base::result<void> reader_table::take() {
+    for (std::uint32_t i = 0; i < reader_slots; ++i) {
+        if (slots_[i].holds.load(std::memory_order_relaxed) != 0 && is_locked(i)) {
+            continue;
+        }
+        if (!try_to_lock(i)) {
+            continue;
+        }
+        std::uint32_t used = table_->used.load(std::memory_order_relaxed);
+        while (used < i + 1 && !table_->used.compare_exchange_weak(used, i + 1, std::memory_order_seq_cst)) {
+        }
+        own_ = i;
+        slots_[i].pid.store(static_cast<std::uint64_t>(::getpid()), std::memory_order_relaxed);
+        slots_[i].since_ns.store(wall_clock_ns(), std::memory_order_relaxed);
+        slots_[i].refreshed_ns.store(wall_clock_ns(), std::memory_order_relaxed);
+        slots_[i].holds.store(about_to_read, std::memory_order_seq_cst);
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        return {};
+    }
+    return failure{failure_code::limit,
+                   file_->path(),
+                   "readers",
+                   std::to_string(reader_slots),
+                   "fewer",
+                   "close the heap in other processes",
+                   0};
+}
+
+void reader_table::set_version(std::uint64_t version) noexcept {
+    if (own_) {
+        slots_[*own_].refreshed_ns.store(wall_clock_ns(), std::memory_order_relaxed);
+        slots_[*own_].holds.store(version + first_version, std::memory_order_seq_cst);
+    }
+}
+
+/// A child of fork shares the lock with its parent, and reads the same pages.
+void reader_table::leave() noexcept {
+    if (own_ && base::process_identity() == owner_) {
+        slots_[*own_].holds.store(0, std::memory_order_seq_cst);
+        unlock(*own_);
+    }
+    own_.reset();
+}
+
+writer_kind reader_table::writer() const noexcept {
+    return static_cast<writer_kind>(table_->writer.load(std::memory_order_seq_cst));
+}
+std::uint64_t reader_table::session() const noexcept { return table_->session.load(std::memory_order_acquire); }
+std::uint64_t reader_table::durable() const noexcept { return table_->durable.load(std::memory_order_seq_cst); }
+std::uint64_t reader_table::home() const noexcept { return table_->home.load(std::memory_order_acquire); }
+std::uint64_t reader_table::writer_pid() const noexcept { return table_->writer_pid.load(std::memory_order_relaxed); }
+
+bool reader_table::wait_for(std::uint64_t known, std::chrono::nanoseconds longest) const noexcept {
+    const auto end = std::chrono::steady_clock::now() + longest;
+    table_->waiting.fetch_add(1, std::memory_order_seq_cst);
+    bool is_new = false;
+    for (;;) {
+        const std::uint32_t changes = table_->changes.load(std::memory_order_seq_cst);
+        is_new = durable() != known;
+        const auto left = end - std::chrono::steady_clock::now();
+        if (is_new || left <= std::chrono::nanoseconds(0)) {
+            break;
+        }
+        const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+        const timespec most{static_cast<time_t>(seconds.count()), static_cast<long>((left - seconds).count())};
+        ::syscall(SYS_futex, word_of(table_->changes), FUTEX_WAIT, changes, &most, nullptr, 0);
+    }
+    table_->waiting.fetch_sub(1, std::memory_order_seq_cst);
+    return is_new;
+}
+
+std::vector<reader_information> reader_table::readers() noexcept {
+    std::vector<reader_information> found;
+    for (std::uint32_t i = 0; i < used(); ++i) {
+        const std::uint64_t holds = slots_[i].holds.load(std::memory_order_acquire);
+        if (holds == 0 || (own_ != i && !is_locked(i))) {
+            continue;
+        }
+        reader_information one;
+        one.pid = slots_[i].pid.load(std::memory_order_relaxed);
+        if (holds != about_to_read) {
+            one.version = holds - first_version;
+        }
+        one.since_ns = slots_[i].since_ns.load(std::memory_order_relaxed);
+        one.refreshed_ns = slots_[i].refreshed_ns.load(std::memory_order_relaxed);
+        found.push_back(one);
+    }
+    return found;
+}
+
+}  // namespace holdfast::segment

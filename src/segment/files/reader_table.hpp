@@ -1,0 +1,137 @@
+// The file `readers` of a heap (docs/format.md, "Readers"): which versions processes read beside the writer, and what
+// the writer has told them. All of them map it.
+//
+//   - A slot is in use while the process that took it holds a lock on its byte: an open file description's, which ends
+//     with its owner, and which numbers of processes that repeat in namespaces do not confuse.
+//   - A reader takes a slot before it looks at the superblock, the log or a file's size, and says which version it has
+//     when it has it (LOG-13). Until then it counts as reading the oldest.
+//   - What is in the file is no more than an answer: nothing of the heap's content depends on it, and each value is
+//     judged when it is read.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "persist/storage.hpp"
+#include "segment/files/versions_in_use.hpp"
+#include "segment/files/heap_paths.hpp"
+
+namespace holdfast::segment {
+
+/// Who has the heap open for writing.
+enum class writer_kind : std::uint32_t {
+    none = 0,
+    opening = 1,    ///< readers wait until it says more
+    beside = 2,     ///< durability `commit`: readers go beside it
+    excluding = 3,  ///< the same, in a commit that gives space back: readers that come wait for its end
+    alone = 4,      ///< no reader may come
+};
+
+struct reader_slot_on_file {
+    std::atomic<std::uint64_t> holds;  ///< 0: free; 1: about to read; else 2 more than the version
+    std::atomic<std::uint64_t> pid;    ///< in the reader's own namespace, for people
+    std::atomic<std::int64_t> since_ns;
+    std::atomic<std::int64_t> refreshed_ns;
+    std::uint64_t reserved[4];
+};
+static_assert(sizeof(reader_slot_on_file) == 64);
+
+struct reader_table_on_file {
+    char magic[8];
+    std::uint32_t version;
+    std::uint32_t slots;
+    std::atomic<std::uint32_t> writer;   ///< writer_kind
+    std::atomic<std::uint32_t> changes;  ///< counts what publish() tells; readers wait for it (futex)
+    std::atomic<std::uint32_t> waiting;  ///< threads that do
+    std::atomic<std::uint32_t> used;     ///< slots that were ever in use lie below it
+    std::atomic<std::uint64_t> session;  ///< of the writer: a random number
+    std::atomic<std::uint64_t> durable;  ///< version
+    std::atomic<std::uint64_t> home;     ///< version
+    std::atomic<std::uint64_t> writer_pid;
+    std::uint64_t reserved[504];
+};
+static_assert(sizeof(reader_table_on_file) == 4096);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+inline constexpr std::uint32_t reader_slots = 1024;
+inline constexpr std::uint64_t reader_table_size =
+    sizeof(reader_table_on_file) + reader_slots * sizeof(reader_slot_on_file);
+
+/// One reader, for people.
+struct reader_information {
+    std::uint64_t pid = 0;
+    std::optional<std::uint64_t> version;  ///< none: it is opening the heap
+    std::int64_t since_ns = 0;             ///< since 1970, UTC
+    std::int64_t refreshed_ns = 0;
+};
+
+/// The file, mapped. Thread-safe, but for take() and the functions of the writer.
+class reader_table final : public versions_in_use {
+public:
+    enum class missing_file { make, do_without };
+    /// Null where there is none, or it cannot be mapped. `make`: for the writer, who holds the heap's lock; it also
+    /// makes a damaged one anew.
+    static base::result<std::unique_ptr<reader_table>> open(persist::storage& storage, const heap_paths& paths,
+                                                            missing_file missing);
+    reader_table(const reader_table&) = delete;
+    reader_table& operator=(const reader_table&) = delete;
+    ~reader_table() override;
+
+    // --- the writer ---
+    void set_writer(writer_kind kind) noexcept;
+    /// Readers may come from now on. `version`: of the last commit; `home`: of the files.
+    void begin_session(std::uint64_t session, std::uint64_t version, std::uint64_t home) noexcept;
+    [[nodiscard]] std::uint64_t oldest(std::uint64_t newest) noexcept override;
+    [[nodiscard]] bool any() noexcept override;
+    [[nodiscard]] bool try_exclude() noexcept override;
+    void admit() noexcept override;
+    void publish(std::uint64_t version) noexcept override;
+    void publish_home(std::uint64_t version) noexcept override;
+    /// Waits for readers that have not said which version they read. False where one takes too long.
+    [[nodiscard]] bool wait_for_versions(std::chrono::milliseconds longest) noexcept;
+    /// A reader that lives has not said which version it reads.
+    [[nodiscard]] bool is_being_opened() noexcept { return !wait_for_versions(std::chrono::milliseconds(0)); }
+
+    // --- a reader ---
+    /// Takes a slot, as about to read. `limit` where all are taken.
+    base::result<void> take();
+    /// The slot's reader reads this version from now on.
+    void set_version(std::uint64_t version) noexcept;
+    void leave() noexcept;
+    [[nodiscard]] writer_kind writer() const noexcept;
+    [[nodiscard]] std::uint64_t session() const noexcept;
+    [[nodiscard]] std::uint64_t durable() const noexcept;
+    [[nodiscard]] std::uint64_t home() const noexcept;
+    /// Waits until publish() tells another version than `known`, or the time is over: false.
+    [[nodiscard]] bool wait_for(std::uint64_t known, std::chrono::nanoseconds longest) const noexcept;
+
+    /// Those that live, this process's own included.
+    [[nodiscard]] std::vector<reader_information> readers() noexcept;
+    [[nodiscard]] std::uint64_t writer_pid() const noexcept;
+
+private:
+    explicit reader_table(std::unique_ptr<persist::file> file) noexcept;
+    base::result<void> map();
+    [[nodiscard]] bool is_sound() const noexcept;
+    [[nodiscard]] std::uint32_t used() const noexcept;
+    [[nodiscard]] bool try_to_lock(std::uint32_t slot) const noexcept;
+    void unlock(std::uint32_t slot) const noexcept;
+    [[nodiscard]] bool is_locked(std::uint32_t slot) const noexcept;
+    void bury_dead() noexcept;
+
+    std::unique_ptr<persist::file> file_;
+    reader_table_on_file* table_ = nullptr;
+    reader_slot_on_file* slots_ = nullptr;
+    std::uint64_t owner_;  ///< base::process_identity()
+    std::optional<std::uint32_t> own_;
+    bool is_writer_ = false;
+    std::chrono::steady_clock::time_point looked_{};
+};
+
+}  // namespace holdfast::segment

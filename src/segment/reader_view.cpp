@@ -1,0 +1,181 @@
+#include "segment/reader_view.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "segment/files/address_range.hpp"
+#include "segment/format/superblock.hpp"
+
+namespace holdfast::segment {
+
+using base::failure;
+using base::failure_code;
+using base::page_size;
+
+namespace {
+
+/// Drops private pages in batches.
+class page_dropper {
+public:
+    page_dropper() = default;
+    page_dropper(const page_dropper&) = delete;
+    page_dropper& operator=(const page_dropper&) = delete;
+    ~page_dropper() { flush(); }
+
+    void drop(std::byte* address, std::uint64_t bytes) noexcept {
+        if (count_ == batch_.size()) {
+            flush();
+        }
+        batch_.at(count_++) = {address, bytes};
+    }
+
+private:
+    void flush() noexcept {
+        drop_private_pages(std::span{batch_}.first(count_));
+        count_ = 0;
+    }
+    std::array<std::span<std::byte>, 256> batch_;
+    std::size_t count_ = 0;
+};
+
+}  // namespace
+
+void reader_view::begin(const recovered_state& state) {
+    end_ = state.end;
+    const reader_table* const readers = parts_.location.hold()->readers.get();
+    session_ = readers == nullptr ? 0 : readers->session();
+    if (state.overlay) {
+        for (const log_content::patch& patch : state.overlay->patches()) {
+            over_.insert_or_assign(patch.place, state.superblock.sequence);
+        }
+    }
+}
+
+failure reader_view::left_behind(std::uint64_t version, std::uint64_t expected) const {
+    return failure{failure_code::concurrent_modification,
+                   parts_.location.paths().directory(),
+                   "version",
+                   fmt::format("{}", version),
+                   fmt::format("{}", expected),
+                   "close the heap and open it again",
+                   0};
+}
+
+/// A writer that begins a session may begin the log anew; it has no records before that of the next version then.
+base::result<superblock_on_media> reader_view::begin_of_log() const {
+    superblock_on_media from = parts_.superblock.now();
+    from.log_begin = end_;
+    HF_TRY_ASSIGN(auto file, parts_.location.storage().open(parts_.location.paths().superblock(),
+                                                            persist::access_mode::read_only));
+    HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*file));
+    const superblock_on_media* const newest = copies.newest();
+    if (newest == nullptr || newest->sequence > from.sequence) {
+        return left_behind(from.sequence, newest == nullptr ? 0 : newest->sequence);
+    }
+    if (newest->sequence == from.sequence) {
+        return *newest;
+    }
+    keep_log(from, *newest);
+    from.log_begin = end_;
+    return from;
+}
+
+bool reader_view::is_of_tables(std::uint64_t place) const noexcept {
+    const geometry& shape = parts_.mapping.view().shape();
+    const std::uint64_t page = page_of_place(place);
+    return file_of(place) == objects_file_id ||
+           (page >= shape.pages() && page < shape.pages() + shape.checksums_at() / page_size);
+}
+
+/// The frontier and the objects file only grow while somebody reads.
+base::result<void> reader_view::grow(const superblock_on_media& to) {
+    const base::pages frontier = base::pages_for(to.frontier);
+    if (frontier < parts_.mapping.frontier() || to.objects_size < parts_.objects.size()) {
+        return left_behind(parts_.superblock.now().sequence, to.sequence);
+    }
+    if (frontier != parts_.mapping.frontier()) {
+        if (base::to_bytes(frontier) > parts_.mapping.view().reservation()) {
+            return failure{failure_code::limit,
+                           parts_.location.paths().directory(),
+                           "reservation",
+                           fmt::format("{}", parts_.mapping.view().reservation()),
+                           fmt::format("at least {}", to.frontier),
+                           "the heap has outgrown the addresses that this reader has reserved: open it again",
+                           0};
+        }
+        HF_TRY(parts_.mapping.map_grown(frontier));
+        parts_.mapping.set_frontier(frontier);
+        parts_.mapping.adopt_growth();
+    }
+    return parts_.objects.follow_growth(to.objects_size);
+}
+
+/// They were written home before their record. What lies over them belongs to an earlier use (LOG-10), be it what this
+/// process has stored there.
+void reader_view::drop_pages_at_home(const log_content& content) noexcept {
+    page_dropper dropper;
+    for (const log_content::home_pages& run : content.pages_at_home()) {
+        dropper.drop(parts_.mapping.address_of(run.place), run.count * page_size);
+        over_.erase(over_.lower_bound(run.place), over_.lower_bound(run.place + run.count));
+    }
+}
+
+/// Tables stay: the engine that reads them has changed some in this process.
+void reader_view::drop_what_home_has(std::uint64_t home) noexcept {
+    page_dropper dropper;
+    for (auto at = over_.begin(); at != over_.end();) {
+        if (at->second <= home && !is_of_tables(at->first)) {
+            dropper.drop(parts_.mapping.address_of(at->first), page_size);
+            at = over_.erase(at);
+        } else {
+            ++at;
+        }
+    }
+}
+
+base::result<refreshed_pages> reader_view::refresh(reader_table& readers) {
+    refreshed_pages done;
+    const std::uint64_t before = parts_.superblock.now().sequence;
+    const std::uint64_t durable = readers.durable();
+    done.version = before;
+    if (durable <= before) {
+        return done;
+    }
+    superblock_on_media from = parts_.superblock.now();
+    from.log_begin = end_;
+    if (const std::uint64_t session = readers.session(); session != session_ || (from.flags & flag_log) == 0) {
+        HF_TRY_ASSIGN(from, begin_of_log());
+        session_ = session;
+    }
+    HF_TRY_ASSIGN(const log_content content,
+                  log_content::read(parts_.location.storage(), parts_.location.paths(), from,
+                                    {.last = durable, .home = log_limits{}.home}));
+    if (content.superblock().sequence != durable) {
+        return left_behind(content.superblock().sequence, durable);
+    }
+    HF_TRY(grow(content.superblock()));
+    drop_pages_at_home(content);
+    HF_TRY(parts_.mapping.apply_overlay(content));
+    std::uint64_t last = ~std::uint64_t{0};
+    for (const log_content::patch& patch : content.patches()) {
+        over_.insert_or_assign(patch.place, durable);
+        done.pages += patch.place == last ? 0 : 1;
+        last = patch.place;
+        done.tables_changed |= is_of_tables(patch.place);
+    }
+    done.tables_changed |= !content.pages_at_home().empty();
+    done.versions = durable - before;
+    done.version = durable;
+    end_ = content.home_superblock().log_begin;
+    parts_.superblock.set(content.superblock());
+    drop_what_home_has(readers.home());
+    readers.set_version(durable);
+    return done;
+}
+
+}  // namespace holdfast::segment
