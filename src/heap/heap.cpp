@@ -123,8 +123,8 @@ base::result<void> engine::snapshot(const std::string& destination) {
         }
     }
     const std::uint64_t records = record_count(*this);
-    HF_TRY_ASSIGN(state, segment::recover(files().storage(), files().paths(), persist::access_mode::read_only,
-                                          {{}, files().superblock().sequence}));
+    const segment::reader_table::standstill until_copied = files().standstill();
+    HF_TRY_ASSIGN(state, files().state_on_media());
     if (durability() == durability_kind::atomic) {
         state.superblock.flags &= ~segment::flag_lanes;  // commit() brought all records into the files
         state.superblock.checkpoint_clock = atomic()->lanes().checkpoint_time();

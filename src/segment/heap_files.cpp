@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -185,6 +187,18 @@ void heap_files::admit_readers() noexcept {
     }
 }
 
+base::result<recovered_state> heap_files::state_on_media() const {
+    constexpr int attempts = 100;
+    for (int attempt = 1;; ++attempt) {
+        // What the writer has decided before the standstill it still does.
+        auto state = recover(storage(), paths(), access_mode::read_only, {{}, superblock().sequence});
+        if ((state && state->superblock.sequence == superblock().sequence) || attempt == attempts) {
+            return state;
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+}
+
 base::result<refreshed_pages> heap_files::refresh() {
     if (readers() == nullptr || location_.is_writer()) {
         refreshed_pages same;
@@ -259,8 +273,8 @@ base::result<page_comparison> heap_files::verify(std::vector<failure>& problems,
         return verify_pages(storage(), paths(), superblock(), problems, limit, &behind);
     }
     if (!location_.is_writer() && readers() != nullptr) {
-        HF_TRY_ASSIGN(const recovered_state now,
-                      recover(storage(), paths(), access_mode::read_only, {{}, superblock().sequence}));
+        const reader_table::standstill until_read = standstill();
+        HF_TRY_ASSIGN(const recovered_state now, state_on_media());
         return verify_pages(storage(), paths(), superblock(), problems, limit, now.overlay ? &*now.overlay : nullptr);
     }
     return verify_pages(storage(), paths(), superblock(), problems, limit, overlay_ ? &*overlay_ : nullptr);

@@ -91,6 +91,12 @@ public:
     [[nodiscard]] reader_table* readers() const noexcept {
         return location_.hold() == nullptr ? nullptr : location_.hold()->readers.get();
     }
+    /// What the files and the log have of the version that this process shows, for who reads them while a standstill()
+    /// lives.
+    [[nodiscard]] base::result<recovered_state> state_on_media() const;
+    [[nodiscard]] reader_table::standstill standstill() const noexcept {
+        return {location_.is_writer() ? nullptr : readers(), superblock().sequence};
+    }
     /// A reader beside a writer goes to the newest version. No thread may look at the heap's memory meanwhile. Where it
     /// fails, the heap shows no version as a whole, and must be closed.
     base::result<refreshed_pages> refresh();

@@ -47,10 +47,9 @@ void commit_log::begin_session(superblock_on_media& superblock) const noexcept {
 base::result<log::log*> commit_log::open(persist::storage& storage, const heap_paths& paths,
                                          const superblock_on_media& superblock) {
     if (log_ == nullptr) {
-        const bool is_behind = lag_.is_on();
-        const auto none = [is_behind](const log::record& record) {
-            return is_behind ? base::result<void>()
-                             : base::result<void>(base::failure{base::failure_code::corrupt,
+        const auto none = [goes_on = goes_on_](const log::record& record) {
+            return goes_on ? base::result<void>()
+                           : base::result<void>(base::failure{base::failure_code::corrupt,
                                                     {},
                                                     "record of the log",
                                                     std::to_string(record.end.sequence),
@@ -62,7 +61,7 @@ base::result<log::log*> commit_log::open(persist::storage& storage, const heap_p
         options.epoch = limits_.epoch;
         HF_TRY_ASSIGN(log_, log::log::open(storage, options, superblock.log_begin, none));
         opened_ = log_.get();
-        begin_ = is_behind ? superblock.log_begin.position : log_->end().position;
+        begin_ = goes_on_ ? superblock.log_begin.position : log_->end().position;
     }
     return log_.get();
 }
@@ -184,10 +183,20 @@ base::result<void> commit_log::checkpoint_behind(persist::storage& storage, cons
     HF_TRY(write_state(storage, paths, *said, superblock.state));
     superblock.log_begin = said->log_begin;
     begin_ = said->log_begin.position;
-    if (opened_ != nullptr) {
-        opened_->release(said->log_begin);
-    }
+    release(said->log_begin, said->sequence);
     return {};
+}
+
+/// A reader that is about to read may have looked at the superblock before it was written. Its files stay until the next
+/// checkpoint.
+bool commit_log::is_log_read(std::uint64_t version) const noexcept {
+    return lag_.oldest_in_use(version) < version && !HF_MUTANT("checkpoint.release_beside_readers");
+}
+
+void commit_log::release(const log::mark& begin, std::uint64_t version) noexcept {
+    if (opened_ != nullptr && !is_log_read(version)) {
+        opened_->release(begin);
+    }
 }
 
 base::result<void> commit_log::go_home(persist::storage& storage, const heap_paths& paths, std::uint64_t version) {
@@ -240,7 +249,7 @@ base::result<void> commit_log::checkpoint(persist::storage& storage, const heap_
     }
     if (opened_ != nullptr) {
         begin_ = superblock.log_begin.position;
-        opened_->release(superblock.log_begin);
+        release(superblock.log_begin, superblock.sequence);
     }
     return {};
 }
@@ -254,9 +263,12 @@ base::result<void> commit_log::end(persist::storage& storage, const heap_paths& 
     HF_TRY(move_begin(storage, paths, superblock, state, true));
     const base::scoped_lock lock(mutex_);
     opened_ = nullptr;
+    goes_on_ = false;
     log_.reset();
     home_.forget();
-    remove_log_files(storage, paths, superblock);
+    if (!is_log_read(superblock.sequence)) {
+        remove_log_files(storage, paths, superblock);
+    }
     return {};
 }
 

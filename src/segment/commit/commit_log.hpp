@@ -48,6 +48,11 @@ public:
     [[nodiscard]] lagging_home& lag() noexcept { return lag_; }
     [[nodiscard]] const lagging_home& lag() const noexcept { return lag_; }
 
+    /// The log of an earlier session goes on: home has not all of it.
+    void go_on_behind(const superblock_on_media& home) {
+        lag_.begin(home);
+        goes_on_ = true;
+    }
     /// For the superblock that says that a session begins.
     void begin_session(superblock_on_media& superblock) const noexcept;
     /// Opens the log where `superblock`, which is on media, says that it begins, and keeps so much space that a commit
@@ -96,6 +101,8 @@ private:
                                   heap_state state, bool ends);
     base::result<void> sync_home(persist::storage& storage, const heap_paths& paths);
     base::result<void> go_home(persist::storage& storage, const heap_paths& paths, std::uint64_t version);
+    [[nodiscard]] bool is_log_read(std::uint64_t version) const noexcept;
+    void release(const log::mark& begin, std::uint64_t version) noexcept;
     base::result<void> checkpoint_behind(persist::storage& storage, const heap_paths& paths,
                                          superblock_on_media& superblock);
 
@@ -103,6 +110,7 @@ private:
     base::mutex mutex_;
     std::unique_ptr<log::log> log_ HF_GUARDED_BY(mutex_);
     log::log* opened_ = nullptr;
+    bool goes_on_ = false;
     std::uint64_t begin_ = 0;  ///< position
     std::string identity_;     ///< of the superblock's file
     home_files home_;

@@ -72,11 +72,13 @@ base::result<log_content> log_content::read(persist::storage& storage, const hea
             added.error().path = files.path_of(begin / options.place.file_size);
             return std::move(added).error();
         }
-        if (!*added) {
+        content.bytes_ += log::space_of(record.payload.size());
+        // What follows may be being written.
+        if (!*added || (record.kind == record_commit && content.superblock_.sequence == limits.last)) {
+            content.end_ = reader.end();
             content.settle();
             return content;
         }
-        content.bytes_ += log::space_of(record.payload.size());
     }
     content.end_ = reader.end();
     HF_TRY_ASSIGN(content.torn_, reader.is_torn());

@@ -1,10 +1,54 @@
 #include "segment/commit/way_home.hpp"
 
+#include <array>
+#include <bitset>
 #include <vector>
 
 #include "base/units.hpp"
 
 namespace holdfast::segment {
+
+namespace {
+
+/// What the patches of one page leave of it, each byte once: a page that is home already shows no earlier version again,
+/// to readers that have it mapped.
+class final_bytes {
+public:
+    /// Takes the page's patches off.
+    base::result<void> take(patch_reader& reader, std::span<const log_content::patch>& patches) {
+        is_set_.reset();
+        for (const std::uint64_t place = patches.front().place; !patches.empty() && patches.front().place == place;
+             patches = patches.subspan(1)) {
+            const log_content::patch& patch = patches.front();
+            HF_TRY(reader.read(patch, std::span(page_).subspan(patch.offset, patch.length)));
+            for (std::size_t i = 0; i < patch.length; ++i) {
+                is_set_.set(patch.offset + i);
+            }
+        }
+        return {};
+    }
+    /// Calls `each(offset, bytes)`.
+    template <class Each>
+    base::result<void> for_each_run(Each&& each) {
+        for (std::size_t begin = 0; begin < base::page_size;) {
+            std::size_t end = begin;
+            while (end < base::page_size && is_set_[end]) {
+                ++end;
+            }
+            if (end > begin) {
+                HF_TRY(each(begin, std::span<const std::byte>(page_).subspan(begin, end - begin)));
+            }
+            begin = end + 1;
+        }
+        return {};
+    }
+
+private:
+    std::array<std::byte, base::page_size> page_{};
+    std::bitset<base::page_size> is_set_;
+};
+
+}  // namespace
 
 base::result<void> write_to_first_file(persist::file& home, patch_reader& reader,
                                        std::span<const log_content::patch>& patches, persist::site where,
@@ -16,20 +60,23 @@ base::result<void> write_to_first_file(persist::file& home, patch_reader& reader
         meter.add(bytes.size());
         return home.write_at(begin, bytes, where);
     };
+    final_bytes page;
     for (const std::uint64_t id = file_of(patches.front().place);
-         !patches.empty() && file_of(patches.front().place) == id; patches = patches.subspan(1)) {
-        const log_content::patch& patch = patches.front();
-        const std::uint64_t at = page_of_place(patch.place) * base::page_size + patch.offset;
-        const bool follows = at == begin + bytes.size() && bytes.size() + patch.length <= most;
-        if (!bytes.empty() && !follows) {
-            HF_TRY(write());
-            bytes.clear();
-        }
-        if (bytes.empty()) {
-            begin = at;
-        }
-        bytes.resize(bytes.size() + patch.length);
-        HF_TRY(reader.read(patch, std::span(bytes).last(patch.length)));
+         !patches.empty() && file_of(patches.front().place) == id;) {
+        const std::uint64_t first = page_of_place(patches.front().place) * base::page_size;
+        HF_TRY(page.take(reader, patches));
+        HF_TRY(page.for_each_run([&](std::size_t offset, std::span<const std::byte> run) -> base::result<void> {
+            const bool follows = first + offset == begin + bytes.size() && bytes.size() + run.size() <= most;
+            if (!bytes.empty() && !follows) {
+                HF_TRY(write());
+                bytes.clear();
+            }
+            if (bytes.empty()) {
+                begin = first + offset;
+            }
+            bytes.insert(bytes.end(), run.begin(), run.end());
+            return {};
+        }));
     }
     return write();
 }

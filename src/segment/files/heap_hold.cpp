@@ -94,7 +94,7 @@ result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths) {
         hold.readers = std::move(table).value();
     }
     for (;;) {
-        if (hold.readers != nullptr) {
+        if (hold.readers != nullptr && !hold.readers->has_slot()) {
             HF_TRY(hold.readers->take());
         }
         auto lock = heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_only,
@@ -149,8 +149,8 @@ result<void> refuse_readers_but(heap_hold& hold, const heap_paths& paths, neighb
 }
 
 result<void> lock_for_writer(heap_hold& hold, const heap_paths& paths, neighbours beside) {
-    // A reader that finds no writer has the lock while it opens the heap.
-    constexpr std::chrono::milliseconds longest{200};
+    // A reader that finds no writer has the lock while it opens the heap, and a slot from then on.
+    constexpr std::chrono::seconds longest{5};
     const auto end = std::chrono::steady_clock::now() + longest;
     HF_TRY_ASSIGN(const bool heap, has_superblock(*hold.storage, paths));
     const auto missing = heap ? heap_lock::missing_file::make : heap_lock::missing_file::do_without;
@@ -161,7 +161,7 @@ result<void> lock_for_writer(heap_hold& hold, const heap_paths& paths, neighbour
             return refuse_readers_but(hold, paths, beside);
         }
         const auto table = reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without);
-        const bool is_opened = table && *table != nullptr && (*table)->is_being_opened();
+        const bool is_opened = table && *table != nullptr && (*table)->any();
         if (lock.error().code != failure_code::locked || !is_opened || std::chrono::steady_clock::now() >= end) {
             return std::move(lock).error();
         }

@@ -26,6 +26,8 @@ using persist::access_mode;
 constexpr char table_magic[8] = {'H', 'F', 'R', 'E', 'A', 'D', 'E', 'R'};
 constexpr std::uint32_t table_version = 1;
 constexpr std::uint64_t about_to_read = 1;
+/// Behind those of the slots.
+constexpr std::uint32_t writers_byte = reader_slots;
 constexpr std::uint64_t first_version = 2;
 
 std::int64_t wall_clock_ns() noexcept {
@@ -149,6 +151,9 @@ void reader_table::bury_dead() noexcept {
 }
 
 void reader_table::set_writer(writer_kind kind) noexcept {
+    if (!is_writer_ && kind != writer_kind::none) {
+        static_cast<void>(try_to_lock(writers_byte));  // one that a dead writer's child has says no more than the word
+    }
     is_writer_ = kind != writer_kind::none;
     table_->writer_pid.store(kind == writer_kind::none ? 0 : static_cast<std::uint64_t>(::getpid()),
                              std::memory_order_relaxed);
@@ -280,6 +285,34 @@ void reader_table::set_version(std::uint64_t version) noexcept {
     }
 }
 
+/// Waits for a writer that opens the heap: it has asked already who reads.
+void reader_table::hold_everything(std::uint64_t version) noexcept {
+    constexpr std::chrono::seconds longest{60};
+    const auto end = std::chrono::steady_clock::now() + longest;
+    while (own_) {
+        slots_[*own_].holds.store(about_to_read, std::memory_order_seq_cst);
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        if (writer() != writer_kind::opening || !is_locked(writers_byte) || std::chrono::steady_clock::now() >= end) {
+            return;
+        }
+        set_version(version);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
+reader_table::standstill::standstill(reader_table* readers, std::uint64_t version) noexcept
+    : readers_(readers), version_(version) {
+    if (readers_ != nullptr) {
+        readers_->hold_everything(version_);
+    }
+}
+
+reader_table::standstill::~standstill() {
+    if (readers_ != nullptr) {
+        readers_->set_version(version_);
+    }
+}
+
 /// A child of fork shares the lock with its parent, and reads the same pages.
 void reader_table::leave() noexcept {
     if (own_ && base::process_identity() == owner_) {
@@ -295,7 +328,10 @@ writer_kind reader_table::writer() const noexcept {
 std::uint64_t reader_table::session() const noexcept { return table_->session.load(std::memory_order_acquire); }
 std::uint64_t reader_table::durable() const noexcept { return table_->durable.load(std::memory_order_seq_cst); }
 std::uint64_t reader_table::home() const noexcept { return table_->home.load(std::memory_order_acquire); }
-std::uint64_t reader_table::writer_pid() const noexcept { return table_->writer_pid.load(std::memory_order_relaxed); }
+std::uint64_t reader_table::writer_pid() const noexcept {
+    const bool lives = is_writer_ || is_locked(writers_byte);
+    return lives ? table_->writer_pid.load(std::memory_order_relaxed) : 0;
+}
 
 bool reader_table::wait_for(std::uint64_t known, std::chrono::nanoseconds longest) const noexcept {
     const auto end = std::chrono::steady_clock::now() + longest;

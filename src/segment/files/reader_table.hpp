@@ -95,15 +95,26 @@ public:
     void publish_home(std::uint64_t version) noexcept override;
     /// Waits for readers that have not said which version they read. False where one takes too long.
     [[nodiscard]] bool wait_for_versions(std::chrono::milliseconds longest) noexcept;
-    /// A reader that lives has not said which version it reads.
-    [[nodiscard]] bool is_being_opened() noexcept { return !wait_for_versions(std::chrono::milliseconds(0)); }
 
     // --- a reader ---
     /// Takes a slot, as about to read. `limit` where all are taken.
     base::result<void> take();
+    [[nodiscard]] bool has_slot() const noexcept { return own_.has_value(); }
     /// The slot's reader reads this version from now on.
     void set_version(std::uint64_t version) noexcept;
     void leave() noexcept;
+    /// While it lives, neither home nor the beginning of the log goes on. Null: does nothing.
+    class standstill {
+    public:
+        standstill(reader_table* readers, std::uint64_t version) noexcept;
+        standstill(const standstill&) = delete;
+        standstill& operator=(const standstill&) = delete;
+        ~standstill();
+
+    private:
+        reader_table* readers_;
+        std::uint64_t version_;
+    };
     [[nodiscard]] writer_kind writer() const noexcept;
     [[nodiscard]] std::uint64_t session() const noexcept;
     [[nodiscard]] std::uint64_t durable() const noexcept;
@@ -113,6 +124,7 @@ public:
 
     /// Those that live, this process's own included.
     [[nodiscard]] std::vector<reader_information> readers() noexcept;
+    /// 0: none lives.
     [[nodiscard]] std::uint64_t writer_pid() const noexcept;
 
 private:
@@ -122,6 +134,7 @@ private:
     [[nodiscard]] std::uint32_t used() const noexcept;
     [[nodiscard]] bool try_to_lock(std::uint32_t slot) const noexcept;
     void unlock(std::uint32_t slot) const noexcept;
+    void hold_everything(std::uint64_t version) noexcept;
     [[nodiscard]] bool is_locked(std::uint32_t slot) const noexcept;
     void bury_dead() noexcept;
 

@@ -1,0 +1,420 @@
+// A writer and readers beside it, each a process of its own, of which a random one is killed, or stopped for a while, at
+// any moment. The others go on.
+//
+// Oracle: step `n` is made of the seed and `n` alone, so each process can say what the heap holds after any number of
+// steps. A reader sees what one number of steps has left, whole, and goes on seeing that until it refreshes; then at
+// least the steps that had returned, and never fewer than before. The heap that the writer opens again has all that
+// returned, and at most one transaction more.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <holdfast/manager.hpp>
+#include <holdfast/transaction.hpp>
+
+#include "kill/cycles.hpp"
+
+namespace holdfast::test {
+namespace {
+
+constexpr std::size_t reader_count = 4;
+constexpr std::size_t slot_count = 64;
+using word = std::uint64_t;
+
+struct cells {
+    word steps = 0;
+    std::array<ptr<word>, slot_count> block;
+    std::array<word, slot_count> words;  ///< of each block; 0: none
+};
+
+word mixed(word seed, word number) noexcept {
+    std::mt19937_64 random(seed * 0x9e3779b97f4a7c15U + number);
+    return random();
+}
+
+/// What a step does.
+struct step {
+    enum class kind { replace, free, store } what = kind::store;
+    std::size_t slot = 0;
+    word words = 0;  ///< of the new block
+    word place = 0;  ///< of the word stored
+
+    step(word seed, word number) noexcept {
+        constexpr word kinds = 8;
+        constexpr word few_words = 400;
+        constexpr word many_words = 60'000;
+        const word chance = mixed(seed, number);
+        slot = chance % slot_count;
+        const word choice = (chance >> 8U) % kinds;
+        what = choice < 3 ? kind::replace : choice == 3 ? kind::free : kind::store;
+        words = 1 + (chance >> 16U) % ((chance >> 60U) == 0 ? many_words : few_words);
+        place = chance >> 20U;
+    }
+};
+
+/// What the heap holds, without a heap.
+class expected_cells {
+public:
+    explicit expected_cells(word seed) : seed_(seed) {}
+
+    void go_to(word steps) {
+        for (; steps_ < steps; ++steps_) {
+            const step next(seed_, steps_ + 1);
+            std::vector<word>& block = blocks_[next.slot];
+            if (next.what == step::kind::replace) {
+                block.assign(next.words, steps_ + 1);
+            } else if (next.what == step::kind::free) {
+                block.clear();
+            } else if (!block.empty()) {
+                block[next.place % block.size()] = steps_ + 1;
+            }
+        }
+    }
+    /// What is wrong, or nothing.
+    [[nodiscard]] std::string compare(const cells& there) const {
+        if (there.steps != steps_) {
+            return fmt::format("{} steps, not {}", there.steps, steps_);
+        }
+        for (std::size_t i = 0; i < slot_count; ++i) {
+            if (there.words[i] != blocks_[i].size()) {
+                return fmt::format("after {} steps block {} has {} words, not {}", steps_, i, there.words[i],
+                                   blocks_[i].size());
+            }
+            const word* const found = there.block[i].get();
+            const auto differs = std::mismatch(blocks_[i].begin(), blocks_[i].end(), found);
+            if (differs.first != blocks_[i].end()) {
+                return fmt::format("after {} steps word {} of block {}, of {}, is {}, not {}", steps_,
+                                   differs.first - blocks_[i].begin(), i, blocks_[i].size(), *differs.second,
+                                   *differs.first);
+            }
+        }
+        return {};
+    }
+    [[nodiscard]] word steps() const noexcept { return steps_; }
+    [[nodiscard]] std::size_t blocks() const {
+        return static_cast<std::size_t>(std::ranges::count_if(blocks_, [](const auto& each) { return !each.empty(); }));
+    }
+
+private:
+    word seed_;
+    word steps_ = 0;
+    std::array<std::vector<word>, slot_count> blocks_;
+};
+
+struct shown_of_process {
+    std::atomic<bool> runs;
+    std::atomic<word> rounds;
+    char problem[400];
+};
+
+struct shown_of_all {
+    std::atomic<word> returned;  ///< steps
+    std::array<shown_of_process, reader_count + 1> process;
+};
+
+void say(shown_of_process& shown, const std::string& problem) {
+    fmt::format_to_n(&shown.problem[0], sizeof shown.problem - 1, "{}", problem);
+}
+
+open_options cell_options() {
+    open_options options;
+    options.segment_size = std::uint64_t{2} << 20U;
+    options.reservation = std::uint64_t{1} << 30U;
+    options.decay = std::chrono::milliseconds(1);
+    return options;
+}
+
+struct dropped {};
+
+class cell_writer {
+public:
+    cell_writer(manager& heap, word seed, shown_of_all& shown)
+        : heap_(heap), all_(*heap.find<cells>("cells").first), seed_(seed), shown_(shown) {}
+
+    static int run(const std::string& path, word seed, std::uint64_t chance, shown_of_all& shown) {
+        shown_of_process& own = shown.process.back();
+        try {
+            std::mt19937_64 random(chance);
+            for (;;) {
+                manager heap(open_only, path, cell_options());
+                cell_writer writer(heap, seed, shown);
+                own.runs = true;
+                for (std::uint64_t left = random() % 400; left > 0; --left) {
+                    writer.work_once(random);
+                    ++own.rounds;
+                }
+            }
+        } catch (const std::exception& failure) {
+            say(own, failure.what());
+        }
+        return 1;
+    }
+
+private:
+    void work_once(std::mt19937_64& random) {
+        switch (random() % 8) {
+            case 0: commit_some(random() % 30); return;
+            case 1:
+                try {
+                    heap_.transact([&] {
+                        work_on(all_.steps + 7);
+                        throw dropped();
+                    });
+                } catch (const dropped&) {
+                    return;
+                }
+                return;
+            default: break;
+        }
+        heap_.transact([&] { work_on(all_.steps + 1); });
+        shown_.returned = all_.steps;
+    }
+    void commit_some(std::uint64_t steps) {
+        // A crash may leave some of them, where a transaction begins.
+        heap_.transact([&] {
+            for (std::uint64_t i = 0; i < steps; ++i) {
+                work_on(all_.steps + 1);
+            }
+        });
+        heap_.commit();
+        shown_.returned = all_.steps;
+    }
+    void work_on(word number) {
+        const step next(seed_, number);
+        ptr<word>& block = all_.block[next.slot];
+        word& words = all_.words[next.slot];
+        if (next.what == step::kind::store) {
+            if (words != 0) {
+                block.get()[next.place % words] = number;
+            }
+        } else if (words != 0) {
+            heap_.deallocate(block.get());
+            block = nullptr;
+            words = 0;
+        }
+        if (next.what == step::kind::replace) {
+            block = static_cast<word*>(heap_.allocate(next.words * sizeof(word)));
+            words = next.words;
+            std::fill_n(block.get(), words, number);
+        }
+        all_.steps = number;
+    }
+
+    manager& heap_;
+    cells& all_;
+    word seed_;
+    shown_of_all& shown_;
+};
+
+class cell_reader {
+public:
+    static int run(const std::string& path, word seed, std::uint64_t chance, shown_of_all& all,
+                   shown_of_process& own) {
+        try {
+            std::mt19937_64 random(chance);
+            expected_cells expected(seed);
+            for (;;) {
+                const word least = std::max(all.returned.load(), expected.steps());
+                manager heap(open_read_only, path);
+                std::string wrong = look(heap, least, expected, random);
+                own.runs = true;
+                for (std::uint64_t left = random() % 300; left > 0 && wrong.empty(); --left) {
+                    if (random() % 4 == 0) {
+                        std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
+                        wrong = expected.compare(*heap.find<cells>("cells").first);
+                        continue;
+                    }
+                    const word at_least = std::max(all.returned.load(), expected.steps());
+                    heap.refresh();
+                    wrong = look(heap, at_least, expected, random);
+                    ++own.rounds;
+                }
+                if (!wrong.empty()) {
+                    say(own, fmt::format("a reader of version {}: {}", heap.version(), wrong));
+                    return 1;
+                }
+            }
+        } catch (const std::exception& failure) {
+            say(own, fmt::format("a reader: {}", failure.what()));
+        }
+        return 1;
+    }
+
+private:
+    static std::string look(const manager& heap, word least, expected_cells& expected, std::mt19937_64& random) {
+        const cells& there = *heap.find<cells>("cells").first;
+        if (there.steps < least) {
+            return fmt::format("{} steps, though {} were there before", there.steps, least);
+        }
+        expected.go_to(there.steps);
+        if (std::string wrong = expected.compare(there); !wrong.empty()) {
+            return wrong;
+        }
+        if (random() % 20 == 0) {
+            const auto problems = heap.check(random() % 4 == 0);
+            return problems.empty() ? std::string() : problems.front();
+        }
+        return {};
+    }
+};
+
+struct reader_tally {
+    std::uint64_t cycles = 0;
+    std::uint64_t heaps = 0;
+    std::uint64_t writers_killed = 0;
+    std::uint64_t readers_killed = 0;
+    std::uint64_t stopped = 0;
+    word steps = 0;
+    word refreshes = 0;
+    void print(std::ostream& out, const std::string& title) const {
+        out << title << ": " << cycles << " cycles on " << heaps << " heaps, " << writers_killed << " writers and "
+            << readers_killed << " readers killed, " << stopped << " stopped; " << steps << " steps returned, "
+            << refreshes << " versions read whole\n";
+    }
+};
+
+class reader_watcher {
+public:
+    reader_watcher(std::string directory, std::uint64_t seed) : directory_(std::move(directory)), random_(seed) {}
+
+    std::string next_heap() {
+        if (!path_.empty()) {
+            if (std::string wrong = end_heap(); !wrong.empty()) {
+                return wrong;
+            }
+        }
+        path_ = directory_ + "/cells" + std::to_string(tally_.heaps++);
+        seed_ = random_();
+        shown_->returned = 0;
+        manager made(create_only, path_, cell_options());
+        made.construct<cells>("cells")();
+        made.close();
+        return {};
+    }
+    std::string cycle() {
+        constexpr std::uint64_t longest = 50'000'000;
+        ++tally_.cycles;
+        for (std::size_t i = 0; i <= reader_count; ++i) {
+            if (workers_.at(i) == nullptr) {
+                start(i);
+            }
+        }
+        std::this_thread::sleep_for(std::chrono::nanoseconds(random_() % longest));
+        const std::size_t victim = random_() % (reader_count + 2);
+        if (victim > reader_count) {
+            ++tally_.stopped;
+            const auto& stopped = workers_.at(random_() % reader_count);
+            stopped->send(SIGSTOP);
+            std::this_thread::sleep_for(std::chrono::nanoseconds(random_() % longest));
+            stopped->send(SIGCONT);
+        } else {
+            end(victim);
+            ++(victim == reader_count ? tally_.writers_killed : tally_.readers_killed);
+        }
+        return problem();
+    }
+    [[nodiscard]] const reader_tally& numbers() const noexcept { return tally_; }
+
+private:
+    void start(std::size_t i) {
+        shown_of_process& own = shown_->process.at(i);
+        own.runs = false;
+        own.problem[0] = 0;
+        const std::uint64_t chance = random_();
+        if (i == reader_count) {
+            workers_.at(i) = std::make_unique<base::child_process>(
+                [&] { return cell_writer::run(path_, seed_, chance, *shown_); });
+        } else {
+            workers_.at(i) = std::make_unique<base::child_process>(
+                [&] { return cell_reader::run(path_, seed_, chance, *shown_, own); });
+        }
+    }
+    void end(std::size_t i) {
+        if (workers_.at(i) != nullptr) {
+            const bool runs = workers_.at(i)->runs_until([&] { return shown_->process.at(i).runs.load(); });
+            const base::process_end how = workers_.at(i)->kill();
+            if (problem_.empty() && (!runs || !how.was_killed())) {
+                problem_ = fmt::format("process {} {}: {}", i, runs ? how.text() : "did not begin",
+                                       &shown_->process.at(i).problem[0]);
+            }
+            tally_.refreshes += i == reader_count ? 0 : shown_->process.at(i).rounds.exchange(0);
+            workers_.at(i).reset();
+        }
+    }
+    std::string problem() {
+        for (const auto& each : shown_->process) {
+            if (each.problem[0] != 0) {
+                return &each.problem[0];
+            }
+        }
+        return problem_;
+    }
+    std::string end_heap() {
+        for (std::size_t i = 0; i <= reader_count; ++i) {
+            end(i);
+        }
+        if (std::string wrong = problem(); !wrong.empty()) {
+            return wrong;
+        }
+        try {
+            std::string wrong;
+            {
+                manager heap(open_only, path_, cell_options());
+                expected_cells expected(seed_);
+                const cells& there = *heap.find<cells>("cells").first;
+                expected.go_to(there.steps);
+                tally_.steps += there.steps;
+                const auto problems = heap.check(true);
+                wrong = there.steps < shown_->returned ? "steps that returned are lost"
+                        : !problems.empty()            ? problems.front()
+                        : heap.statistics().allocated_blocks != expected.blocks() + 1
+                            ? "other blocks are allocated than those of the cells"
+                            : expected.compare(there);
+            }
+            if (wrong.empty()) {
+                manager::remove(path_);
+            }
+            return wrong;
+        } catch (const std::exception& failure) {
+            return failure.what();
+        }
+    }
+
+    std::string directory_;
+    std::string path_;
+    word seed_ = 0;
+    std::mt19937_64 random_;
+    base::shared_memory<shown_of_all> shown_;
+    std::array<std::unique_ptr<base::child_process>, reader_count + 1> workers_;
+    std::string problem_;
+    reader_tally tally_;
+};
+
+void kill_readers(const std::string& parent, std::uint64_t cycles, std::uint64_t seed) {
+    const reader_tally found = run_kills<reader_watcher>(parent, cycles, 60, seed);
+    EXPECT_GE(found.refreshes, cycles);
+    expect_often(found.writers_killed, cycles, 12);
+}
+
+TEST(readers_kill, see_whole_versions_in_memory_file_system) {
+    kill_readers(options().memory_directory, cycles_in_memory(), options().seed + 6);
+}
+
+TEST(readers_kill, see_whole_versions_on_disk) {
+    kill_readers(options().disk_directory, cycles_on_disk(), options().seed + 7);
+}
+
+}  // namespace
+}  // namespace holdfast::test
+
+int main(int count, char** arguments) { return holdfast::test::crash_test_main(count, arguments, 2000); }
