@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -116,6 +117,24 @@ void heap_information::for_each_extent(const std::function<void(const extent_inf
         info.backed_exactly = found.backed.exact;
         each(info);
     }));
+}
+
+neighbours_report heap_information::neighbours() const {
+    neighbours_report found;
+    const segment::heap_files& files = core().engine().files();
+    found.newest_version = found.home_version = files.superblock().sequence;
+    segment::reader_table* const readers = files.readers();
+    if (readers == nullptr) {
+        return found;
+    }
+    found.writer = readers->writer_pid();
+    found.newest_version = std::max(found.newest_version, readers->durable());
+    found.home_version = readers->home();
+    for (const segment::reader_information& each : readers->readers()) {
+        found.readers.push_back({each.pid, !each.version.has_value(), each.version.value_or(0), each.since_ns,
+                                 each.refreshed_ns});
+    }
+    return found;
 }
 
 protocol_counters heap_information::counters() const {

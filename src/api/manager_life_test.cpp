@@ -401,7 +401,6 @@ TEST_F(manager_test, opened_read_only_changes_nothing) {
         EXPECT_THAT(heap.check(true), IsEmpty());
         const manager second(open_read_only, path());
         EXPECT_EQ(*second.find<int>("n").first, 1);
-        EXPECT_EQ(reason_of([&] { open(); }), errc::locked);
     }
     EXPECT_EQ(segment::content_of(path() + "/superblock"), superblock);
     EXPECT_EQ(segment::content_of(path() + "/segment.000000"), content);
@@ -409,7 +408,13 @@ TEST_F(manager_test, opened_read_only_changes_nothing) {
 }
 
 TEST_F(manager_test, has_one_writer) {
-    const manager heap = create();
+    {
+        const manager heap = create();
+        EXPECT_EQ(reason_of([&] { open(); }), errc::locked);
+        EXPECT_EQ(reason_of([&] { manager::remove(path()); }), errc::locked);
+        EXPECT_TRUE(manager::consistent(path())) << "a reader comes beside the writer";
+    }
+    const manager alone(open_only, path(), {.durability = durability::atomic, .accept_process_crash_only = true});
     for (const auto reason :
          {reason_of([&] { open(); }), reason_of([&] { const manager reader(open_read_only, path()); }),
           reason_of([&] { manager::remove(path()); }), reason_of([&] { manager::copy(path(), path("copy")); })}) {

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <string>
 #include <string_view>
 
@@ -29,6 +31,37 @@ std::string state_of(const holdfast::heap_statistics& numbers, const holdfast::l
                : "crashed";
 }
 
+std::string writer_text(const holdfast::neighbours_report& others) {
+    return fmt::format("writer, process {}", others.writer);
+}
+
+/// Without this command itself.
+json readers_as_json(const holdfast::neighbours_report& others) {
+    json all = json::array();
+    for (const holdfast::reader_report& each : others.readers) {
+        if (each.process != static_cast<std::uint64_t>(::getpid())) {
+            all.push_back({{"process", each.process},
+                           {"version", each.is_opening ? json() : json(each.version)},
+                           {"behind", each.is_opening ? json() : json(others.newest_version - each.version)},
+                           {"since", time_text(each.since_ns)},
+                           {"refreshed", time_text(each.refreshed_ns)}});
+        }
+    }
+    return all;
+}
+
+void print_readers(const holdfast::neighbours_report& others) {
+    for (const holdfast::reader_report& each : others.readers) {
+        if (each.process != static_cast<std::uint64_t>(::getpid())) {
+            print_line("reader", each.is_opening
+                                     ? fmt::format("process {}, opening the heap", each.process)
+                                     : fmt::format("process {}, commit {}, {} behind, since {}, refreshed {}",
+                                                   each.process, each.version, others.newest_version - each.version,
+                                                   time_text(each.since_ns), time_text(each.refreshed_ns)));
+        }
+    }
+}
+
 json as_json(const holdfast::manager& heap, const holdfast::heap_statistics& numbers) {
     const holdfast::lane_information lanes = heap.lanes();
     json object;
@@ -36,7 +69,12 @@ json as_json(const holdfast::manager& heap, const holdfast::heap_statistics& num
     object["uuid"] = heap.get_uuid();
     object["format_version"] = heap.get_version();
     object["description"] = heap.get_description();
-    object["open"] = false;
+    const holdfast::neighbours_report others = heap.neighbours();
+    object["open"] = others.writer != 0;
+    if (others.writer != 0) {
+        object["holder"] = writer_text(others);
+    }
+    object["readers"] = readers_as_json(others);
     object["domain"] = heap.domain();
     object["durability"] = last_durability(lanes);
     object["search_for_changes"] = holdfast::manager::search_for_changes();
@@ -82,7 +120,9 @@ void print_text(const holdfast::manager& heap, const holdfast::heap_statistics& 
     const holdfast::lane_information lanes = heap.lanes();
     print_line("durability", last_durability(lanes));
     print_line("changes found by", holdfast::manager::search_for_changes());
-    print_line("state", state_of(numbers, lanes));
+    const holdfast::neighbours_report others = heap.neighbours();
+    print_line("state", others.writer != 0 ? "open: " + writer_text(others) : state_of(numbers, lanes));
+    print_readers(others);
     print_lanes(lanes);
     print_recovery(heap);
     print_line("created", time_text(numbers.created_ns));

@@ -102,8 +102,9 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
     recovered_state state;
     if (mode == access_mode::read_only) {
         HF_TRY_ASSIGN(reader_state found, hold_and_recover(outer, files->paths()));
-        files->location_.set_hold(std::move(found.hold));
         state = std::move(found.state);
+        state.crashed = state.crashed && !found.hold->locks.empty();  // it runs
+        files->location_.set_hold(std::move(found.hold));
     } else {
         const neighbours beside = options.shared ? neighbours::none : neighbours::readers;
         if (hold == nullptr) {

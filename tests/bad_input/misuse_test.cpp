@@ -231,20 +231,30 @@ TEST_F(misuse, a_heap_that_a_writer_has_open_is_refused_with_its_process_id) {
                        [&] { const manager opened(open_only, path_, small_segments()); });
         expect_refusal(path_, {errc::locked, lock, "lock", who, "nobody"},
                        [&] { const manager opened(open_or_create, path_, small_segments()); });
-        expect_refusal(path_, {errc::locked, lock, "lock", who, "no writer"},
-                       [&] { const manager opened(open_read_only, path_, small_segments()); });
         expect_refusal(path_, {errc::locked, lock, "lock", who, "nobody"},
                        [&] { static_cast<void>(manager::remove(path_)); });
-        expect_refusal(path_, {errc::locked, lock, "lock", who, "no writer"},
-                       [&] { manager::copy(path_, scratch_ / "copy"); });
     }
     // A dead owner's lock is no lock.
     EXPECT_EQ(step_when_opened(path_), 2U);
     expect_heap_goes_on(path_);
 }
 
-TEST_F(misuse, readers_share_a_heap_and_keep_writers_out) {
+TEST_F(misuse, readers_share_a_heap_and_keep_out_who_changes_it_in_place) {
     make_heap(path_, 2);
+    const manager first(open_read_only, path_, small_segments());
+    const manager second(open_read_only, path_, small_segments());
+    const std::string who = fmt::format("reader, process {0}, reader, process {0}", ::getpid());
+    open_options in_place = small_segments();
+    in_place.durability = durability::atomic;
+    in_place.accept_process_crash_only = true;
+    expect_refusal(path_, {errc::locked, path_ + "/readers", "readers", who, "nobody"},
+                   [&] { const manager opened(open_only, path_, in_place); });
+    EXPECT_EQ(step_of(first), step_of(second));
+}
+
+TEST_F(misuse, readers_without_a_place_in_the_file_of_readers_keep_writers_out) {
+    make_heap(path_, 2);
+    fs::remove(path_ + "/readers");
     const manager first(open_read_only, path_, small_segments());
     const manager second(open_read_only, path_, small_segments());
     expect_refusal(path_,

@@ -2,7 +2,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -11,6 +13,7 @@
 #include <holdfast/manager.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/process_test_support.hpp"
 #include "program.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
@@ -369,9 +372,45 @@ TEST_F(cli, what_keeps_a_command_from_its_work_goes_to_standard_error_with_statu
     }
 }
 
-TEST_F(cli, check_and_ls_of_a_heap_that_a_writer_has_open_name_the_writer) {
+TEST_F(cli, info_lists_readers) {
+    make_heap(heap(), 1);
+    manager writer(open_only, heap(), small_segments());
+    const auto ready = [this](std::atomic<int>& state) {
+        const manager reader(open_read_only, heap());
+        state = 1;
+        while (state != 2) {
+            std::this_thread::yield();
+        }
+    };
+    base::shared_memory<std::atomic<int>> state;
+    base::child_process process([&] { ready(*state); });
+    ASSERT_TRUE(process.runs_until([&] { return *state == 1; }));
+    writer.construct<int>("more")(1);
+    writer.commit();
+    EXPECT_THAT(run({"info"}).out, HasSubstr(fmt::format("reader              process {}, commit {}, 1 behind, since 20",
+                                                         process.id(), writer.version() - 1)));
+    const nlohmann::json readers = run({"info", "--json"}).json()["readers"];
+    ASSERT_EQ(readers.size(), 1U);
+    EXPECT_EQ(readers[0]["process"], process.id());
+    EXPECT_EQ(readers[0]["behind"], 1);
+    process.kill();
+    EXPECT_EQ(run({"info", "--json"}).json()["readers"].size(), 0U) << "a dead reader is none";
+}
+
+TEST_F(cli, check_and_ls_of_a_heap_that_a_writer_has_open_show_its_last_commit) {
     make_heap(heap(), 1);
     const manager writer(open_only, heap(), small_segments());
+    for (const char* command : {"ls", "check"}) {
+        EXPECT_EQ(run({command}).status, 0);
+    }
+}
+
+TEST_F(cli, check_and_ls_of_a_heap_that_a_writer_has_open_alone_name_the_writer) {
+    make_heap(heap(), 1);
+    open_options alone = small_segments();
+    alone.durability = durability::atomic;
+    alone.accept_process_crash_only = true;
+    const manager writer(open_only, heap(), alone);
     for (const char* command : {"ls", "check"}) {
         const answer given = run({command});
         EXPECT_EQ(given.status, 2);

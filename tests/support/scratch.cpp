@@ -27,8 +27,9 @@ std::string describe(const fs::path& path) {
     if (!fs::is_regular_file(status)) {
         return fs::is_directory(status) ? "directory" : "other";
     }
-    if (path.filename() == "lock") {
-        return "lock";
+    // What processes say to one another.
+    if (path.filename() == "lock" || path.filename() == "readers") {
+        return path.filename().string();
     }
     const std::vector<char> bytes = read_bytes(path.string());
     return fmt::format("{} bytes, {:016x}", bytes.size(), base::checksum64(std::as_bytes(std::span(bytes))));

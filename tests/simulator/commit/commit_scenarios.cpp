@@ -94,6 +94,42 @@ std::vector<commit_scenario> scenarios_of_space() {
     return all;
 }
 
+model_step beside(const std::string& readers, model_step step) {
+    step.readers = readers;
+    return step;
+}
+
+/// Home waits for readers, and goes on behind them.
+std::vector<commit_scenario> scenarios_of_readers() {
+    std::vector<commit_scenario> all;
+    const model_step begin{pages(0, {0, 1, 5}) + pages(objects_file_id, {1}), 1, 65536, false, {}, 0};
+    all.push_back({"a_reader_stays",
+                   small_segment,
+                   {begin, beside("o", change(pages(0, {0, 1}))), change(pages(0, {1})), change(pages(0, {0, 5}))},
+                   1});
+    all.push_back({"a_reader_follows",
+                   small_segment,
+                   {begin, beside("o", change(pages(0, {0, 1}))), beside("r", change(pages(0, {1, 5}))),
+                    beside("r", change(pages(0, {1}))), beside("r", change(pages(0, {0, 1})))},
+                   1});
+    all.push_back({"readers_of_two_versions",
+                   small_segment,
+                   {begin, beside("o", change(pages(0, {0, 1}))), beside("o", change(pages(0, {1, 5}))),
+                    beside("r", change(pages(0, {0}))), beside("a", change(pages(0, {0, 5})))},
+                   1});
+    all.push_back({"a_reader_leaves",
+                   small_segment,
+                   {begin, beside("o", change(pages(0, {0, 1}))), beside("l", change(pages(0, {1}))),
+                    change(pages(0, {1, 5})), closing({})},
+                   1});
+    all.push_back({"a_heap_grows_beside_a_reader",
+                   small_segment,
+                   {begin, beside("o", growing(pages(0, {1}) + pages(1, {0, 10}))), change(pages(1, {0, 3})),
+                    beside("r", change(pages(1, {10}))), beside("r", change(pages(0, {0})))},
+                   1});
+    return all;
+}
+
 std::vector<commit_scenario> make_scenarios() {
     std::vector<commit_scenario> all;
     all.push_back({"creation", small_segment, {creation()}, 0});
@@ -150,8 +186,8 @@ std::vector<commit_scenario> make_scenarios() {
                    small_segment,
                    {creation(), closing(pages(0, {1})), change(pages(0, {1, 2})), closing({}), change(pages(0, {3}))},
                    1});
-    for (const commit_scenario& one : scenarios_of_space()) {
-        all.push_back(one);
+    for (const auto& more : {scenarios_of_space(), scenarios_of_readers()}) {
+        all.insert(all.end(), more.begin(), more.end());
     }
     return all;
 }
@@ -236,6 +272,9 @@ std::string run_program(simulated_storage& storage, commit_timeline& marks, cons
         marks.returned(step + 1);
         if (std::string different = heap.differing_copy(); !different.empty()) {
             return "step " + std::to_string(step) + ": " + different;
+        }
+        if (!heap.wrong_view().empty()) {
+            return "step " + std::to_string(step) + ": " + heap.wrong_view();
         }
     }
     return {};

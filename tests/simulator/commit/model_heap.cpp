@@ -184,7 +184,8 @@ model_heap::model_heap(persist::storage& storage, const model_state& state, cons
       paths_(directory),
       on_media_(found != nullptr ? *found : state.superblock),
       written_(on_media_),
-      log_(limits(epoch)) {}
+      log_(limits(epoch)),
+      readers_(storage, directory) {}
 
 segment::commit_log_limits model_heap::limits(std::uint64_t epoch) noexcept {
     return {2 * page_size, 3 * page_size, 1000, 2, epoch};
@@ -321,6 +322,15 @@ result<void> model_heap::commit(const model_step& step, const model_state& next,
         HF_TRY(segment::write_state(storage_, paths_, on_media_, segment::heap_state::running));
         written_ = on_media_;
     }
+    if (!step.readers.empty()) {
+        if (log_.lag().users() == nullptr) {
+            log_.lag().set_users(&readers_);
+            readers_.begin(state_->superblock.sequence);
+        }
+        readers_.know(state_->superblock.sequence, state_->pages);
+        readers_.act(step.readers);
+    }
+    HF_TRY(follow_readers());
     HF_TRY(grow(next));
     HF_TRY(take_back(step));
     const std::uint64_t frontier_before = state_->superblock.frontier;
@@ -330,6 +340,8 @@ result<void> model_heap::commit(const model_step& step, const model_state& next,
     }
     HF_TRY(segment::run_transaction(storage_, paths_, log_, plan_for(step, next), on_media_, report));
     adopt(next);
+    readers_.know(next.superblock.sequence, next.pages);
+    readers_.look();
     if (next.superblock.frontier < frontier_before) {
         log_.forget_beyond(base::divide_up(next.superblock.frontier, next.superblock.segment_size));
     }
@@ -338,8 +350,26 @@ result<void> model_heap::commit(const model_step& step, const model_state& next,
     HF_TRY(log_.maintain(storage_, paths_, on_media_));
     if (on_media_.log_begin != before) {
         written_ = on_media_;
+        if (log_.lag().is_on()) {
+            written_ = log_.lag().home();
+            written_.state = on_media_.state;
+            seal(written_);
+        }
     }
+    readers_.look();
     return step.close ? close() : result<void>{};
+}
+
+/// As segment::committer.
+result<void> model_heap::follow_readers() {
+    HF_TRY_ASSIGN(const bool is_home, log_.follow_readers(storage_, paths_, state_->superblock.sequence));
+    if (log_.lag().is_on()) {
+        log_.lag().forget(log_.lag().home().sequence, [](std::uint64_t, const std::byte*) {});
+        if (is_home) {
+            log_.lag().end();
+        }
+    }
+    return {};
 }
 
 result<void> model_heap::checkpoint() {

@@ -17,12 +17,9 @@
 #include "persist/storage.hpp"
 #include "segment/commit/recovery.hpp"
 #include "segment/commit/transaction.hpp"
+#include "simulator/commit/model_readers.hpp"
 
 namespace holdfast::simulator {
-
-/// File id and page in the file, as the log counts them.
-using page_place = std::pair<std::uint64_t, std::uint64_t>;
-using page_content = std::shared_ptr<const std::vector<std::byte>>;
 
 /// What a commit changes.
 struct model_step {
@@ -32,6 +29,7 @@ struct model_step {
     bool close = false;               ///< after the commit
     std::vector<page_place> holes{};  ///< user pages that become free and go back to the file system
     std::uint64_t lower_regions = 0;  ///< cut off the end; not in a step that grows
+    std::string readers{};            ///< what they do before it (model_readers::act)
 };
 
 /// A complete committed state. Sequence 0: no heap.
@@ -68,12 +66,15 @@ public:
     /// Each copy of the superblock must hold what the last checkpoint wrote, so that either may be lost. Returns what
     /// differs, or nothing.
     [[nodiscard]] std::string differing_copy() const;
+    /// What a reader beside the writer sees that is not its version, or nothing.
+    [[nodiscard]] const std::string& wrong_view() const noexcept { return readers_.wrong(); }
     /// Compares the media with all pages of the state. Those of `places` that were never written must read as zero.
     /// Returns what differs, or nothing.
     static std::string difference(persist::storage& storage, const model_state& state,
                                   const std::set<page_place>& places);
 
 private:
+    base::result<void> follow_readers();
     base::result<void> grow(const model_state& next);
     base::result<void> take_back(const model_step& step);
     base::result<void> give_back(const model_step& step, std::uint64_t frontier_before);
@@ -87,6 +88,7 @@ private:
     segment::superblock_on_media on_media_{};  ///< but that commits in the log are in it, too
     segment::superblock_on_media written_{};   ///< by the last checkpoint
     segment::commit_log log_;
+    model_readers readers_;
     bool names_changed_ = false;
 };
 

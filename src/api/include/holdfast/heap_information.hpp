@@ -46,6 +46,8 @@ public:
     /// In order of address. Throws error.
     void for_each_extent(const std::function<void(const extent_info&)>& each) const;
     [[nodiscard]] protocol_counters counters() const;
+    /// Who else has the heap open. Readers without a place in the file `readers` are not among them.
+    [[nodiscard]] neighbours_report neighbours() const;
     /// All zero where the heap had not crashed in durability `atomic`.
     [[nodiscard]] recovery_report last_recovery() const;
     [[nodiscard]] lane_information lanes() const;  ///< throws error, as an open does

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include <holdfast/detail/needs_cxx20.hpp>
 
@@ -49,6 +50,23 @@ struct heap_statistics {
     /// Durability `commit`: memory of this process that is not the page cache's: pages that were stored to since the
     /// last commit, and pinned ones. To count it takes 0.2 to 7 ms for each GiB of the heap.
     std::uint64_t private_bytes = 0;
+};
+
+/// A process that reads a heap beside its writer.
+struct reader_report {
+    std::uint64_t process = 0;     ///< in its own namespace
+    bool is_opening = false;       ///< it has no version yet
+    std::uint64_t version = 0;     ///< manager::version() there
+    std::int64_t since_ns = 0;     ///< of its open; nanoseconds since 1970, UTC
+    std::int64_t refreshed_ns = 0; ///< when it came to its version
+};
+
+/// Other processes, and this one, that have a heap open.
+struct neighbours_report {
+    std::uint64_t writer = 0;          ///< process, in durability `commit`; 0: none
+    std::uint64_t newest_version = 0;  ///< that is durable
+    std::uint64_t home_version = 0;    ///< up to which the log may forget
+    std::vector<reader_report> readers;
 };
 
 /// What manager::refresh() did.
