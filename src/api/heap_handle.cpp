@@ -120,15 +120,11 @@ void throw_last_failure(const heap::engine& engine) {
 refresh_report manager_core::refresh() {
     heap::engine& reader = engine();
     if (!guests_.forget_unused()) {
-        throw_failure(failure{failure_code::invalid_argument,
-                              path(),
-                              "refresh",
-                              "an index or a store of this heap that is open",
-                              "none",
-                              "close it, and open it again behind the refresh",
-                              0});
+        throw_failure(failure{failure_code::invalid_argument, path(), "refresh",
+                              "an index or a store of this heap that is open", "none",
+                              "close it, and open it again behind the refresh", 0});
     }
-    auto done = reader.files().refresh();
+    auto done = reader.files().readers().refresh();
     if (done && done->tables_changed) {
         auto again = heap::engine::read_anew(std::move(engine_));
         engine_ = again ? std::move(again).value() : nullptr;

@@ -121,9 +121,9 @@ void heap_information::for_each_extent(const std::function<void(const extent_inf
 
 neighbours_report heap_information::neighbours() const {
     neighbours_report found;
-    const segment::heap_files& files = core().engine().files();
+    segment::heap_files& files = core().engine().files();
     found.newest_version = found.home_version = files.superblock().sequence;
-    segment::reader_table* const readers = files.readers();
+    segment::reader_table* const readers = files.readers().table();
     if (readers == nullptr) {
         return found;
     }
@@ -131,8 +131,8 @@ neighbours_report heap_information::neighbours() const {
     found.newest_version = std::max(found.newest_version, readers->durable());
     found.home_version = readers->home();
     for (const segment::reader_information& each : readers->readers()) {
-        found.readers.push_back({each.pid, !each.version.has_value(), each.version.value_or(0), each.since_ns,
-                                 each.refreshed_ns});
+        found.readers.push_back(
+            {each.pid, !each.version.has_value(), each.version.value_or(0), each.since_ns, each.refreshed_ns});
     }
     return found;
 }
@@ -153,7 +153,7 @@ recovery_report heap_information::last_recovery() const {
 lane_information heap_information::lanes() const {
     const segment::heap_files& files = core().engine().files();
     lane_information found = value_or_throw(read_lanes(files.superblock(), files.storage(), files.paths()));
-    found.pending = found.pending && files.mode() == persist::access_mode::read_only;
+    found.pending = found.pending && !files.location().is_writer();
     return found;
 }
 

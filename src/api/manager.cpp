@@ -134,8 +134,8 @@ std::uint64_t manager::version() const { return core().engine().files().superblo
 refresh_report manager::refresh() { return core().refresh(); }
 
 bool manager::wait_for_change(std::chrono::nanoseconds longest) const {
-    const segment::heap_files& files = core().engine().files();
-    const segment::reader_table* const readers = files.readers();
+    segment::heap_files& files = core().engine().files();
+    const segment::reader_table* const readers = files.readers().table();
     if (readers == nullptr || !core().engine().read_only()) {
         std::this_thread::sleep_for(longest);
         return false;

@@ -78,7 +78,8 @@ TEST_F(manager_readers_test, readers_of_several_versions_read_side_by_side) {
     }
     for (int round = 0; round < 3; ++round) {
         for (int value = 0; value < 10; ++value) {
-            expect_filled(readers[static_cast<std::size_t>(value)], static_cast<std::size_t>(5000 + value * 1000), value);
+            expect_filled(readers[static_cast<std::size_t>(value)], static_cast<std::size_t>(5000 + value * 1000),
+                          value);
         }
         writer.construct<int>(std::to_string(round).c_str())(round);
         writer.commit();

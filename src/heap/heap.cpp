@@ -123,8 +123,8 @@ base::result<void> engine::snapshot(const std::string& destination) {
         }
     }
     const std::uint64_t records = record_count(*this);
-    const segment::reader_table::standstill until_copied = files().standstill();
-    HF_TRY_ASSIGN(state, files().state_on_media());
+    const segment::reader_table::standstill until_copied = files().readers().standstill();
+    HF_TRY_ASSIGN(state, files().readers().state_on_media());
     if (durability() == durability_kind::atomic) {
         state.superblock.flags &= ~segment::flag_lanes;  // commit() brought all records into the files
         state.superblock.checkpoint_clock = atomic()->lanes().checkpoint_time();
@@ -170,7 +170,8 @@ base::result<void> copy(const std::string& source, const std::string& destinatio
                         std::span<const std::string> node_places) {
     const segment::heap_paths paths(source);
     HF_TRY_ASSIGN(const auto found, segment::hold_and_recover(persist::posix_storage(), paths));
-    return segment::copy_heap({*found.hold->storage, paths, found.state}, persist::posix_storage(), destination, node_places);
+    return segment::copy_heap({*found.hold->storage, paths, found.state}, persist::posix_storage(), destination,
+                              node_places);
 }
 
 base::result<bool> remove(const std::string& path) { return segment::remove_heap(persist::posix_storage(), path); }

@@ -149,7 +149,7 @@ base::result<void> heap_opening::start_created(engine& made) const {
     made.start_destinations();
     made.find_fast_path();
     HF_TRY(register_engine(made));
-    made.files().admit_readers();
+    made.files().readers().admit();
     return {};
 }
 
@@ -228,7 +228,7 @@ base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) 
     opened.find_fast_path();
     HF_TRY(register_engine(opened));
     if (!shared) {
-        opened.files().admit_readers();
+        opened.files().readers().admit();
     }
     return {};
 }

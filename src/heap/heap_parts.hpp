@@ -45,7 +45,7 @@ public:
     [[nodiscard]] bool separates_cache_lines() const noexcept {
         return (files_->superblock().flags & segment::flag_separate_lines) != 0;
     }
-    [[nodiscard]] bool read_only() const noexcept { return files_->mode() == persist::access_mode::read_only; }
+    [[nodiscard]] bool read_only() const noexcept { return !files_->location().is_writer(); }
     /// Fails with `wrong_process` in a child of fork.
     [[nodiscard]] base::result<void> check_process() const { return files_->location().check_process(); }
     /// Fails with `unsupported` in a heap without files.

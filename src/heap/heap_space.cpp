@@ -35,8 +35,8 @@ segment::free_runs merged(const segment::free_runs& one, const segment::free_run
     return both;
 }
 
-/// Pages that a reader uses become no holes, and files no shorter. So space goes back only while nobody reads, and nobody
-/// begins to.
+/// Pages that a reader uses become no holes, and files no shorter. So space goes back only while nobody reads, and
+/// nobody begins to.
 class readers_kept_out {
 public:
     explicit readers_kept_out(segment::versions_in_use* readers) noexcept

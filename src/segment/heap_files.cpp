@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -111,7 +109,8 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
             HF_TRY_ASSIGN(hold, hold_heap(outer, files->paths(), mode, beside));
         }
         files->location_.set_hold(std::move(hold));
-        HF_TRY_ASSIGN(state, recover(files->storage(), files->paths(), mode, files->wishes_of_writer(options)));
+        HF_TRY_ASSIGN(state,
+                      recover(files->storage(), files->paths(), mode, files->readers_.wishes(options.on_replay)));
         sign_locks(*files->location_.hold());
     }
     files->superblock_.set_recovered(state.superblock, state.crashed);
@@ -127,88 +126,16 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
         }
     }
     const auto on_media = std::make_unique<superblock_on_media>(state.on_media);
-    files->view_of_reader_.begin(state);
+    files->readers_.begin(state);
     HF_TRY(files->reserve_addresses(options));
     HF_TRY(files->map(options));
     if (mode == access_mode::read_only) {
-        files->begin_reading();
+        files->readers_.begin_reading();
     } else if (files->overlay_) {
         HF_TRY(files->commits_.begin_behind(*on_media, *files->overlay_));
         files->overlay_.reset();
     }
     return files;
-}
-
-recovery_wishes heap_files::wishes_of_writer(const mapping_options& options) const {
-    recovery_wishes wishes;
-    wishes.watch = options.on_replay;
-    if (readers() != nullptr) {
-        wishes.oldest_in_use = readers()->oldest(wishes.oldest_in_use);
-    }
-    return wishes;
-}
-
-/// Where a crash in another durability is pending, the reader recovers what it maps, and the lock stays: the next
-/// writer changes home in place.
-void heap_files::begin_reading() noexcept {
-    const std::shared_ptr<heap_hold>& hold = location_.hold();
-    if (hold->readers == nullptr) {
-        return;
-    }
-    if (has_pending_lanes() || has_pending_tracing()) {
-        hold->readers.reset();
-        return;
-    }
-    hold->readers->set_version(superblock().sequence);
-    hold->locks.clear();
-}
-
-void heap_files::admit_readers() noexcept {
-    const std::shared_ptr<heap_hold>& hold = location_.hold();
-    if (hold == nullptr || paths().nodes() != 0) {
-        return;
-    }
-    try {
-        if (hold->readers == nullptr) {
-            auto table = reader_table::open(storage(), paths(), reader_table::missing_file::make);
-            if (!table || *table == nullptr) {
-                return;
-            }
-            hold->readers = std::move(table).value();
-        }
-        const auto session = log::random_number();
-        if (!session) {
-            hold->readers.reset();
-            return;
-        }
-        commits_.set_readers(hold->readers.get());
-        hold->readers->begin_session(*session, superblock().sequence, commits_.home_version());
-    } catch (const std::bad_alloc&) {
-        hold->readers.reset();
-    }
-}
-
-base::result<recovered_state> heap_files::state_on_media() const {
-    constexpr int attempts = 100;
-    for (int attempt = 1;; ++attempt) {
-        // What the writer has decided before the standstill it still does.
-        auto state = recover(storage(), paths(), access_mode::read_only, {{}, superblock().sequence});
-        if ((state && state->superblock.sequence == superblock().sequence) || attempt == attempts) {
-            return state;
-        }
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-}
-
-base::result<refreshed_pages> heap_files::refresh() {
-    if (readers() == nullptr || location_.is_writer()) {
-        refreshed_pages same;
-        same.version = superblock().sequence;
-        return same;
-    }
-    HF_TRY(location_.check_process());
-    overlay_.reset();
-    return view_of_reader_.refresh(*readers());
 }
 
 base::result<void> heap_files::reserve_addresses(const mapping_options& options) {
@@ -273,9 +200,9 @@ base::result<page_comparison> heap_files::verify(std::vector<failure>& problems,
         HF_TRY_ASSIGN(const log_content behind, log_content::read(storage(), paths(), *home));
         return verify_pages(storage(), paths(), superblock(), problems, limit, &behind);
     }
-    if (!location_.is_writer() && readers() != nullptr) {
-        const reader_table::standstill until_read = standstill();
-        HF_TRY_ASSIGN(const recovered_state now, state_on_media());
+    if (!location_.is_writer() && readers_.table() != nullptr) {
+        const reader_table::standstill until_read = readers_.standstill();
+        HF_TRY_ASSIGN(const recovered_state now, readers_.state_on_media());
         return verify_pages(storage(), paths(), superblock(), problems, limit, now.overlay ? &*now.overlay : nullptr);
     }
     return verify_pages(storage(), paths(), superblock(), problems, limit, overlay_ ? &*overlay_ : nullptr);

@@ -11,6 +11,7 @@
 //     lane_file        the redo rings
 //     shared_session   durability `atomic` and `collect`
 //     committer        durability `commit`
+//     heap_readers     readers beside a writer
 //     copied_files     space of a heap that was copied
 //     heap_creation    a heap that is being made
 //
@@ -40,7 +41,7 @@
 #include "segment/files/segment_files.hpp"
 #include "segment/heap_mapping.hpp"
 #include "segment/heap_options.hpp"
-#include "segment/reader_view.hpp"
+#include "segment/heap_readers.hpp"
 #include "segment/live_bitmaps.hpp"
 #include "segment/shared_session.hpp"
 #include "segment/space.hpp"
@@ -72,34 +73,17 @@ public:
     [[nodiscard]] shared_session& session() noexcept { return session_; }
     [[nodiscard]] committer& commits() noexcept { return commits_; }
     [[nodiscard]] copied_files& copies() noexcept { return copies_; }
+    [[nodiscard]] heap_readers& readers() noexcept { return readers_; }
 
     [[nodiscard]] const space_view& view() const noexcept { return mapping_.view(); }
     [[nodiscard]] const superblock_on_media& superblock() const noexcept { return superblock_.now(); }
     [[nodiscard]] const heap_paths& paths() const noexcept { return location_.paths(); }
     [[nodiscard]] persist::storage& storage() const noexcept { return location_.storage(); }
     [[nodiscard]] std::shared_ptr<heap_hold> hold() const noexcept { return location_.hold(); }
-    [[nodiscard]] persist::access_mode mode() const noexcept { return location_.mode(); }
     [[nodiscard]] persist::domain_kind domain() const noexcept { return location_.domain(); }
     [[nodiscard]] bool shared() const noexcept { return location_.shared(); }
     [[nodiscard]] base::pages frontier() const noexcept { return mapping_.frontier(); }
     base::result<base::pages> grow(base::pages wanted) { return space_.grow(wanted); }
-
-    /// Durability `commit`: from now on readers may open the heap beside this writer. Best effort: without the file
-    /// `readers` they are refused.
-    void admit_readers() noexcept;
-    /// Null: nobody reads beside a writer. Of a reader: what the writer tells.
-    [[nodiscard]] reader_table* readers() const noexcept {
-        return location_.hold() == nullptr ? nullptr : location_.hold()->readers.get();
-    }
-    /// What the files and the log have of the version that this process shows, for who reads them while a standstill()
-    /// lives.
-    [[nodiscard]] base::result<recovered_state> state_on_media() const;
-    [[nodiscard]] reader_table::standstill standstill() const noexcept {
-        return {location_.is_writer() ? nullptr : readers(), superblock().sequence};
-    }
-    /// A reader beside a writer goes to the newest version. No thread may look at the heap's memory meanwhile. Where it
-    /// fails, the heap shows no version as a whole, and must be closed.
-    base::result<refreshed_pages> refresh();
 
     [[nodiscard]] bool recovered() const noexcept { return superblock_.recovered(); }
     /// What the log had for this open.
@@ -140,8 +124,6 @@ private:
 
     base::result<void> reserve_addresses(const mapping_options& options);
     base::result<void> map(const mapping_options& options);
-    [[nodiscard]] recovery_wishes wishes_of_writer(const mapping_options& options) const;
-    void begin_reading() noexcept;
 
     heap_location location_;
     commit_log log_;
@@ -155,10 +137,10 @@ private:
     lane_file lanes_{location_, superblock_, cover_};
     shared_session session_{{location_, superblock_, segments_, mapping_, objects_, lanes_}};
     committer commits_{{location_, superblock_, log_, segments_, mapping_, objects_, space_}};
+    heap_readers readers_{{location_, superblock_, mapping_, objects_, commits_}};
     copied_files copies_{{location_, superblock_, segments_, lanes_, session_}};
     page_comparison compared_;
     std::optional<log_content> overlay_;
-    reader_view view_of_reader_{{location_, superblock_, mapping_, objects_}};
     std::vector<base::failure> warnings_;
     replayed_log replayed_;
     bool limit_changed_ = false;                      ///< the superblock must be written

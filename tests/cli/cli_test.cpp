@@ -387,8 +387,9 @@ TEST_F(cli, info_lists_readers) {
     ASSERT_TRUE(process.runs_until([&] { return *state == 1; }));
     writer.construct<int>("more")(1);
     writer.commit();
-    EXPECT_THAT(run({"info"}).out, HasSubstr(fmt::format("reader              process {}, commit {}, 1 behind, since 20",
-                                                         process.id(), writer.version() - 1)));
+    EXPECT_THAT(run({"info"}).out,
+                HasSubstr(fmt::format("reader              process {}, commit {}, 1 behind, since 20", process.id(),
+                                      writer.version() - 1)));
     const nlohmann::json readers = run({"info", "--json"}).json()["readers"];
     ASSERT_EQ(readers.size(), 1U);
     EXPECT_EQ(readers[0]["process"], process.id());

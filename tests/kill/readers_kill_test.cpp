@@ -1,5 +1,5 @@
-// A writer and readers beside it, each a process of its own, of which a random one is killed, or stopped for a while, at
-// any moment. The others go on.
+// A writer and readers beside it, each a process of its own, of which a random one is killed, or stopped for a while,
+// at any moment. The others go on.
 //
 // Oracle: step `n` is made of the seed and `n` alone, so each process can say what the heap holds after any number of
 // steps. A reader sees what one number of steps has left, whole, and goes on seeing that until it refreshes; then at
@@ -14,7 +14,6 @@
 #include <optional>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -218,8 +217,7 @@ private:
 
 class cell_reader {
 public:
-    static int run(const std::string& path, word seed, std::uint64_t chance, shown_of_all& all,
-                   shown_of_process& own) {
+    static int run(const std::string& path, word seed, std::uint64_t chance, shown_of_all& all, shown_of_process& own) {
         try {
             std::mt19937_64 random(chance);
             expected_cells expected(seed);
@@ -230,7 +228,7 @@ public:
                 own.runs = true;
                 for (std::uint64_t left = random() % 300; left > 0 && wrong.empty(); --left) {
                     if (random() % 4 == 0) {
-                        std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
+                        static_cast<void>(heap.wait_for_change(std::chrono::microseconds(random() % 3000)));
                         wrong = expected.compare(*heap.find<cells>("cells").first);
                         continue;
                     }
@@ -309,13 +307,13 @@ public:
                 start(i);
             }
         }
-        std::this_thread::sleep_for(std::chrono::nanoseconds(random_() % longest));
+        static_cast<void>(workers_.front()->ends_within(random_() % longest));
         const std::size_t victim = random_() % (reader_count + 2);
         if (victim > reader_count) {
             ++tally_.stopped;
             const auto& stopped = workers_.at(random_() % reader_count);
             stopped->send(SIGSTOP);
-            std::this_thread::sleep_for(std::chrono::nanoseconds(random_() % longest));
+            static_cast<void>(stopped->ends_within(random_() % longest));
             stopped->send(SIGCONT);
         } else {
             end(victim);
@@ -332,8 +330,8 @@ private:
         own.problem[0] = 0;
         const std::uint64_t chance = random_();
         if (i == reader_count) {
-            workers_.at(i) = std::make_unique<base::child_process>(
-                [&] { return cell_writer::run(path_, seed_, chance, *shown_); });
+            workers_.at(i) =
+                std::make_unique<base::child_process>([&] { return cell_writer::run(path_, seed_, chance, *shown_); });
         } else {
             workers_.at(i) = std::make_unique<base::child_process>(
                 [&] { return cell_reader::run(path_, seed_, chance, *shown_, own); });

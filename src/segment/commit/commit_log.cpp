@@ -50,12 +50,12 @@ base::result<log::log*> commit_log::open(persist::storage& storage, const heap_p
         const auto none = [goes_on = goes_on_](const log::record& record) {
             return goes_on ? base::result<void>()
                            : base::result<void>(base::failure{base::failure_code::corrupt,
-                                                    {},
-                                                    "record of the log",
-                                                    std::to_string(record.end.sequence),
-                                                    "an empty log",
-                                                    "open the heap again",
-                                                    0});
+                                                              {},
+                                                              "record of the log",
+                                                              std::to_string(record.end.sequence),
+                                                              "an empty log",
+                                                              "open the heap again",
+                                                              0});
         };
         log::log_options options = log_options_of(paths, superblock);
         options.epoch = limits_.epoch;
@@ -187,11 +187,9 @@ base::result<void> commit_log::checkpoint_behind(persist::storage& storage, cons
     return {};
 }
 
-/// A reader that is about to read may have looked at the superblock before it was written. Its files stay until the next
-/// checkpoint.
-bool commit_log::is_log_read(std::uint64_t version) const noexcept {
-    return lag_.oldest_in_use(version) < version && !HF_MUTANT("checkpoint.release_beside_readers");
-}
+/// A reader that is about to read may have looked at the superblock before it was written. Its files stay until the
+/// next checkpoint.
+bool commit_log::is_log_read(std::uint64_t version) const noexcept { return lag_.oldest_in_use(version) < version; }
 
 void commit_log::release(const log::mark& begin, std::uint64_t version) noexcept {
     if (opened_ != nullptr && !is_log_read(version)) {
@@ -225,8 +223,7 @@ base::result<bool> commit_log::follow_readers(persist::storage& storage, const h
     if (!lag_.is_on()) {
         return true;
     }
-    const std::uint64_t version =
-        HF_MUTANT("commit.follow.beyond_readers") ? newest : lag_.oldest_in_use(newest);
+    const std::uint64_t version = HF_MUTANT("commit.follow.beyond_readers") ? newest : lag_.oldest_in_use(newest);
     const std::uint64_t behind = opened_ == nullptr ? 0 : opened_->end().position - lag_.home().log_begin.position;
     const bool is_worth_it = version == newest || behind >= worth_going_home || lag_.size() >= most_pages_behind;
     if (version > lag_.home().sequence && is_worth_it) {

@@ -85,8 +85,8 @@ public:
                                 bool needs_space = false);
     /// `superblock`: of the last commit. It says on return what is on media.
     base::result<void> checkpoint(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
-    /// A checkpoint, behind which there is no log until get() or reserve() makes one. Removes its files. Where home lags
-    /// it is but a checkpoint, and the state on media stays.
+    /// A checkpoint, behind which there is no log until get() or reserve() makes one. Removes its files. Where home
+    /// lags it is but a checkpoint, and the state on media stays.
     base::result<void> end(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                            heap_state state);
 

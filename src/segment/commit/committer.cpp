@@ -63,10 +63,9 @@ void committer::keep(const free_runs& pages) {
 }
 
 commit_builder committer::builder(const free_runs& free, const space_going& going, const free_runs& kept) {
-    return {
-        {mapping_, objects_, *scanner_, location_.paths(), location_.storage(), committed_free_, kept, log_.lag()},
-        free,
-        going};
+    return {{mapping_, objects_, *scanner_, location_.paths(), location_.storage(), committed_free_, kept, log_.lag()},
+            free,
+            going};
 }
 
 free_runs committer::kept() const { return either(pinned_, mapping_.memory_below()); }

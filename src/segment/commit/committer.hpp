@@ -102,9 +102,6 @@ public:
     [[nodiscard]] const superblock_on_media* home_behind() const noexcept {
         return log_.lag().is_on() ? &log_.lag().home() : nullptr;
     }
-    [[nodiscard]] std::uint64_t home_version() const noexcept {
-        return log_.lag().is_on() ? log_.lag().home().sequence : superblock_.now().sequence;
-    }
     /// Pages that are not home lie over the mappings: those that `content` has. `home`: the superblock on media.
     base::result<void> begin_behind(const superblock_on_media& home, const log_content& content);
     /// No commit succeeds any more; the last one may be durable or not.

@@ -192,7 +192,8 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     state.crashed = newest->state != heap_state::clean;
     log_content content;
     if (state.crashed) {
-        HF_TRY_ASSIGN(content, log_content::read(storage, paths, *newest, {.last = wishes.last, .home = log_limits{}.home}));
+        HF_TRY_ASSIGN(content,
+                      log_content::read(storage, paths, *newest, {.last = wishes.last, .home = log_limits{}.home}));
         state.superblock = content.superblock();
         state.end = content.home_superblock().log_begin;
         state.replayed = {content.commits(), content.bytes()};
@@ -226,8 +227,9 @@ base::result<reader_state> hold_and_recover(persist::storage& storage, const hea
         const std::uint64_t durable = is_beside ? readers->durable() : recovery_wishes{}.last;
         auto state = recover(*found.hold->storage, paths, access_mode::read_only, {{}, durable});
         // The writer may have ended its session, or the log its beginning, while the first of them were read.
-        const bool is_whole = !is_beside || (readers->session() == session && readers->writer() == writer_kind::beside &&
-                                             state && state->superblock.sequence == durable);
+        const bool is_whole =
+            !is_beside || (readers->session() == session && readers->writer() == writer_kind::beside && state &&
+                           state->superblock.sequence == durable);
         if (is_whole || attempt == attempts) {
             HF_TRY_ASSIGN(found.state, std::move(state));
             if (is_whole) {

@@ -19,9 +19,9 @@
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
-#include "segment/files/heap_hold.hpp"
 #include "segment/commit/log_content.hpp"
 #include "segment/commit/transaction.hpp"
+#include "segment/files/heap_hold.hpp"
 #include "segment/heap_options.hpp"
 
 namespace holdfast::segment {

@@ -266,9 +266,7 @@ private:
         before_.resize(part.count * base::page_size);
         HF_TRY_ASSIGN(const auto file, log_.home().get(storage_, paths_, part.file));
         HF_TRY(file->read_at(part.page * base::page_size, before_));
-        if (!HF_MUTANT("commit.record.base")) {
-            log_.lag().lay_over(place_of(part.file, part.page), before_);
-        }
+        log_.lag().lay_over(place_of(part.file, part.page), before_);
         return {};
     }
 
@@ -414,7 +412,9 @@ base::result<void> home_or_behind(persist::storage& storage, const heap_paths& p
         fresh.runs = plan.fresh;
         fresh.sums = plan.fresh_sums;
         pages_of_record record(storage, paths, log, before, fresh);
-        const auto from = [&record](std::uint64_t index, std::span<std::byte> page) { return record.read(index, page); };
+        const auto from = [&record](std::uint64_t index, std::span<std::byte> page) {
+            return record.read(index, page);
+        };
         return carry_home(storage, paths, log, fresh, from, report);
     }
     return {};

@@ -10,8 +10,8 @@ namespace holdfast::segment {
 
 namespace {
 
-/// What the patches of one page leave of it, each byte once: a page that is home already shows no earlier version again,
-/// to readers that have it mapped.
+/// What the patches of one page leave of it, each byte once: a page that is home already shows no earlier version
+/// again, to readers that have it mapped.
 class final_bytes {
 public:
     /// Takes the page's patches off.

@@ -75,9 +75,10 @@ result<bool> may_have_readers_beside(persist::storage& storage, const heap_paths
 
 failure with_hint_of_table(failure locked, const result<std::unique_ptr<reader_table>>& table) {
     if (!table) {
-        locked.hint = fmt::format("a reader beside a writer says in the file readers which version it reads, which this "
-                                  "process may not: {}; copy the heap with a snapshot, and read that",
-                                  table.error().message());
+        locked.hint = fmt::format(
+            "a reader beside a writer says in the file readers which version it reads, which this "
+            "process may not: {}; copy the heap with a snapshot, and read that",
+            table.error().message());
     }
     return locked;
 }

@@ -32,8 +32,8 @@ base::result<void> refuse_lost_superblock(const heap_paths& paths, std::span<con
 base::result<std::shared_ptr<persist::storage>> hold_directory(persist::storage& storage, const heap_paths& paths);
 
 /// Writes nothing, except a missing file `lock` of a superblock of this format. A reader takes a slot of the file
-/// `readers`, where there is one that it may write, and has no lock where a writer lets readers come. A writer is refused
-/// where there are readers, unless it lets them be; then none of them is about to read. `locked`.
+/// `readers`, where there is one that it may write, and has no lock where a writer lets readers come. A writer is
+/// refused where there are readers, unless it lets them be; then none of them is about to read. `locked`.
 base::result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const heap_paths& paths,
                                                    persist::access_mode mode, neighbours beside = neighbours::none);
 

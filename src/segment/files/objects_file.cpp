@@ -32,8 +32,13 @@ base::result<void> objects_file::map_committed() {
 base::result<void> objects_file::follow_growth(std::uint64_t bytes) {
     const std::uint64_t before = size_;
     if (bytes > room_) {
-        return failure{failure_code::limit, location_.paths().objects(), "size", fmt::format("{}", bytes),
-                       fmt::format("at most {} in all", room_), "open the heap again", 0};
+        return failure{failure_code::limit,
+                       location_.paths().objects(),
+                       "size",
+                       fmt::format("{}", bytes),
+                       fmt::format("at most {} in all", room_),
+                       "open the heap again",
+                       0};
     }
     size_ = committed_size_ = adopted_size_ = bytes;
     return map_from(before);

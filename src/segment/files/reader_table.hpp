@@ -19,8 +19,8 @@
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
-#include "segment/files/versions_in_use.hpp"
 #include "segment/files/heap_paths.hpp"
+#include "segment/files/versions_in_use.hpp"
 
 namespace holdfast::segment {
 

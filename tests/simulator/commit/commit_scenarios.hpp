@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,18 @@
 
 namespace holdfast::simulator {
 
+[[nodiscard]] inline std::vector<page_place> pages(std::uint64_t file, std::initializer_list<std::uint64_t> list) {
+    std::vector<page_place> places;
+    for (const std::uint64_t page : list) {
+        places.emplace_back(file, page);
+    }
+    return places;
+}
+[[nodiscard]] inline std::vector<page_place> operator+(std::vector<page_place> a, const std::vector<page_place>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+}
+
 struct commit_scenario {
     std::string name;
     std::uint64_t segment_size = 0;
@@ -18,6 +31,8 @@ struct commit_scenario {
     std::uint64_t first_cut = 0;      ///< steps before the power may fail
 };
 
+[[nodiscard]] std::vector<commit_scenario> make_scenarios();
+/// These, made once.
 [[nodiscard]] const std::vector<commit_scenario>& commit_scenarios();
 /// A heap and three random steps that change, grow and close, determined by the seed.
 [[nodiscard]] commit_scenario random_scenario(std::uint64_t seed);

@@ -30,7 +30,8 @@ void model_readers::act(const std::string& what) {
         } else if (each == 'l') {
             readers_.erase(readers_.begin());
         } else if (each == 'r') {
-            done = refresh(*std::ranges::min_element(readers_, {}, [](const reader& r) { return r.superblock.sequence; }));
+            done =
+                refresh(*std::ranges::min_element(readers_, {}, [](const reader& r) { return r.superblock.sequence; }));
         } else {
             for (reader& one : readers_) {
                 done = done ? refresh(one) : std::move(done);
@@ -70,15 +71,17 @@ base::result<void> model_readers::lay_over(reader& one, const segment::log_conte
 base::result<void> model_readers::open() {
     HF_TRY_ASSIGN(const auto file, storage_.open(paths_.superblock(), access_mode::read_only));
     HF_TRY_ASSIGN(const auto copies, segment::read_superblocks(*file));
-    HF_TRY_ASSIGN(const auto content, segment::log_content::read(storage_, paths_, *copies.newest(),
-                                                                 {.last = durable_, .home = segment::log_limits{}.home}));
+    HF_TRY_ASSIGN(const auto content,
+                  segment::log_content::read(storage_, paths_, *copies.newest(),
+                                             {.last = durable_, .home = segment::log_limits{}.home}));
     readers_.emplace_back();
     return lay_over(readers_.back(), content);
 }
 
 base::result<void> model_readers::refresh(reader& one) {
-    HF_TRY_ASSIGN(const auto content, segment::log_content::read(storage_, paths_, one.superblock,
-                                                                 {.last = durable_, .home = segment::log_limits{}.home}));
+    HF_TRY_ASSIGN(const auto content,
+                  segment::log_content::read(storage_, paths_, one.superblock,
+                                             {.last = durable_, .home = segment::log_limits{}.home}));
     return lay_over(one, content);
 }
 

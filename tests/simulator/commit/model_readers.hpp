@@ -1,5 +1,5 @@
-// Readers beside the writer of a model_heap: home as the writer left it, and over it, for each reader, what the log has.
-// After each step of the protocol that may concern them, each must see its own version, page by page.
+// Readers beside the writer of a model_heap: home as the writer left it, and over it, for each reader, what the log
+// has. After each step of the protocol that may concern them, each must see its own version, page by page.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,7 @@ class model_readers final : public segment::versions_in_use {
 public:
     using pages = std::map<page_place, page_content>;
 
-    model_readers(persist::storage& storage, std::string directory)
-        : storage_(storage), paths_(std::move(directory)) {}
+    model_readers(persist::storage& storage, std::string directory) : storage_(storage), paths_(std::move(directory)) {}
 
     /// One letter for each: o: one opens the heap; r: the one that is furthest behind refreshes; a: all do; l: the
     /// first leaves.

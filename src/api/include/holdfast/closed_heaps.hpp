@@ -22,7 +22,8 @@ public:
     /// where nothing is at the path.
     static bool remove(const std::string& path);
     [[nodiscard]] static std::future<bool> remove_async(const std::string& path);
-    /// Whether open_read_only would succeed: a crashed heap counts, one that a writer has open does not.
+    /// Whether open_read_only would succeed: a crashed heap counts, one that a writer has open counts in durability
+    /// `commit` alone.
     [[nodiscard]] static bool consistent(const std::string& path);
     /// Uuid and version: also while a writer has the heap open. Throw error.
     [[nodiscard]] static std::string get_uuid(const std::string& path);

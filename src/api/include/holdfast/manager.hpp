@@ -103,10 +103,10 @@ public:
 
     /// The commit that this heap shows: 1 is its creation. Of a writer: its last one.
     [[nodiscard]] std::uint64_t version() const;
-    /// A heap that is open read-only beside a writer goes to the newest durable version, as a whole. Addresses stay, and
-    /// pointers and references into the heap with them; what they lead to may have moved or gone, as in any container
-    /// that changed. No other thread may use the heap meanwhile. Nothing happens where there is nothing newer. Throws
-    /// error: invalid_argument while an index or a store of this heap is open; others close the heap.
+    /// A heap that is open read-only beside a writer goes to the newest durable version, as a whole. Addresses stay,
+    /// and pointers and references into the heap with them; what they lead to may have moved or gone, as in any
+    /// container that changed. No other thread may use the heap meanwhile. Nothing happens where there is nothing
+    /// newer. Throws error: invalid_argument while an index or a store of this heap is open; others close the heap.
     refresh_report refresh();
     /// Waits until a version is there that is newer than version(): true, or false when the time is over. Other threads
     /// may use the heap. Of a writer and of a heap that nobody writes: waits the whole time.

@@ -20,12 +20,14 @@ struct open_or_create_t {};
 struct open_read_only_t {};
 /// error(already_exists) where anything is at the path; error(not_found) where the directory above is missing.
 inline constexpr create_only_t create_only{};
-/// For reading and writing. error(not_found) where nothing is there; error(locked) where any process has it open.
+/// For reading and writing. error(not_found) where nothing is there; error(locked) where another writer has it open,
+/// or, unless in durability `commit`, a reader.
 inline constexpr open_only_t open_only{};
 /// Of several processes, one creates the heap; the others get error(locked) until it has closed it.
 inline constexpr open_or_create_t open_or_create{};
-/// Changes nothing on media; error(locked) where a writer has the heap open. Stores are lost at the close; allocation
-/// fails with error(read_only). A crashed heap is recovered in memory.
+/// Changes nothing of the heap on media. Beside a writer in durability `commit` it shows the last commit, and goes on
+/// by manager::refresh() (docs/readers.md); error(locked) beside another writer. Stores are lost at the close;
+/// allocation fails with error(read_only). A crashed heap is recovered in memory.
 inline constexpr open_read_only_t open_read_only{};
 
 #define HOLDFAST_HAS_ATOMIC 1

@@ -54,11 +54,11 @@ struct heap_statistics {
 
 /// A process that reads a heap beside its writer.
 struct reader_report {
-    std::uint64_t process = 0;     ///< in its own namespace
-    bool is_opening = false;       ///< it has no version yet
-    std::uint64_t version = 0;     ///< manager::version() there
-    std::int64_t since_ns = 0;     ///< of its open; nanoseconds since 1970, UTC
-    std::int64_t refreshed_ns = 0; ///< when it came to its version
+    std::uint64_t process = 0;      ///< in its own namespace
+    bool is_opening = false;        ///< it has no version yet
+    std::uint64_t version = 0;      ///< manager::version() there
+    std::int64_t since_ns = 0;      ///< of its open; nanoseconds since 1970, UTC
+    std::int64_t refreshed_ns = 0;  ///< when it came to its version
 };
 
 /// Other processes, and this one, that have a heap open.

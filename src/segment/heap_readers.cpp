@@ -1,13 +1,17 @@
-#include "segment/reader_view.hpp"
+#include "segment/heap_readers.hpp"
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
+#include <thread>
 
 #include <fmt/format.h>
 
+#include "log/record_chain.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/format/superblock.hpp"
 
@@ -45,9 +49,9 @@ private:
 
 }  // namespace
 
-void reader_view::begin(const recovered_state& state) {
+void heap_readers::begin(const recovered_state& state) {
     end_ = state.end;
-    const reader_table* const readers = parts_.location.hold()->readers.get();
+    const reader_table* const readers = table();
     session_ = readers == nullptr ? 0 : readers->session();
     if (state.overlay) {
         for (const log_content::patch& patch : state.overlay->patches()) {
@@ -56,7 +60,83 @@ void reader_view::begin(const recovered_state& state) {
     }
 }
 
-failure reader_view::left_behind(std::uint64_t version, std::uint64_t expected) const {
+recovery_wishes heap_readers::wishes(const replay_watch& watch) const {
+    recovery_wishes wishes;
+    wishes.watch = watch;
+    if (table() != nullptr) {
+        wishes.oldest_in_use = table()->oldest(wishes.oldest_in_use);
+    }
+    return wishes;
+}
+
+void heap_readers::admit() noexcept {
+    const std::shared_ptr<heap_hold>& hold = parts_.location.hold();
+    if (hold == nullptr || parts_.location.paths().nodes() != 0) {
+        return;
+    }
+    try {
+        if (hold->readers == nullptr) {
+            auto table = reader_table::open(parts_.location.storage(), parts_.location.paths(),
+                                            reader_table::missing_file::make);
+            if (!table || *table == nullptr) {
+                return;
+            }
+            hold->readers = std::move(table).value();
+        }
+        const auto session = log::random_number();
+        if (!session) {
+            hold->readers.reset();
+            return;
+        }
+        parts_.commits.set_readers(hold->readers.get());
+        const std::uint64_t version = parts_.superblock.now().sequence;
+        const superblock_on_media* const home = parts_.commits.home_behind();
+        hold->readers->begin_session(*session, version, home == nullptr ? version : home->sequence);
+    } catch (const std::bad_alloc&) {
+        hold->readers.reset();
+    }
+}
+
+/// Where a crash in another durability is pending, the reader recovers what it maps, and the lock stays: the next
+/// writer changes home in place.
+void heap_readers::begin_reading() noexcept {
+    const std::shared_ptr<heap_hold>& hold = parts_.location.hold();
+    if (hold->readers == nullptr) {
+        return;
+    }
+    if (parts_.superblock.has_pending_lanes() || parts_.superblock.has_pending_tracing()) {
+        hold->readers.reset();
+        return;
+    }
+    hold->readers->set_version(parts_.superblock.now().sequence);
+    hold->locks.clear();
+}
+
+base::result<recovered_state> heap_readers::state_on_media() const {
+    constexpr int attempts = 100;
+    const std::uint64_t version = parts_.superblock.now().sequence;
+    for (int attempt = 1;; ++attempt) {
+        // What the writer has decided before the standstill it still does.
+        auto state =
+            recover(parts_.location.storage(), parts_.location.paths(), persist::access_mode::read_only, {{}, version});
+        if ((state && state->superblock.sequence == version) || attempt == attempts) {
+            return state;
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+}
+
+base::result<refreshed_pages> heap_readers::refresh() {
+    if (table() == nullptr || parts_.location.is_writer()) {
+        refreshed_pages same;
+        same.version = parts_.superblock.now().sequence;
+        return same;
+    }
+    HF_TRY(parts_.location.check_process());
+    return refresh(*table());
+}
+
+failure heap_readers::left_behind(std::uint64_t version, std::uint64_t expected) const {
     return failure{failure_code::concurrent_modification,
                    parts_.location.paths().directory(),
                    "version",
@@ -67,7 +147,7 @@ failure reader_view::left_behind(std::uint64_t version, std::uint64_t expected) 
 }
 
 /// A writer that begins a session may begin the log anew; it has no records before that of the next version then.
-base::result<superblock_on_media> reader_view::begin_of_log() const {
+base::result<superblock_on_media> heap_readers::begin_of_log() const {
     superblock_on_media from = parts_.superblock.now();
     from.log_begin = end_;
     HF_TRY_ASSIGN(auto file, parts_.location.storage().open(parts_.location.paths().superblock(),
@@ -85,7 +165,7 @@ base::result<superblock_on_media> reader_view::begin_of_log() const {
     return from;
 }
 
-bool reader_view::is_of_tables(std::uint64_t place) const noexcept {
+bool heap_readers::is_of_tables(std::uint64_t place) const noexcept {
     const geometry& shape = parts_.mapping.view().shape();
     const std::uint64_t page = page_of_place(place);
     return file_of(place) == objects_file_id ||
@@ -93,7 +173,7 @@ bool reader_view::is_of_tables(std::uint64_t place) const noexcept {
 }
 
 /// The frontier and the objects file only grow while somebody reads.
-base::result<void> reader_view::grow(const superblock_on_media& to) {
+base::result<void> heap_readers::grow(const superblock_on_media& to) {
     const base::pages frontier = base::pages_for(to.frontier);
     if (frontier < parts_.mapping.frontier() || to.objects_size < parts_.objects.size()) {
         return left_behind(parts_.superblock.now().sequence, to.sequence);
@@ -117,7 +197,7 @@ base::result<void> reader_view::grow(const superblock_on_media& to) {
 
 /// They were written home before their record. What lies over them belongs to an earlier use (LOG-10), be it what this
 /// process has stored there.
-void reader_view::drop_pages_at_home(const log_content& content) noexcept {
+void heap_readers::drop_pages_at_home(const log_content& content) noexcept {
     page_dropper dropper;
     for (const log_content::home_pages& run : content.pages_at_home()) {
         dropper.drop(parts_.mapping.address_of(run.place), run.count * page_size);
@@ -126,7 +206,7 @@ void reader_view::drop_pages_at_home(const log_content& content) noexcept {
 }
 
 /// Tables stay: the engine that reads them has changed some in this process.
-void reader_view::drop_what_home_has(std::uint64_t home) noexcept {
+void heap_readers::drop_what_home_has(std::uint64_t home) noexcept {
     page_dropper dropper;
     for (auto at = over_.begin(); at != over_.end();) {
         if (at->second <= home && !is_of_tables(at->first)) {
@@ -138,7 +218,7 @@ void reader_view::drop_what_home_has(std::uint64_t home) noexcept {
     }
 }
 
-base::result<refreshed_pages> reader_view::refresh(reader_table& readers) {
+base::result<refreshed_pages> heap_readers::refresh(reader_table& readers) {
     refreshed_pages done;
     const std::uint64_t before = parts_.superblock.now().sequence;
     const std::uint64_t durable = readers.durable();
@@ -152,9 +232,8 @@ base::result<refreshed_pages> reader_view::refresh(reader_table& readers) {
         HF_TRY_ASSIGN(from, begin_of_log());
         session_ = session;
     }
-    HF_TRY_ASSIGN(const log_content content,
-                  log_content::read(parts_.location.storage(), parts_.location.paths(), from,
-                                    {.last = durable, .home = log_limits{}.home}));
+    HF_TRY_ASSIGN(const log_content content, log_content::read(parts_.location.storage(), parts_.location.paths(), from,
+                                                               {.last = durable, .home = log_limits{}.home}));
     if (content.superblock().sequence != durable) {
         return left_behind(content.superblock().sequence, durable);
     }
