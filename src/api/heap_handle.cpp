@@ -119,7 +119,7 @@ void throw_last_failure(const heap::engine& engine) {
 
 refresh_report manager_core::refresh() {
     heap::engine& reader = engine();
-    if (!guests_.forget_unused()) {
+    if (has_claimed_objects(life()) || !guests_.forget_unused()) {
         throw_failure(failure{failure_code::invalid_argument, path(), "refresh",
                               "an index or a store of this heap that is open", "none",
                               "close it, and open it again behind the refresh", 0});

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include <holdfast/detail/heap_watch.hpp>
@@ -43,6 +44,11 @@ bool is_claimed_object(const void* address) noexcept {
     const base::scoped_lock lock(claims_mutex);
     const auto claim = all_claims().find(address);
     return claim != all_claims().end() && claim->second.goes_on();
+}
+
+bool has_claimed_objects(const heap_watch& heap) noexcept {
+    const base::scoped_lock lock(claims_mutex);
+    return std::ranges::any_of(all_claims(), [&heap](const auto& claim) { return claim.second == heap; });
 }
 
 }  // namespace holdfast::detail

@@ -37,7 +37,8 @@ base::result<std::span<const std::byte>> log_reader::bytes(std::uint64_t offset,
         return std::span<const std::byte>();
     }
     if (offset < window_at_ || offset + length > window_at_ + window_.size()) {
-        window_.resize(std::min(std::max(length, read_at_once), size_ - offset));
+        window_.resize(std::min(std::max(length, read_ahead_), size_ - offset));
+        read_ahead_ = std::min(2 * read_ahead_, read_at_once);
         window_at_ = offset;
         if (auto done = file_->read_at(offset, window_); !done) {
             forget();

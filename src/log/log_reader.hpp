@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/units.hpp"
 #include "log/log_files.hpp"
 #include "log/log_format.hpp"
 #include "log/record_chain.hpp"
@@ -53,6 +54,7 @@ private:
     std::uint64_t size_ = 0;
     std::vector<std::byte> window_;
     std::uint64_t window_at_ = 0;
+    std::uint64_t read_ahead_ = base::page_size;  ///< grows: who asks often finds one small record
 };
 
 }  // namespace holdfast::log

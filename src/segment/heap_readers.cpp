@@ -117,8 +117,8 @@ base::result<recovered_state> heap_readers::state_on_media() const {
     const std::uint64_t version = parts_.superblock.now().sequence;
     for (int attempt = 1;; ++attempt) {
         // What the writer has decided before the standstill it still does.
-        auto state =
-            recover(parts_.location.storage(), parts_.location.paths(), persist::access_mode::read_only, {{}, version});
+        auto state = recover(parts_.location.storage(), parts_.location.paths(), persist::access_mode::read_only,
+                             {.watch = {}, .last = version});
         if ((state && state->superblock.sequence == version) || attempt == attempts) {
             return state;
         }
@@ -232,8 +232,8 @@ base::result<refreshed_pages> heap_readers::refresh(reader_table& readers) {
         HF_TRY_ASSIGN(from, begin_of_log());
         session_ = session;
     }
-    HF_TRY_ASSIGN(const log_content content, log_content::read(parts_.location.storage(), parts_.location.paths(), from,
-                                                               {.last = durable, .home = log_limits{}.home}));
+    HF_TRY_ASSIGN(const log_content content,
+                  log_content::read(parts_.location.storage(), parts_.location.paths(), from, {.last = durable}));
     if (content.superblock().sequence != durable) {
         return left_behind(content.superblock().sequence, durable);
     }

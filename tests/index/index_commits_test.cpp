@@ -84,5 +84,36 @@ TYPED_TEST(index_commits_test, threads_that_change_the_index_leave_what_was_comm
     this->expect_kept_after_a_crash(commits);
 }
 
+TYPED_TEST(index_commits_test, readers_beside_the_writer_see_whole_versions) {
+    using key = typename TypeParam::key_type;
+    using value = typename TypeParam::mapped_type;
+    manager heap = this->create();
+    TypeParam entries(heap, "index");
+    heap.commit();
+    manager reader(open_read_only, this->path());
+    for (std::uint64_t round = 1; round <= 6; ++round) {
+        for (std::uint64_t number = 0; number < this->kept; ++number) {
+            if ((number + round) % 4 == 0) {
+                entries.remove(made_from<key>(number));
+            } else {
+                entries.upsert(made_from<key>(number), made_from<value>(number * round));
+            }
+        }
+        heap.commit();
+        reader.refresh();
+        entries.upsert(made_from<key>(this->kept), made_from<value>(1));  // no commit has it
+        TypeParam seen(reader, "index");
+        EXPECT_EQ(seen.check(), std::vector<std::string>{}) << "round " << round;
+        for (std::uint64_t number = 0; number < this->kept; ++number) {
+            const auto found = seen.find(made_from<key>(number));
+            ASSERT_EQ(found.has_value(), (number + round) % 4 != 0) << number;
+            EXPECT_TRUE(!found.has_value() || value(*found) == value(made_from<value>(number * round))) << number;
+        }
+        EXPECT_FALSE(seen.find(made_from<key>(this->kept)).has_value());
+        EXPECT_EQ(reason_of([&] { reader.refresh(); }), errc::invalid_argument) << "the index is open";
+        entries.remove(made_from<key>(this->kept));
+    }
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -198,8 +198,7 @@ void commit_log::release(const log::mark& begin, std::uint64_t version) noexcept
 }
 
 base::result<void> commit_log::go_home(persist::storage& storage, const heap_paths& paths, std::uint64_t version) {
-    HF_TRY_ASSIGN(const log_content content,
-                  log_content::read(storage, paths, lag_.home(), {.last = log_limits{}.last, .home = version}));
+    HF_TRY_ASSIGN(const log_content content, log_content::read(storage, paths, lag_.home(), {.home = version}));
     patch_reader reader(storage, paths, content);
     const replay_watch nobody;
     replay_meter meter(nobody, {});

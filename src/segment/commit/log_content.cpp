@@ -264,6 +264,9 @@ void log_content::settle() {
     }
     std::ranges::stable_sort(patches_, {}, &patch::place);
     leave_out_what_is_home();
+    if (const std::uint64_t first = superblock_.sequence - commits_; limits_.is_home > first) {
+        std::erase_if(patches_, [this, first](const patch& one) { return one.commit < limits_.is_home - first; });
+    }
     if (commits_home_ < commits_) {
         std::erase_if(patches_, [this](const patch& one) { return one.commit >= commits_home_; });
     }

@@ -21,8 +21,10 @@ namespace holdfast::segment {
 [[nodiscard]] log::log_options log_options_of(const heap_paths& paths, const superblock_on_media& superblock);
 
 /// Versions. What follows `last` is not read. Of records behind `home` counts only which pages are home, so that
-/// nothing older is laid over them (LOG-10): what is left takes home to that version.
+/// nothing older is laid over them (LOG-10): what is left takes home to that version. What records up to `is_home` say
+/// is home, and left out.
 struct log_limits {
+    std::uint64_t is_home = 0;
     std::uint64_t last = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t home = std::numeric_limits<std::uint64_t>::max();
 };

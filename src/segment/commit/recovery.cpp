@@ -193,7 +193,7 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     log_content content;
     if (state.crashed) {
         HF_TRY_ASSIGN(content,
-                      log_content::read(storage, paths, *newest, {.last = wishes.last, .home = log_limits{}.home}));
+                      log_content::read(storage, paths, *newest, {.is_home = wishes.is_home, .last = wishes.last}));
         state.superblock = content.superblock();
         state.end = content.home_superblock().log_begin;
         state.replayed = {content.commits(), content.bytes()};
@@ -225,7 +225,8 @@ base::result<reader_state> hold_and_recover(persist::storage& storage, const hea
         const bool is_beside = readers != nullptr && found.hold->locks.empty();
         const std::uint64_t session = is_beside ? readers->session() : 0;
         const std::uint64_t durable = is_beside ? readers->durable() : recovery_wishes{}.last;
-        auto state = recover(*found.hold->storage, paths, access_mode::read_only, {{}, durable});
+        auto state = recover(*found.hold->storage, paths, access_mode::read_only,
+                             {.watch = {}, .last = durable, .is_home = is_beside ? readers->home() : 0});
         // The writer may have ended its session, or the log its beginning, while the first of them were read.
         const bool is_whole =
             !is_beside || (readers->session() == session && readers->writer() == writer_kind::beside && state &&

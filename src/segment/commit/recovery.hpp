@@ -49,6 +49,8 @@ struct recovery_wishes {
     replay_watch watch{};
     /// Of a reader beside a writer: the newest version that may be read.
     std::uint64_t last = std::numeric_limits<std::uint64_t>::max();
+    /// The files have all of this version: the living writer says so.
+    std::uint64_t is_home = 0;
     /// A version that somebody reads: where the log has a later one, it is settled and stays, and home with it.
     std::uint64_t oldest_in_use = std::numeric_limits<std::uint64_t>::max();
 };

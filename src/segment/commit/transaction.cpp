@@ -403,7 +403,11 @@ base::result<void> home_or_behind(persist::storage& storage, const heap_paths& p
     }
     const bool is_read = lag.oldest_in_use(version) < version && !HF_MUTANT("commit.home.beyond_readers");
     if (!lag.is_on() && !is_read) {
-        return carry_home(storage, paths, log, pages, from_record, report);
+        HF_TRY(carry_home(storage, paths, log, pages, from_record, report));
+        if (lag.users() != nullptr) {
+            lag.users()->publish_home(version);
+        }
+        return {};
     }
     HF_TRY(leave_behind(log, before, version, pages, from_record));
     // They were free in each version that somebody may read, and memory becomes a mapping of them.

@@ -72,16 +72,13 @@ base::result<void> model_readers::open() {
     HF_TRY_ASSIGN(const auto file, storage_.open(paths_.superblock(), access_mode::read_only));
     HF_TRY_ASSIGN(const auto copies, segment::read_superblocks(*file));
     HF_TRY_ASSIGN(const auto content,
-                  segment::log_content::read(storage_, paths_, *copies.newest(),
-                                             {.last = durable_, .home = segment::log_limits{}.home}));
+                  segment::log_content::read(storage_, paths_, *copies.newest(), {.is_home = home_, .last = durable_}));
     readers_.emplace_back();
     return lay_over(readers_.back(), content);
 }
 
 base::result<void> model_readers::refresh(reader& one) {
-    HF_TRY_ASSIGN(const auto content,
-                  segment::log_content::read(storage_, paths_, one.superblock,
-                                             {.last = durable_, .home = segment::log_limits{}.home}));
+    HF_TRY_ASSIGN(const auto content, segment::log_content::read(storage_, paths_, one.superblock, {.last = durable_}));
     return lay_over(one, content);
 }
 

@@ -32,5 +32,7 @@ private:
 /// Of this heap's claim alone.
 void release_object(const void* address, const heap_watch& heap) noexcept;
 [[nodiscard]] bool is_claimed_object(const void* address) noexcept;
+/// Somebody has one of this heap open.
+[[nodiscard]] bool has_claimed_objects(const heap_watch& heap) noexcept;
 
 }  // namespace holdfast::detail
