@@ -15,6 +15,11 @@ engine::engine(std::unique_ptr<segment::heap_files> files)
 
 engine::~engine() { unregister_engine(*this); }
 
+void engine::leave_to_parent() noexcept {
+    unregister_engine(*this);
+    forks_.leave_to_parent();
+}
+
 base::result<std::unique_ptr<engine>> engine::create(const std::string& path, const engine_options& options) {
     return heap_opening(path, options).create();
 }
