@@ -18,7 +18,11 @@ manager_core::manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_
       ranges_(check_transactions ? std::make_unique<open_ranges>() : nullptr),
       handle_(*this),
       commit_on_close_(commit_on_close),
-      counted_(engine_->read_only()) {}
+      counted_(engine_->read_only()) {
+    if (check_transactions) {
+        engine_->undo().fill_what_goes();
+    }
+}
 
 manager_core::~manager_core() {
     life_.end();
