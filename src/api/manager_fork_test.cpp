@@ -102,7 +102,7 @@ TEST_F(manager_test, a_child_that_ends_it_leaves_it_to_its_parent) {
             manager heap(create_only, path(), options_of(each));
             const busy_thread other([&] { grow_and_shrink(heap); });
             for (int i = 0; i < 20; ++i) {
-                EXPECT_TRUE(base::succeeds_in_child([&] {
+                EXPECT_TRUE(holdfast::base::succeeds_in_child([&] {
                     ::alarm(longest_seconds);
                     const manager ends(std::move(heap));
                     return true;
@@ -121,7 +121,7 @@ TEST_F(manager_test, a_child_that_ended_it_has_nothing_open_and_no_lock) {
         {
             manager heap(create_only, path(), options_of(each));
             grow_and_shrink(heap);
-            base::child_process child([&] {
+            holdfast::base::child_process child([&] {
                 ::alarm(longest_seconds);
                 { const manager gone(std::move(heap)); }
                 ::close(ends[0]);
@@ -148,7 +148,7 @@ TEST_F(manager_test, a_thread_that_ended_in_a_child_waited_for_a_commit_of_the_p
     std::jthread([&] {
         heap.deallocate(heap.allocate(100));
         for (int i = 0; i < 30; ++i) {
-            EXPECT_TRUE(base::succeeds_in_child([] {
+            EXPECT_TRUE(holdfast::base::succeeds_in_child([] {
                 ::alarm(longest_seconds);
                 ::pthread_exit(nullptr);
             }));
@@ -170,7 +170,7 @@ TEST_F(manager_test, a_child_that_discards_it_leaves_it_to_its_parent) {
             }).join();
         });
         for (int i = 0; i < 20; ++i) {
-            EXPECT_TRUE(base::succeeds_in_child([&] {
+            EXPECT_TRUE(holdfast::base::succeeds_in_child([&] {
                 ::alarm(longest_seconds);
                 return hf_discard(heap) == HF_WRONG_PROCESS;
             }));

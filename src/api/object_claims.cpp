@@ -3,6 +3,7 @@
 #include <holdfast/detail/heap_watch.hpp>
 
 #include "base/fork_mutex.hpp"
+#include "base/process_identity.hpp"
 
 namespace holdfast::detail {
 
@@ -44,5 +45,7 @@ bool is_claimed_object(const void* address) noexcept {
     const auto claim = all_claims().find(address);
     return claim != all_claims().end() && claim->second.goes_on();
 }
+
+std::uint64_t process_identity() noexcept { return base::process_identity(); }
 
 }  // namespace holdfast::detail

@@ -26,7 +26,7 @@
 namespace holdfast::of_ways_out {
 namespace {
 
-using base::mebibyte;
+constexpr std::size_t mebibyte = holdfast::base::mebibyte;
 using testing::HasSubstr;
 using testing::IsEmpty;
 

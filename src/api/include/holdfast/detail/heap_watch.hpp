@@ -33,4 +33,7 @@ private:
 void release_object(const void* address, const heap_watch& heap) noexcept;
 [[nodiscard]] bool is_claimed_object(const void* address) noexcept;
 
+/// Of this process; its children by fork have others.
+[[nodiscard]] std::uint64_t process_identity() noexcept;
+
 }  // namespace holdfast::detail
