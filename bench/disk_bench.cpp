@@ -1,22 +1,13 @@
 // What durable transactions cost on an ordinary disk (the domain `disk`): beside one synced write of 4 KiB, with more
 // and more threads, and beside LMDB, SQLite and RocksDB. Meaningless on a file system in memory.
-#include <fcntl.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -26,61 +17,17 @@
 #include "command_line/command_line.hpp"
 #include "disk/store.hpp"
 #include "support/report.hpp"
+#include "support/timing.hpp"
 
 namespace {
 
 using namespace holdfast;
+using bench::time_of;
 
 struct options {
     bench::common_options common;
     std::uint64_t count = 2000;
 };
-
-/// Microseconds of one call, all threads together, for `count` calls of each thread.
-double time_of(unsigned threads, std::uint64_t count, const std::function<void(unsigned, std::uint64_t)>& call) {
-    const auto start = std::chrono::steady_clock::now();
-    {
-        std::vector<std::jthread> running;
-        for (unsigned t = 1; t < threads; ++t) {
-            running.emplace_back([&, t] {
-                for (std::uint64_t i = 0; i < count; ++i) {
-                    call(t, i);
-                }
-            });
-        }
-        for (std::uint64_t i = 0; i < count; ++i) {
-            call(0, i);
-        }
-    }
-    const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - start;
-    return taken.count() / static_cast<double>(count * threads);
-}
-
-/// Writes of 4 KiB with O_DIRECT and O_DSYNC, one behind the other in a file that was written before.
-double time_of_a_write(const std::filesystem::path& directory, std::uint64_t count) {
-    constexpr std::size_t block = 4096;
-    constexpr std::uint64_t blocks = 256;
-    const std::string path = directory / "raw";
-    const std::unique_ptr<void, decltype(&std::free)> data(std::aligned_alloc(block, block), &std::free);
-    std::fill_n(static_cast<char*>(data.get()), block, 'x');
-    int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    for (std::uint64_t i = 0; i < blocks; ++i) {
-        static_cast<void>(::pwrite(file, data.get(), block, static_cast<off_t>(i * block)));
-    }
-    ::fdatasync(file);
-    ::close(file);
-    file = ::open(path.c_str(), O_RDWR | O_DIRECT | O_DSYNC | O_CLOEXEC);
-    if (file < 0) {
-        throw std::system_error(errno, std::generic_category(), "open with O_DIRECT in " + directory.string());
-    }
-    const double taken = time_of(1, count, [&](unsigned, std::uint64_t i) {
-        if (::pwrite(file, data.get(), block, static_cast<off_t>(i % blocks * block)) != static_cast<ssize_t>(block)) {
-            throw std::system_error(errno, std::generic_category(), "pwrite");
-        }
-    });
-    ::close(file);
-    return taken;
-}
 
 struct alignas(64) counter {
     std::uint64_t value = 0;
@@ -168,7 +115,7 @@ int run(const options& chosen) {
     auto& [raw, word, word_later, puts] = measured;
     std::uint64_t next = 0;
     for (unsigned round = 0; round < chosen.common.rounds; ++round) {
-        raw.add(time_of_a_write(directory, chosen.count));
+        raw.add(bench::time_of_a_write(directory, chosen.count));
         for (const unsigned threads : threads_of_words) {
             word[threads].add(
                 time_of(threads, std::max<std::uint64_t>(chosen.count / threads, 50), [&](unsigned t, std::uint64_t) {

@@ -268,7 +268,10 @@ hf_code hf_discard(hf_heap* heap) {
     }
     std::unique_ptr<hf_heap> owner(heap);
     const hf_code closed = guarded([&] { owner->manager.close(false); });
-    if (owner->users() != 0) {
+    if (closed == HF_WRONG_PROCESS) {
+        const holdfast::manager gone(std::move(owner->manager));
+        holdfast::c_api::keep_for_good(std::move(owner));  // other threads of the parent may have been changing it
+    } else if (owner->users() != 0) {
         holdfast::c_api::keep_for_good(std::move(owner));
     }
     return closed;

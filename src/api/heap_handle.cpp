@@ -18,19 +18,21 @@ manager_core::manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_
       ranges_(check_transactions ? std::make_unique<open_ranges>() : nullptr),
       handle_(*this),
       commit_on_close_(commit_on_close),
-      counted_(engine_->read_only()) {}
+      counted_(engine_->read_only()) {
+    if (check_transactions) {
+        engine_->undo().fill_what_goes();
+    }
+}
 
 manager_core::~manager_core() {
     life_.end();
     if (engine_ == nullptr) {
         return;
     }
-    if (engine_->check_process()) {
-        plain_.abort_all();
-    }
+    plain_.abort_all();
     // A commit needs memory, as the message of a failure does.
     try {
-        if (commit_on_close_ && engine_->check_process()) {
+        if (commit_on_close_) {
             pending_.sync_all();
         }
     } catch (const std::exception&) {
@@ -38,7 +40,7 @@ manager_core::~manager_core() {
     }
     try {
         auto closed = close_engine(commit_on_close_);
-        if (!closed && closed.error().code != failure_code::wrong_process) {
+        if (!closed) {
             report_failure(closed.error());
         }
     } catch (const holdfast::error& refused) {  // its thread is within transact() or read()
@@ -49,10 +51,21 @@ manager_core::~manager_core() {
         what.code = failure_code::out_of_memory;
         report_failure(what);
     }
-    // In a child of fork another thread of the parent may have had the lock of the guests, which are the parent's.
-    if (engine_->files().location().check_process()) {
-        guests_.leave();
+    guests_.leave();
+}
+
+void manager_core::leave_to_parent() noexcept {
+    life_.end();
+    engine_->leave_to_parent();
+    counted_.end();
+}
+
+void end_of_core::operator()(manager_core* of) const noexcept {
+    if (of->is_open() && !of->engine().files().location().is_mine()) {
+        of->leave_to_parent();
+        return;
     }
+    const std::unique_ptr<manager_core> gone(of);
 }
 
 base::result<void> manager_core::close_engine(bool commit_changes) {
@@ -221,7 +234,7 @@ std::vector<object_info> manager_core::list(instance_kind kind) const {
     return objects;
 }
 
-heap_handle::heap_handle(std::unique_ptr<manager_core> core) : core_(std::move(core)), fast_path_(core_->fast_path()) {}
+heap_handle::heap_handle(core_owner core) : core_(std::move(core)), fast_path_(core_->fast_path()) {}
 heap_handle::heap_handle(heap_handle&& other) noexcept = default;
 heap_handle& heap_handle::operator=(heap_handle&& other) noexcept = default;
 heap_handle::~heap_handle() = default;

@@ -50,24 +50,23 @@ heap::engine_options engine_options_of(const open_options& options, std::uint64_
     return wanted;
 }
 
-std::unique_ptr<detail::manager_core> wrap(base::result<std::unique_ptr<heap::engine>> opened,
-                                           const open_options& options) {
-    return std::make_unique<detail::manager_core>(value_or_throw(std::move(opened)), options.commit_on_close,
-                                                  options.check_transactions);
+detail::core_owner wrap(base::result<std::unique_ptr<heap::engine>> opened, const open_options& options) {
+    return detail::core_owner(std::make_unique<detail::manager_core>(value_or_throw(std::move(opened)),
+                                                                     options.commit_on_close,
+                                                                     options.check_transactions)
+                                  .release());
 }
 
-std::unique_ptr<detail::manager_core> create_heap(const std::string& path, const open_options& options,
-                                                  std::uint64_t size = 0) {
+detail::core_owner create_heap(const std::string& path, const open_options& options, std::uint64_t size = 0) {
     return wrap(heap::engine::create(path, engine_options_of(options, size)), options);
 }
 
-std::unique_ptr<detail::manager_core> open_heap(const std::string& path, access_mode mode,
-                                                const open_options& options) {
+detail::core_owner open_heap(const std::string& path, access_mode mode, const open_options& options) {
     return wrap(heap::engine::open(path, mode, engine_options_of(options)), options);
 }
 
-std::unique_ptr<detail::manager_core> open_or_create_heap(const std::string& path, const open_options& opened,
-                                                          const open_options& created, std::uint64_t size = 0) {
+detail::core_owner open_or_create_heap(const std::string& path, const open_options& opened, const open_options& created,
+                                       std::uint64_t size = 0) {
     return wrap(heap::engine::open_or_create(path, engine_options_of(opened), engine_options_of(created, size)),
                 opened);
 }

@@ -86,6 +86,8 @@ public:
     manager_core(const manager_core&) = delete;
     manager_core& operator=(const manager_core&) = delete;
     ~manager_core();
+    /// end_of_core in a child of fork.
+    void leave_to_parent() noexcept;
 
     /// Throws error(invalid_argument) after close().
     [[nodiscard]] heap::engine& engine() const {
@@ -174,7 +176,8 @@ private:
         explicit open_count(bool is_reader) noexcept : is_reader_(is_reader) { change(1); }
         open_count(const open_count&) = delete;
         open_count& operator=(const open_count&) = delete;
-        ~open_count() { change(~std::uint32_t{0}); }
+        ~open_count() { end(); }
+        void end() const noexcept { change(~std::uint32_t{0}); }
 
     private:
         void change(std::uint32_t by) const noexcept {

@@ -4,6 +4,7 @@
 #include <holdfast/detail/heap_watch.hpp>
 
 #include "base/fork_mutex.hpp"
+#include "base/process_identity.hpp"
 
 namespace holdfast::detail {
 
@@ -50,5 +51,7 @@ bool has_claimed_objects(const heap_watch& heap) noexcept {
     const base::scoped_lock lock(claims_mutex);
     return std::ranges::any_of(all_claims(), [&heap](const auto& claim) { return claim.second == heap; });
 }
+
+std::uint64_t process_identity() noexcept { return base::process_identity(); }
 
 }  // namespace holdfast::detail

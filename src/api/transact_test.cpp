@@ -347,6 +347,37 @@ TEST_F(transact_test, names_misuse) {
     heap_.commit();
 }
 
+TEST_F(transact_test, checked_heaps_fill_what_an_abort_removes) {
+    constexpr int removed_word = static_cast<int>(0xdbdb'dbdbU);
+    heap_.close();
+    open_options checked;
+    checked.check_transactions = true;
+    heap_ = manager(open_only, path_, checked);
+    const int* value = nullptr;
+    const int* of_part = nullptr;
+    int* const kept = heap_.construct<int>("kept")(5);
+    for (const bool saves_pages : {false, true}) {
+        give_up([&] {
+            add("one", 1);
+            value = &words().begin()->second.front();
+            if (saves_pages) {
+                give_up([&] {
+                    add("two", 2);
+                    of_part = &std::next(words().begin())->second.front();
+                });
+                EXPECT_EQ(*of_part, removed_word);
+                EXPECT_EQ(*value, 1);
+            }
+            *kept = 6;
+        });
+        EXPECT_EQ(*value, removed_word);
+        EXPECT_EQ(*kept, 5);
+    }
+    crash();
+    EXPECT_EQ(words().size(), 0U);
+    EXPECT_THAT(heap_.check(true), IsEmpty());
+}
+
 TEST_F(transact_test, is_refused_in_other_durabilities) {
     open_options options = small_options();
     options.durability = durability::atomic;

@@ -16,6 +16,8 @@ namespace holdfast::base {
 
 /// One lock each. A thread that holds several has taken them in this order.
 enum class fork_rank : std::uint8_t {
+    environments,
+    addresses_of_values,
     stores,
     object_claims,
     heap_lives,
@@ -49,7 +51,7 @@ public:
 private:
     friend class fork_handlers;
 
-    static constexpr std::size_t ranks = 8;
+    static constexpr std::size_t ranks = 10;
     static constinit std::array<std::atomic<fork_mutex*>, ranks> all;  // NOLINT(readability-identifier-naming)
 
     std::size_t rank_;

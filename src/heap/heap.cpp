@@ -19,6 +19,11 @@ engine::~engine() {
     }
 }
 
+void engine::leave_to_parent() noexcept {
+    unregister_engine(*this);
+    forks_.leave_to_parent();
+}
+
 base::result<std::unique_ptr<engine>> engine::create(const std::string& path, const engine_options& options) {
     return heap_opening(path, options).create();
 }

@@ -77,6 +77,9 @@ public:
     /// Commits, then copies the heap.
     base::result<void> snapshot(const std::string& destination);
     [[nodiscard]] heap_forks& forks() noexcept { return forks_; }
+    /// In a child of fork, in the place of the destructor (HEAP-27): gives descriptors, locks and addresses back. The
+    /// object is never used or destroyed then.
+    void leave_to_parent() noexcept;
     [[nodiscard]] savepoints& undo() noexcept { return undo_; }
 
     /// After a crash in durability `collect`.

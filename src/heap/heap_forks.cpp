@@ -90,6 +90,15 @@ base::result<void> heap_forks::continue_in_child(fork_point forked) {
     return {};
 }
 
+void heap_forks::leave_to_parent() noexcept {
+    heap_.abandon();
+    heap_.blocks().abandon();
+    segment::heap_files& files = heap_.files();
+    files.commits().close_in_child();
+    files.mapping().leave_to_parent();
+    files.storage().leave_to_parent();
+}
+
 void heap_forks::abandon_in_child() noexcept {
     if (!keeps_children_) {
         heap_.abandon();

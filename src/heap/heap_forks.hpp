@@ -3,6 +3,8 @@
 // Invariants:
 //   HEAP-11: a child without a copy of the heap's memory changes nothing in it: every call fails with `wrong_process`.
 //            A child has a copy after prepare() in the parent; after continue_in_child() the two are independent.
+//   HEAP-27: a child without a copy of the parts in memory that threads share (lists, caches, extents) destroys nothing
+//            of them: at the fork any thread of the parent may have been in the middle of a change.
 //
 // Thread safety: no other thread is in a call of the heap.
 #pragma once
@@ -34,6 +36,8 @@ public:
     base::result<void> continue_in_child(fork_point forked = fork_point::between_calls);
     /// Durability `atomic` and `collect`: every later call fails.
     void abandon_in_child() noexcept;
+    /// engine::leave_to_parent().
+    void leave_to_parent() noexcept;
 
 private:
     void find_used(segment::free_runs& used, std::vector<base::granule>& slabs) const;

@@ -199,6 +199,7 @@ void heap_operations::abandon() noexcept {
 }
 
 void heap_operations::continue_directly() {
+    slab::continue_in_child(blocks());
     blocks().forget_log();
     objects().persist_with({});
     use(direct_);

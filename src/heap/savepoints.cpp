@@ -1,8 +1,11 @@
 #include "heap/savepoints.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <new>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace holdfast::heap {
 
@@ -60,9 +63,21 @@ void savepoints::roll_back() noexcept {
     level last = std::move(levels_.back());
     levels_.pop_back();
     unpin_made(last);
-    slab::undo_of(heap_.blocks()).roll_back([this](std::uint64_t offset) {
-        static_cast<void>(heap_.destinations()->cancel(heap_.files().view().address({offset})));
-    });
+    std::vector<std::span<std::byte>> removed;
+    slab::undo_of(heap_.blocks())
+        .roll_back(
+            [this](std::uint64_t offset) {
+                static_cast<void>(heap_.destinations()->cancel(heap_.files().view().address({offset})));
+            },
+            [&](std::uint64_t offset, std::uint64_t bytes) {
+                try {
+                    if (fills_) {
+                        removed.emplace_back(heap_.files().view().address({offset}), bytes);
+                    }
+                } catch (const std::bad_alloc&) {  // an abort needs no memory
+                    return;
+                }
+            });
     const slab::guard_ranges& guards = heap_.blocks().slabs().source().guards();
     const auto may_store = [&](const std::byte* page) {
         const base::heap_offset offset = heap_.files().view().offset(page);
@@ -71,6 +86,9 @@ void savepoints::roll_back() noexcept {
     };
     if (heap_.files().commits().restore(last.pages, may_store)) {
         heap_.objects().forget();
+    }
+    for (const std::span<std::byte> each : removed) {
+        std::ranges::fill(each, std::byte{gone});
     }
     pin_gone(last);
 }

@@ -27,6 +27,10 @@ public:
     savepoints& operator=(const savepoints&) = delete;
     ~savepoints() = default;
 
+    /// What is left of small blocks that an abort removes: bytes with this value. Best effort, as there is not always
+    /// memory for it.
+    static constexpr unsigned char gone = 0xdb;
+    void fill_what_goes() noexcept { fills_ = true; }
     [[nodiscard]] std::size_t count() const noexcept { return levels_.size(); }
     [[nodiscard]] bool any() const noexcept { return !levels_.empty(); }
     /// May throw std::bad_alloc.
@@ -73,6 +77,7 @@ private:
     heap_space& space_;
     std::vector<level> levels_;
     std::list<changed_object> room_;
+    bool fills_ = false;
 };
 
 }  // namespace holdfast::heap

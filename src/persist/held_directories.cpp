@@ -65,6 +65,12 @@ result<void> held_directories::add(const std::string& path) {
     return {};
 }
 
+void held_directories::close_in_child() const noexcept {
+    for (const auto& held : held_) {
+        ::close(held->fd.get());
+    }
+}
+
 result<void> check_owner(const struct stat& status, const held_directory& in, const std::string& path) {
     const uid_t self = ::geteuid();
     const bool of_group = (in.mode & S_IWGRP) != 0 && status.st_gid == in.group;

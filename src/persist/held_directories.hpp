@@ -38,6 +38,8 @@ public:
 
     /// `permission` where check_owner() refuses the first one.
     [[nodiscard]] base::result<void> add(const std::string& path);
+    /// In a child of fork. The object is not destroyed then.
+    void close_in_child() const noexcept;
 
 private:
     std::vector<std::shared_ptr<const held_directory>> held_;

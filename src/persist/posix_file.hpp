@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/units.hpp"
 #include "persist/descriptor.hpp"
+#include "persist/noted_descriptors.hpp"
 #include "persist/posix_io.hpp"
 #include "persist/storage.hpp"
 
@@ -21,7 +23,20 @@ namespace holdfast::persist {
 
 class posix_file final : public file {
 public:
-    posix_file(std::string path, descriptor fd) noexcept : path_(std::move(path)), fd_(std::move(fd)) {}
+    /// `notes` may be null.
+    posix_file(std::string path, descriptor fd, std::shared_ptr<noted_descriptors> notes) noexcept
+        : path_(std::move(path)), fd_(std::move(fd)), notes_(std::move(notes)) {
+        if (notes_ != nullptr) {
+            notes_->add(fd_.get());
+        }
+    }
+    posix_file(const posix_file&) = delete;
+    posix_file& operator=(const posix_file&) = delete;
+    ~posix_file() override {
+        if (notes_ != nullptr) {
+            notes_->remove(fd_.get());
+        }
+    }
 
     [[nodiscard]] const std::string& path() const noexcept override { return path_; }
     [[nodiscard]] int native_handle() const noexcept override { return fd_.get(); }
@@ -103,6 +118,7 @@ private:
 
     std::string path_;
     descriptor fd_;
+    std::shared_ptr<noted_descriptors> notes_;
     std::optional<base::failure> sync_failure_;
 };
 

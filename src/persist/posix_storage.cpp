@@ -116,8 +116,9 @@ result<void> check_opened(int fd, const held_directory* in, access_mode mode, co
 class posix_storage_type final : public storage {
 public:
     posix_storage_type() = default;
-    posix_storage_type(const held_directories& held, const permissions& of_new, std::shared_ptr<known_files> known)
-        : held_(held), of_new_(of_new), known_(std::move(known)) {}
+    posix_storage_type(const held_directories& held, const permissions& of_new, std::shared_ptr<known_files> known,
+                       std::shared_ptr<noted_descriptors> notes)
+        : held_(held), of_new_(of_new), known_(std::move(known)), notes_(std::move(notes)) {}
 
     result<std::unique_ptr<file>> open(const std::string& path, access_mode mode) override {
         return open_with(path, mode, O_NOFOLLOW, known_.get());
@@ -138,7 +139,7 @@ public:
             return not_opened(where, errno, path);
         }
         HF_TRY(check_opened(fd.get(), where.holds, mode, path, known));
-        return std::unique_ptr<file>(std::make_unique<posix_file>(path, std::move(fd)));
+        return std::unique_ptr<file>(std::make_unique<posix_file>(path, std::move(fd), notes_));
     }
 
     result<std::unique_ptr<file>> create(const std::string& path, site /*where*/) override {
@@ -155,7 +156,7 @@ public:
             }
             known_->remember(path, status);
         }
-        return std::unique_ptr<file>(std::make_unique<posix_file>(path, std::move(fd)));
+        return std::unique_ptr<file>(std::make_unique<posix_file>(path, std::move(fd), notes_));
     }
 
     result<bool> exists(const std::string& path) override {
@@ -345,14 +346,16 @@ public:
 
     result<std::shared_ptr<storage>> hold(const std::string& directory) override {
         // What is held after the first directory belongs to the same heap.
-        auto holding = std::make_shared<posix_storage_type>(
-            held_, of_new_, held_.first() == nullptr ? std::make_shared<known_files>() : known_);
+        const bool is_first = held_.first() == nullptr;
+        auto holding =
+            std::make_shared<posix_storage_type>(held_, of_new_, is_first ? std::make_shared<known_files>() : known_,
+                                                 is_first ? std::make_shared<noted_descriptors>() : notes_);
         HF_TRY(holding->held_.add(directory));
         return std::shared_ptr<storage>(std::move(holding));
     }
 
     std::shared_ptr<storage> with(const permissions& of_new) override {
-        return std::make_shared<posix_storage_type>(held_, of_new, known_);
+        return std::make_shared<posix_storage_type>(held_, of_new, known_, notes_);
     }
 
     result<permissions> permissions_of(const std::string& directory, const std::string& path) override {
@@ -374,7 +377,14 @@ public:
         if (!fd.valid()) {
             return os_failure(errno, "opendir", directory);
         }
-        return std::unique_ptr<file>(std::make_unique<posix_file>(directory, std::move(fd)));
+        return std::unique_ptr<file>(std::make_unique<posix_file>(directory, std::move(fd), notes_));
+    }
+
+    void leave_to_parent() noexcept override {
+        if (notes_ != nullptr) {
+            notes_->close_all();
+        }
+        held_.close_in_child();
     }
 
     result<std::string> location(const std::string& directory) override {
@@ -403,6 +413,7 @@ private:
     held_directories held_;
     permissions of_new_;
     std::shared_ptr<known_files> known_ = std::make_shared<known_files>();
+    std::shared_ptr<noted_descriptors> notes_;  ///< null where no directory is held
 };
 
 }  // namespace

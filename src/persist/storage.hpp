@@ -154,6 +154,9 @@ public:
     virtual base::result<std::unique_ptr<file>> open_directory(const std::string& directory) {
         return base::os_failure(ENOSYS, "open", directory);
     }
+    /// In a child of fork, which uses the storage no more: closes its copies of what is open of the held directories,
+    /// whatever other threads of the parent were doing. The objects stay as they are.
+    virtual void leave_to_parent() noexcept {}
     /// Absolute, for people.
     virtual base::result<std::string> location(const std::string& directory) { return directory; }
 

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "base/result.hpp"
 #include "base/units.hpp"
@@ -89,6 +90,11 @@ public:
     [[nodiscard]] std::uint64_t most_ranges() const override;
 
     base::result<void> show_to_child(bool shown) const;
+    /// In a child of fork, whatever other threads of the parent were doing: the memory goes. No other call follows.
+    void leave_to_parent() noexcept {
+        const address_range gone = std::move(range_);
+        watch_.close_in_child();
+    }
     /// In a child of fork: copies of the extents `used`, the bitmaps of `slabs` and the other tables replace the
     /// mappings.
     base::result<void> copy_for_child(const free_runs& used, std::span<const base::granule> slabs);

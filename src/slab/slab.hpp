@@ -12,6 +12,7 @@
 
 #include "base/failure.hpp"
 #include "base/function_ref.hpp"
+#include "base/process_identity.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "extent/extent.hpp"
@@ -147,6 +148,7 @@ public:
 private:
     friend struct allocator_memory;  // for tests
     friend change_gate& changes_of(block_allocator& of) noexcept;
+    friend void continue_in_child(block_allocator& of) noexcept;
     friend block_undo& undo_of(block_allocator& of) noexcept;
 
     [[nodiscard]] base::result<void> start();
@@ -168,6 +170,8 @@ private:
 };
 
 [[nodiscard]] inline change_gate& changes_of(block_allocator& of) noexcept { return of.core_.changes; }
+/// In a child of fork, which has a copy of the heap.
+inline void continue_in_child(block_allocator& of) noexcept { of.core_.caches.owner = base::process_identity(); }
 [[nodiscard]] inline block_undo& undo_of(block_allocator& of) noexcept { return of.core_.undo; }
 
 }  // namespace holdfast::slab

@@ -2,6 +2,8 @@
 // before stays until the file is closed, so that addresses which a transaction handed out never end.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -111,6 +113,12 @@ public:
     /// who opens the file then: no sync would bring them to the medium.
     [[nodiscard]] status write_again(std::uint64_t offset, std::uint64_t size, persist::site where) const noexcept;
 
+    /// In a child of fork, which does not use the file. What was read of it stays.
+    void close_in_child() const noexcept {
+        if (file_ != nullptr) {
+            ::close(number());
+        }
+    }
     [[nodiscard]] int number() const noexcept { return file_ ? file_->native_handle() : -1; }
     [[nodiscard]] bool read_only() const noexcept { return options_.read_only; }
     [[nodiscard]] bool created() const noexcept { return created_; }

@@ -64,6 +64,13 @@ environment::~environment() {
     store_.close();
 }
 
+void leave_to_parent(environment& env) noexcept {
+    if (env.has_thread_key_) {
+        pthread_key_delete(env.thread_key_);
+    }
+    env.store_.file().close_in_child();
+}
+
 const std::atomic<std::uint64_t>& environment::closes() const noexcept {
     static const std::atomic<std::uint64_t> never{0};
     return place_of_this_ != nullptr ? place_of_this_->closes : never;

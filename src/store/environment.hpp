@@ -84,6 +84,7 @@ public:
     environment(const environment&) = delete;
     environment& operator=(const environment&) = delete;
     ~environment();
+    friend void leave_to_parent(environment& env) noexcept;
 
     [[nodiscard]] status open(const char* path, unsigned flags, mode_t mode);
     [[nodiscard]] status open_in_heap(const char* path, unsigned flags, mode_t mode, const heap_place& place);
@@ -171,5 +172,8 @@ private:
     std::thread::id writing_thread_;
     std::atomic<bool> closing_{false};  ///< by the writer's end
 };
+
+/// In a child of fork, in the place of the destructor: other threads of the parent may have been changing it.
+void leave_to_parent(environment& env) noexcept;
 
 }  // namespace holdfast::store_engine

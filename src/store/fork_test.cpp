@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include "store/store_test_support.hpp"
@@ -149,6 +151,34 @@ TEST_F(store_fork_test, a_child_opens_the_store_anew) {
     ASSERT_EQ(mdb_dbi_open(in, nullptr, 0, &database), 0);
     EXPECT_EQ(get(in, database, key_of(1)), std::string(100, 'b'));
     mdb_txn_abort(in);
+}
+
+/// Was: the close destroyed lists that another thread of the parent was changing, and a child waited for the lock of a
+/// thread that was opening a store.
+TEST_F(store_fork_test, a_child_closed_the_store_in_the_middle_of_what_another_thread_did) {
+    const test_environment env(directory_.path());
+    const store_directory of_child;
+    std::atomic<bool> ends{false};
+    std::jthread other([&] {
+        while (!ends) {
+            fill(env, 'a');
+            MDB_env* made = nullptr;
+            ASSERT_EQ(mdb_env_create(&made), 0);
+            mdb_env_close(made);
+        }
+    });
+    for (int i = 0; i < 50; ++i) {
+        EXPECT_EQ(end_of(start([&] {
+                      ::alarm(20);
+                      mdb_env_close(env.get());
+                      const test_environment own(of_child.path());
+                      return own.opened();
+                  })),
+                  0);
+    }
+    ends = true;
+    other.join();
+    EXPECT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
 }
 
 }  // namespace

@@ -118,8 +118,8 @@ void arm(const fault& planned, called_from* noted) noexcept {
 
 void disarm() noexcept { armed = false; }
 
-disarmed_section::disarmed_section() noexcept { armed = false; }
-disarmed_section::~disarmed_section() { armed = true; }
+disarmed_section::disarmed_section() noexcept : was_armed_(armed.exchange(false)) {}
+disarmed_section::~disarmed_section() { armed = was_armed_; }
 
 std::array<std::uint64_t, call_count> calls() noexcept {
     std::array<std::uint64_t, call_count> copy{};

@@ -66,6 +66,9 @@ public:
     disarmed_section(const disarmed_section&) = delete;
     disarmed_section& operator=(const disarmed_section&) = delete;
     ~disarmed_section();
+
+private:
+    bool was_armed_;
 };
 /// Calls of each kind since arm().
 [[nodiscard]] std::array<std::uint64_t, call_count> calls() noexcept;

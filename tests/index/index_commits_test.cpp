@@ -46,6 +46,49 @@ using indexes =
                    ordered_index<std::string_view, std::string_view>, hash_index<std::string_view, std::string_view>>;
 TYPED_TEST_SUITE(index_commits_test, indexes);
 
+/// An index has a part in memory, which no abort could take back.
+TYPED_TEST(index_commits_test, a_transaction_over_everything_reads_it_and_cannot_change_it) {
+    const auto key = [](std::uint64_t number) { return made_from<typename TypeParam::key_type>(number); };
+    const auto value = [](std::uint64_t number) { return made_from<typename TypeParam::mapped_type>(number); };
+    manager heap = this->create();
+    auto* const word = heap.construct<int>("word")(1);
+    TypeParam entries(heap, "index");
+    for (std::uint64_t number = 0; number < this->kept; ++number) {
+        entries.insert(key(number), value(number));
+    }
+    const auto refuses = [](auto change) {
+        try {
+            change();
+            ADD_FAILURE() << "accepted";
+        } catch (const error& refused) {
+            EXPECT_EQ(refused.reason(), errc::invalid_argument);
+            EXPECT_THAT(refused.what(), testing::HasSubstr("transact()"));
+        }
+    };
+    const auto reads_and_tries = [&] {
+        for (std::uint64_t number = 0; number < this->kept; ++number) {
+            EXPECT_EQ(entries.find(key(number)), value(number));
+        }
+        EXPECT_FALSE(entries.contains(key(this->kept)));
+        *word += 1;
+        refuses([&] { entries.insert(key(this->kept), value(1)); });
+        refuses([&] { entries.upsert(key(1), value(2)); });
+        refuses([&] { entries.remove(key(1)); });
+        refuses([&] { const TypeParam other(heap, "another"); });
+        EXPECT_EQ(entries.find(key(1)), value(1));
+    };
+    heap.transact(reads_and_tries);
+    heap.transact([&](transaction& tx) {
+        reads_and_tries();
+        tx.abort();
+    });
+    EXPECT_EQ(*word, 2);
+    entries.remove(key(1));
+    EXPECT_EQ(entries.size(), this->kept - 1);
+    EXPECT_EQ(entries.check(), std::vector<std::string>{});
+    EXPECT_EQ(heap.check(true), std::vector<std::string>{});
+}
+
 /// Was: of ten heaps, four lost entries of the first commit: a commit had one half of a split, or took back what a
 /// thread had stored to a new leaf meanwhile.
 TYPED_TEST(index_commits_test, threads_that_change_the_index_leave_what_was_committed) {

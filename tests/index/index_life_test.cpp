@@ -1,7 +1,11 @@
 // Indexes whose heap is closed or full, and heads that somebody destroys while an index is open.
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -56,6 +60,32 @@ TEST_F(index_life, AnIndexOfAStaticObjectEndedTheProcess) {
     manager heap(open_only, path_);
     const numbers index(heap, "index");
     EXPECT_EQ(index.find(1), 2U);
+}
+
+/// Was: the child freed what a thread of its parent was moving, and died.
+TEST_F(index_life, AChildOfForkLeavesAnIndexToItsParent) {
+    manager heap(create_only, path_);
+    auto ordered = std::make_unique<ordered_index<std::string_view, std::string_view>>(heap, "ordered");
+    auto hashed = std::make_unique<hashed_texts>(heap, "hashed");
+    std::atomic<bool> ends{false};
+    std::jthread other([&] {
+        for (std::uint64_t i = 0; !ends; ++i) {
+            const std::string key = std::to_string(i * 0x9e37'79b9'7f4a'7c15U);
+            static_cast<void>(ordered->upsert(key, "value"));
+            static_cast<void>(hashed->upsert(key, "value"));
+        }
+    });
+    for (int i = 0; i < 50; ++i) {
+        EXPECT_TRUE(base::succeeds_in_child([&] {
+            ordered.reset();
+            hashed.reset();
+            return true;
+        }));
+    }
+    ends = true;
+    other.join();
+    EXPECT_EQ(ordered->check(), std::vector<std::string>{});
+    EXPECT_EQ(hashed->check(), std::vector<std::string>{});
 }
 
 /// Was: SIGSEGV.

@@ -15,6 +15,7 @@
 
 #include "base/process_test_support.hpp"
 #include "kill/bank.hpp"
+#include "kill/basket_watcher.hpp"
 #include "kill/cycles.hpp"
 #include "kill/index_watcher.hpp"
 #include "kill/observer.hpp"
@@ -78,6 +79,28 @@ TEST(powerloss, transactions_that_returned_are_there_on_ext4) {
 
 TEST(powerloss, transactions_that_returned_are_there_on_xfs) {
     run_bank(file_system_kind::xfs, options().cycles / 2, options().seed + 4);
+}
+
+/// Transactions over everything, in durability `commit`: all that returned are there, whole.
+void run_baskets(file_system_kind kind, std::uint64_t cycles, std::uint64_t seed) {
+    if (!is_available(kind)) {
+        GTEST_SKIP();
+    }
+    image_file_system files(kind, std::uint64_t{512} << 20U);
+    basket_watcher watcher(files.path(), seed);
+    watcher.use_power_loss([&] { files.shut_down(); }, [&] { files.mount_again(); });
+    run_cycles(watcher, std::string("transactions over everything and power loss of ") + name_of(kind), cycles, 30);
+    const basket_tally& found = watcher.numbers();
+    EXPECT_GT(found.changes, cycles);
+    EXPECT_GT(found.refused, 0U) << "no thread has noticed that the disk is gone";
+}
+
+TEST(powerloss, transactions_over_everything_that_returned_are_there_on_ext4) {
+    run_baskets(file_system_kind::ext4, options().cycles / 4, options().seed + 12);
+}
+
+TEST(powerloss, transactions_over_everything_that_returned_are_there_on_xfs) {
+    run_baskets(file_system_kind::xfs, options().cycles / 4, options().seed + 13);
 }
 
 /// Indexes in the domain `disk`: all changes that returned are there, also those that returned after the power went.

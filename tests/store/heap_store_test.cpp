@@ -103,6 +103,39 @@ TEST_P(heap_store_test, a_transaction_counts_in_both_or_in_neither) {
     EXPECT_THAT(stores_of(again), testing::ElementsAre("shop"));
 }
 
+/// Of transactions over everything, which are there in `commit` alone.
+TEST_P(heap_store_test, a_transaction_over_everything_reads_it_and_changes_it_by_its_own_part) {
+    if (!in_memory()) {
+        return;
+    }
+    manager heap(create_only, path(), options());
+    auto* const mine = heap.construct<account>("account")();
+    heap_store shop(heap, "shop");
+    set(heap, "shop", "a", "1");
+    const auto reads_and_tries = [&] {
+        EXPECT_EQ(content(shop), "a=1 ");
+        mine->balance = 2;
+        store_transaction other = shop.write();
+        other.put("b", "2");
+        EXPECT_THROW(other.commit(), store_error);
+        EXPECT_EQ(reason_of([&] { const heap_store unknown(heap, "unknown"); }), errc::invalid_argument);
+        EXPECT_EQ(reason_of([&] { static_cast<void>(remove_store(heap, "shop")); }), errc::invalid_argument);
+    };
+    EXPECT_THROW(heap.transact([&] {
+        reads_and_tries();
+        throw std::runtime_error("given up");
+    }),
+                 std::runtime_error);
+    expect_both(heap, shop, 0, "a=1 ");
+    heap.transact([&](transaction& tx) {
+        reads_and_tries();
+        shop.write(tx).put("c", "3");
+    });
+    expect_both(heap, shop, 2, "a=1 c=3 ");
+    set(heap, "shop", "d", "4");
+    expect_both(heap, shop, 2, "a=1 c=3 d=4 ");
+}
+
 TEST_P(heap_store_test, is_there_when_the_heap_is_opened_again) {
     for (int times = 0; times < 3; ++times) {
         manager heap(open_or_create, path(), options());

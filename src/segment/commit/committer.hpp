@@ -112,6 +112,11 @@ public:
     [[nodiscard]] base::result<std::uint64_t> private_bytes() const;
     /// Memory whose stores the kernel notes.
     [[nodiscard]] std::uint64_t watched_bytes() const noexcept { return scanner_ ? scanner_->watched_bytes() : 0; }
+    void close_in_child() noexcept {
+        if (scanner_ != nullptr) {
+            scanner_->close_in_child();
+        }
+    }
 
 private:
     /// `kept` must outlive the result.

@@ -53,6 +53,8 @@ public:
 
     [[nodiscard]] method used() const noexcept { return method_; }
     [[nodiscard]] std::uint64_t watched_bytes() const noexcept;
+    /// In a child of fork: no scan succeeds any more.
+    void close_in_child() noexcept { pages_.close(); }
 
 private:
     /// The part [begin, begin + watched) is watched.

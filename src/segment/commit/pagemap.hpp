@@ -41,6 +41,9 @@ public:
     base::result<void> find_written(std::byte* begin, std::uint64_t bytes, written afterwards,
                                     std::vector<memory_run>& runs) const;
 
+    /// No scan succeeds any more.
+    void close() noexcept { file_.reset(); }
+
 private:
     explicit pagemap(persist::descriptor file) noexcept : file_(std::move(file)) {}
     template <class Request>

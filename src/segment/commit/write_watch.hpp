@@ -21,6 +21,8 @@ public:
     /// process has no descriptor or memory left. Tries what commits rely on.
     base::result<void> start(const pagemap& pages);
     [[nodiscard]] bool started() const noexcept { return calls_.valid(); }
+    /// In a child of fork, whose memory is not watched.
+    void close_in_child() noexcept { calls_.reset(); }
     /// Protects private mappings, so that stores are noted. Pages are mapped one by one from now on, also where they
     /// are only read. What is mapped there later is not watched.
     base::result<void> watch(std::byte* begin, std::uint64_t bytes) const;

@@ -90,7 +90,8 @@ void block_undo::release(const extent::extent& freed, extent_kind kind) noexcept
     }
 }
 
-void block_undo::roll_back(base::function_ref<void(std::uint64_t)> reserved) noexcept {
+void block_undo::roll_back(base::function_ref<void(std::uint64_t)> reserved,
+                           base::function_ref<void(std::uint64_t, std::uint64_t)> removed) noexcept {
     pool_.remote().merge_all();
     level last;
     {
@@ -103,7 +104,7 @@ void block_undo::roll_back(base::function_ref<void(std::uint64_t)> reserved) noe
     if (!HF_MUTANT("undo.caches")) {
         thread_cache_registry::give_back_all(caches_);
     }
-    for_each_slab(last, [this](const saved_slab& each) { restore(each); });
+    for_each_slab(last, [&](const saved_slab& each) { restore(each, removed); });
     const base::scoped_lock lock(mutex_);
     for (const std::uint64_t start : last.taken) {
         release({{start}, {}, extent_kind::used, 0}, extent_kind::used);
@@ -150,7 +151,8 @@ void block_undo::find_reserved(const saved_slab& to, base::function_ref<void(std
     }
 }
 
-void block_undo::restore(const saved_slab& to) noexcept {
+void block_undo::restore(const saved_slab& to,
+                         base::function_ref<void(std::uint64_t, std::uint64_t)> removed) noexcept {
     const slab_table& table = pool_.table();
     if (!slab_state::is_loaded(table.state(to.slab))) {
         return;
@@ -165,9 +167,14 @@ void block_undo::restore(const saved_slab& to) noexcept {
             has_changed = has_changed || changed != 0;
             for (; changed != 0; changed &= changed - 1) {
                 const auto bit = static_cast<unsigned>(std::countr_zero(changed));
-                std::atomic_ref(states[word * states_a_word + bit])
-                    .store((wanted >> bit & 1U) != 0 ? block_state::live : block_state::free,
-                           std::memory_order_release);
+                const std::size_t index = word * states_a_word + bit;
+                const bool is_live = (wanted >> bit & 1U) != 0;
+                std::atomic_ref(states[index])
+                    .store(is_live ? block_state::live : block_state::free, std::memory_order_release);
+                if (!is_live) {
+                    const std::uint64_t bytes = kind.size().block_size;
+                    removed(base::offset_of(to.slab).value + index * bytes, bytes);
+                }
             }
         }
     }

@@ -44,8 +44,9 @@ public:
     void keep() noexcept;
     /// Ends the last level: blocks are as they were at its begin(). The commit gate is closed. Pins that came since are
     /// gone, and those that went come back after it. `reserved`: is called for a block that was allocated then, and may
-    /// have been reserved since; it gives the reservation up.
-    void roll_back(base::function_ref<void(std::uint64_t offset)> reserved) noexcept;
+    /// have been reserved since; it gives the reservation up. `removed`: for a small block that goes.
+    void roll_back(base::function_ref<void(std::uint64_t offset)> reserved,
+                   base::function_ref<void(std::uint64_t offset, std::uint64_t bytes)> removed) noexcept;
     /// Before bitmaps are written while one level alone is open: remembers what they say. May throw std::bad_alloc.
     void note_bitmaps();
     /// Ends all levels: nothing is rolled back any more, and deferred frees are done.
@@ -88,7 +89,7 @@ private:
     [[nodiscard]] saved_slab on_media(base::granule slab) const noexcept;
     void for_each_slab(const level& to, base::function_ref<void(const saved_slab&)> each) const noexcept;
     void find_reserved(const saved_slab& to, base::function_ref<void(std::uint64_t)> reserved) const noexcept;
-    void restore(const saved_slab& to) noexcept;
+    void restore(const saved_slab& to, base::function_ref<void(std::uint64_t, std::uint64_t)> removed) noexcept;
     void release(const extent::extent& freed, segment::extent_kind kind) noexcept;
 
     slab_pool& pool_;

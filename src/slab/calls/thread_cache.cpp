@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/fork_mutex.hpp"
+#include "base/process_identity.hpp"
 #include "slab/calls/commit_gate.hpp"
 
 #if defined(__x86_64__) && !defined(HF_STATES_ONE_BY_ONE)
@@ -57,6 +58,17 @@ void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(regi
     heap.first = &cache;
 }
 
+void leave(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
+    thread_cache** link = &cache.heap->first;
+    while (*link != &cache) {
+        link = &(*link)->next_of_heap;
+    }
+    *link = cache.next_of_heap;
+    cache.heap = nullptr;
+    cache.own_lane = nullptr;
+    cache.own_place = nullptr;
+}
+
 void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
     if (cache.heap == nullptr) {
         return;
@@ -66,13 +78,7 @@ void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
     }
     cache.give_back_all(*cache.heap->pool);
     cache.heap->pool->supply().thread_went();
-    thread_cache** link = &cache.heap->first;
-    while (*link != &cache) {
-        link = &(*link)->next_of_heap;
-    }
-    *link = cache.next_of_heap;
-    cache.heap = nullptr;
-    cache.own_place = nullptr;
+    leave(cache);
 }
 
 struct thread_state {
@@ -90,6 +96,7 @@ struct thread_state {
     /// False during a commit of the thread's heap, which cannot take back what the caches hold.
     [[nodiscard]] bool try_to_end() noexcept {
         const base::scoped_lock lock(registry_mutex);  // a heap that closes changes the caches, too
+        leave_to_parent();
         for (const auto& cache : caches) {
             if (cache->heap != nullptr && cache->heap->gate->is_closed()) {
                 return false;
@@ -103,6 +110,14 @@ struct thread_state {
         }
         this_thread_slots.inside_late = false;
         return true;
+    }
+    /// What they hold is the parent's, whose threads may have had the gate or a lock at the fork.
+    void leave_to_parent() const noexcept HF_REQUIRES(registry_mutex) {
+        for (const auto& cache : caches) {
+            if (cache->heap != nullptr && cache->heap->owner != base::process_identity()) {
+                leave(*cache);
+            }
+        }
     }
 };
 
@@ -385,6 +400,7 @@ void thread_cache::take_back_all(slab_pool& to, const commit_gate& gate) noexcep
 void thread_cache_registry::open(cache_group& heap) noexcept {
     const base::scoped_lock lock(registry_mutex);
     heap.become(++last_instance);
+    heap.owner = base::process_identity();
     const auto place = static_cast<unsigned>(std::countr_one(places_taken));
     if (place < own_place_count) {
         places_taken |= std::uint32_t{1} << place;

@@ -4,7 +4,7 @@
 // A thread finds its cache by the heap's instance number, which is never used twice: a slot that outlives its heap
 // matches nothing. The fast path does not compare: the first open heaps have a place in each thread, which leads to
 // empty lists unless the thread has a cache. A heap that closes resets these places, and a thread that ends returns its
-// blocks, both under the lock of the registry.
+// blocks, both under the lock of the registry. A thread of a child of fork leaves its parent's heaps as they are.
 #pragma once
 
 #include <array>
@@ -195,6 +195,7 @@ struct cache_slots {
 struct cache_group {
     static constexpr std::uint64_t closed = ~std::uint64_t{0};
     std::uint64_t instance = closed;
+    std::uint64_t owner = 0;           ///< base::process_identity()
     std::uintptr_t slot_at = 0;        ///< from thread_anchor() to this heap's slot
     unsigned place = own_place_count;  ///< or none
     slab_pool* pool = nullptr;

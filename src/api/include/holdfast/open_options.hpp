@@ -120,7 +120,8 @@ struct open_options {
     bool separate_cache_lines = false;
     /// For tests: looks for transactions that break their rules. open(), store() and commit() then throw
     /// error(concurrent_modification), error(bad_address) or error(invalid_argument), with type and offset; what they
-    /// cannot throw goes to the error handler (docs/transactions.md). Each opened object costs a lock and a look at its
+    /// cannot throw goes to the error handler (docs/transactions.md). What an abort of a transact() removes is filled
+    /// with bytes 0xdb. Each opened object costs a lock and a look at its
     /// block.
     bool check_transactions = false;
 };

@@ -20,6 +20,13 @@ namespace holdfast::detail {
 class manager_core;
 struct manager_access;
 
+/// A child of fork gives back what the core has of the system, and leaves its memory as it is: other threads of the
+/// parent may have been changing it.
+struct end_of_core {
+    void operator()(manager_core* of) const noexcept;
+};
+using core_owner = std::unique_ptr<manager_core, end_of_core>;
+
 /// What the fast paths of allocate() and deallocate() need, copied to follow no pointer; fast_path::of_no_heap(), which
 /// takes the slow paths, where the manager is closed or moved from.
 class fast_path_copy {
@@ -52,7 +59,7 @@ public:
     [[nodiscard]] const std::string& path() const noexcept;
 
 protected:
-    explicit heap_handle(std::unique_ptr<manager_core> core);
+    explicit heap_handle(core_owner core);
     heap_handle(heap_handle&& other) noexcept;
     heap_handle& operator=(heap_handle&& other) noexcept;
     ~heap_handle();
@@ -61,7 +68,7 @@ protected:
     [[nodiscard]] manager_core& core() const;
     [[nodiscard]] std::uint64_t key() const noexcept;  ///< 0 where there is no heap
 
-    std::unique_ptr<manager_core> core_;
+    core_owner core_;
     fast_path_copy fast_path_;
 
 private:

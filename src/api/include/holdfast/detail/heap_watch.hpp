@@ -35,4 +35,7 @@ void release_object(const void* address, const heap_watch& heap) noexcept;
 /// Somebody has one of this heap open.
 [[nodiscard]] bool has_claimed_objects(const heap_watch& heap) noexcept;
 
+/// Of this process; its children by fork have others.
+[[nodiscard]] std::uint64_t process_identity() noexcept;
+
 }  // namespace holdfast::detail

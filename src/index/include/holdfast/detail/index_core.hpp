@@ -276,7 +276,7 @@ protected:
     mutable std::mutex structure_mutex_;
     std::atomic<std::size_t> height_{0};  ///< of inner nodes
     mutable std::mutex retired_mutex_;
-    std::vector<std::uint64_t*> retired_;  ///< those of head.retired, which is the last one
+    left_to_parent<std::vector<std::uint64_t*>> retired_;  ///< those of head.retired, which is the last one
 
 private:
     [[nodiscard]] static Key key_of_words(const std::uint64_t* place, const std::uint64_t* words,

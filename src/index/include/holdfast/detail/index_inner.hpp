@@ -33,7 +33,11 @@ public:
     index_inner& operator=(const index_inner&) = delete;
 
 protected:
-    ~index_inner() { free_texts(this->root_.load()); }
+    ~index_inner() {
+        if (this->retired_.is_own()) {
+            free_texts(this->root_.load());
+        }
+    }
 
     struct step {
         inner* node;

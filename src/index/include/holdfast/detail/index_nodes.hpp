@@ -323,8 +323,8 @@ public:
 private:
     mutable std::mutex mutex_;
     static_assert(std::is_trivially_destructible_v<Node>);
-    std::vector<node_memory> chunks_;
-    std::vector<Node*> free_;
+    left_to_parent<std::vector<node_memory>> chunks_;
+    left_to_parent<std::vector<Node*>> free_;
     std::size_t total_ = 0;
     std::size_t reserved_ = 0;
 };

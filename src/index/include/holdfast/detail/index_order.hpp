@@ -133,7 +133,7 @@ private:
     }
 
     std::atomic<const table*> now_{nullptr};
-    std::vector<std::unique_ptr<table>> tables_;
+    left_to_parent<std::vector<std::unique_ptr<table>>> tables_;
     std::atomic<std::size_t> bytes_{0};
 };
 

@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <holdfast/detail/heap_watch.hpp>
@@ -57,6 +59,27 @@ private:
     std::unique_ptr<void, void (*)(void*)> memory_;
 };
 
+/// A child of fork does not destroy it: other threads of the parent may have been changing it.
+template <class T>
+class left_to_parent : public T {
+public:
+    left_to_parent() = default;
+    left_to_parent(const left_to_parent&) = delete;
+    left_to_parent& operator=(const left_to_parent&) = delete;
+    ~left_to_parent() {
+        if (!is_own()) {
+            try {
+                static_cast<void>(std::make_unique<T>(std::move(static_cast<T&>(*this))).release());
+            } catch (const std::bad_alloc& /*it is destroyed as ever*/) {
+            }
+        }
+    }
+    [[nodiscard]] bool is_own() const noexcept { return made_in_ == process_identity(); }
+
+private:
+    std::uint64_t made_in_ = process_identity();
+};
+
 /// Which of a few counters this thread uses.
 [[nodiscard]] std::size_t index_stripe() noexcept;
 
@@ -94,8 +117,9 @@ private:
     };
     std::array<stripe, stripes> readers_{};
     std::atomic<std::uint32_t> phase_{0};
-    std::vector<std::unique_ptr<const std::string>> fresh_;
-    std::vector<std::unique_ptr<const std::string>> waiting_;  ///< before the phase changed `changes_` times
+    left_to_parent<std::vector<std::unique_ptr<const std::string>>> fresh_;
+    left_to_parent<std::vector<std::unique_ptr<const std::string>>>
+        waiting_;  ///< before the phase changed `changes_` times
     unsigned changes_ = 0;
 };
 

@@ -1,0 +1,251 @@
+// What transactions over everything cost (manager::transact(), durability `commit`): inserts into a map of strings and
+// vectors in a heap that is resident, beside a synced write of 4 KiB, plain commits, and LMDB, SQLite and RocksDB.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <holdfast/containers.hpp>
+#include <holdfast/transaction.hpp>
+
+#include "allocators/allocation_run.hpp"
+#include "command_line/command_line.hpp"
+#include "disk/store.hpp"
+#include "support/report.hpp"
+#include "support/timing.hpp"
+
+namespace {
+
+using namespace holdfast;
+using bench::time_of;
+
+struct options {
+    bench::common_options common;
+    std::uint64_t count = 2000;
+    std::uint64_t heap_bytes = std::uint64_t{64} << 20U;
+};
+
+constexpr unsigned writers = 16;
+constexpr std::uint64_t of_a_part = 10;
+constexpr std::uint64_t together = 1000;  ///< inserts of a transaction without a sync
+
+struct given_up : std::exception {};
+
+/// As many bytes as asked for, all of them stored to and committed, and a map.
+class subject {
+public:
+    subject(const std::filesystem::path& path, std::uint64_t bytes)
+        : heap_(create_only, path.string()), all_(*heap_.construct<table>("all")(heap_.get_allocator<>())) {
+        words_ = bytes / sizeof(std::uint64_t);
+        content_ = static_cast<std::uint64_t*>(heap_.allocate(bytes));
+        std::fill_n(content_, words_, 1);
+        heap_.commit();
+    }
+    [[nodiscard]] manager& heap() noexcept { return heap_; }
+    void insert() {
+        const std::string key = fmt::format("customer {:016}", next_++ * 0x9e37'79b9'7f4a'7c15U);
+        all_[string(key.data(), key.size(), heap_.get_allocator<char>())].push_back(1);
+    }
+    void insert(std::uint64_t count) {
+        for (std::uint64_t i = 0; i < count; ++i) {
+            insert();
+        }
+    }
+    void change_a_page() { ++content_[next_++ * 0x9e37'79b9'7f4a'7c15U % words_]; }
+    [[nodiscard]] std::uint64_t size() const { return all_.size(); }
+
+private:
+    using table = map<string, vector<int>>;
+
+    manager heap_;
+    table& all_;
+    std::uint64_t* content_ = nullptr;
+    std::uint64_t words_ = 0;
+    std::uint64_t next_ = 0;
+};
+
+enum class work : std::uint8_t {
+    write,
+    page,
+    insert,
+    insert_of_writers,
+    insert_and_commit,
+    commit_of_some,
+    abort_of_some,
+    many_in_one,
+    many_later,
+    many_and_commit,
+};
+constexpr std::array names{
+    "write of 4 KiB, O_DSYNC",
+    "transact: a word of one page",
+    "transact: an insert",
+    "transact: an insert, 16 threads",
+    "an insert, then commit()",
+    "transact: 10 inserts",
+    "transact: 10 inserts, thrown away",
+    "of one transaction: an insert",
+    "of transactions of 1,000, later: an insert",
+    "plain inserts, one commit(): an insert",
+};
+
+/// Microseconds of each.
+struct measurement {
+    std::map<work, bench::samples> own;
+    std::map<std::string, std::map<unsigned, bench::samples>> puts;  ///< by store and threads
+};
+
+void measure(subject& in, const options& chosen, unsigned round, measurement& to) {
+    manager& heap = in.heap();
+    const std::uint64_t some = std::max<std::uint64_t>(chosen.count / of_a_part, 5);
+    const std::uint64_t many = chosen.count * 50;
+    to.own[work::write].add(bench::time_of_a_write(chosen.common.directory / "transact_bench", chosen.count));
+    const auto add = [&](work what, std::uint64_t count, const std::function<void()>& call, unsigned threads = 1) {
+        to.own[what].add(time_of(threads, count, [&](unsigned, std::uint64_t) { call(); }));
+    };
+    add(work::page, chosen.count, [&] { heap.transact([&] { in.change_a_page(); }); });
+    add(work::insert, chosen.count, [&] { heap.transact([&] { in.insert(); }); });
+    add(
+        work::insert_of_writers, std::max<std::uint64_t>(chosen.count / writers, 5),
+        [&] { heap.transact([&] { in.insert(); }); }, writers);
+    add(work::insert_and_commit, chosen.count, [&] {
+        in.insert();
+        heap.commit();
+    });
+    add(work::commit_of_some, some, [&] { heap.transact([&] { in.insert(of_a_part); }); });
+    add(work::abort_of_some, some, [&] {
+        try {
+            heap.transact([&] {
+                in.insert(of_a_part);
+                throw given_up();
+            });
+        } catch (const given_up&) {  // as planned
+        }
+    });
+    // The map grows: each comes first in turn.
+    std::array<std::pair<work, std::function<void()>>, 3> of_many{
+        {{work::many_and_commit,
+          [&] {
+              in.insert(many);
+              heap.commit();
+          }},
+         {work::many_in_one, [&] { heap.transact([&] { in.insert(many); }); }},
+         {work::many_later, [&] {
+              ticket last;
+              for (std::uint64_t done = 0; done < many; done += together) {
+                  last = heap.transact_later([&] { in.insert(std::min(together, many - done)); });
+              }
+              heap.sync(last);
+          }}}};
+    std::ranges::rotate(of_many, of_many.begin() + round % of_many.size());
+    for (const auto& [what, call] : of_many) {
+        to.own[what].add(time_of(1, 1, [&](unsigned, std::uint64_t) { call(); }) / static_cast<double>(many));
+    }
+}
+
+void show(bench::report& out, measurement& measured) {
+    std::vector<bench::row> rows;
+    const auto add = [&](const std::string& what, const bench::samples& times) {
+        rows.push_back({bench::label("work", what), bench::number("us", times.median()),
+                        bench::number("least_us", times.least()), bench::number("greatest_us", times.greatest())});
+    };
+    for (const auto& [what, times] : measured.own) {
+        add(names.at(static_cast<std::size_t>(what)), times);
+    }
+    for (const auto& [store, times] : measured.puts) {
+        for (const auto& [threads, each] : times) {
+            add(fmt::format("{}: a record of 100 bytes, threads: {}", store, threads), each);
+        }
+    }
+    out.table("transactions over everything; time of one, all threads together, medians", rows);
+    const auto median = [&](work what) { return measured.own[what].median(); };
+    const double insert = median(work::insert);
+    out.goal_at_most("an insert, against a write of 4 KiB", insert / median(work::write), 1.3, "times");
+    out.goal_at_least("16 threads, against one", insert / median(work::insert_of_writers), 5, "times");
+    out.goal_at_most("10 inserts thrown away, against committed",
+                     median(work::abort_of_some) / median(work::commit_of_some), 2, "times");
+    out.goal_at_most("many in one, against plain inserts and commit()",
+                     median(work::many_in_one) / median(work::many_and_commit), 1, "times");
+    out.goal_at_most("transactions of 1,000, against plain inserts and commit()",
+                     median(work::many_later) / median(work::many_and_commit), 1.5, "times");
+    const std::map<std::string, double> goals{{"LMDB", 2}, {"SQLite", 1.5}};
+    for (const auto& [peer, factor] : goals) {
+        if (measured.puts.contains(peer)) {
+            out.goal_at_least("an insert, against " + peer, measured.puts[peer][1].median() / insert, factor, "times");
+        }
+    }
+}
+
+int run(const options& chosen) {
+    bench::report out("transact_bench", chosen.common);
+    out.begin({{"count", chosen.count}, {"heap_bytes", chosen.heap_bytes}, {"durability", "commit"}});
+    const std::filesystem::path directory = chosen.common.directory / "transact_bench";
+    std::filesystem::remove_all(directory);
+    std::filesystem::create_directories(directory);
+    std::vector<std::unique_ptr<disk::store>> stores;
+    for (const auto& make : std::vector<std::function<std::unique_ptr<disk::store>()>>{
+             [&] { return disk::make_lmdb(directory); }, [&] { return disk::make_sqlite(directory, writers); },
+             [&] { return disk::make_rocksdb(directory); }}) {
+        try {
+            stores.push_back(make());
+        } catch (const bench::backend_unavailable& missing) {
+            out.note(missing.what());
+        }
+    }
+    measurement measured;
+    std::uint64_t size = 0;
+    for (unsigned round = 0; round < chosen.common.rounds; ++round) {
+        const std::string path = directory / "heap.hf";
+        {
+            subject in(path, chosen.heap_bytes);
+            measure(in, chosen, round, measured);
+            size = in.size();
+            in.heap().close();
+        }
+        manager::remove(path);
+        for (const unsigned threads : {1U, writers}) {
+            for (const auto& each : stores) {
+                const std::uint64_t count = std::max<std::uint64_t>(chosen.count / threads / 2, 20);
+                measured.puts[each->name()][threads].add(time_of(threads, count, [&](unsigned t, std::uint64_t i) {
+                    each->put(t, (std::uint64_t{t} << 32U) + round * chosen.count + i, disk::record{});
+                }));
+            }
+        }
+    }
+    show(out, measured);
+    out.checksum(size);
+    stores.clear();
+    std::filesystem::remove_all(directory);
+    return out.exit_status();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    options chosen;
+    holdfast_programs::command_line app("Cost of transactions over everything");
+    chosen.common.declare(app);
+    app.add_option("--count", chosen.count, "Transactions of a round").show_default();
+    app.add_option("--heap-bytes", chosen.heap_bytes, "Bytes of the heap that are stored to before").show_default();
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
+    }
+    if (chosen.common.smoke) {
+        chosen.count = 50;
+        chosen.heap_bytes = std::uint64_t{4} << 20U;
+    }
+    try {
+        return run(chosen);
+    } catch (const std::exception& failure) {
+        fmt::print(stderr, "transact_bench: {}\n", failure.what());
+        return 1;
+    }
+}
