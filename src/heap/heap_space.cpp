@@ -121,7 +121,7 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
     };
     segment::heap_files& files = heap_.files();
     slab::block_allocator& blocks = heap_.blocks();
-    const readers_kept_out alone(files.commits().readers());
+    const readers_kept_out alone(files.commits().lag().users());
     const std::lock_guard guard(heap_.object_mutex());
     const slab::block_allocator::pause pause(blocks);
     blocks.small().flush_idle_parts();

@@ -196,8 +196,8 @@ base::result<file_statistics> heap_files::statistics() const {
 }
 
 base::result<page_comparison> heap_files::verify(std::vector<failure>& problems, std::size_t limit) const {
-    if (const superblock_on_media* const home = commits_.home_behind(); home != nullptr) {
-        HF_TRY_ASSIGN(const log_content behind, log_content::read(storage(), paths(), *home));
+    if (commits_.lag().is_on()) {
+        HF_TRY_ASSIGN(const log_content behind, log_content::read(storage(), paths(), commits_.lag().home()));
         return verify_pages(storage(), paths(), superblock(), problems, limit, &behind);
     }
     if (!location_.is_writer() && readers_.table() != nullptr) {

@@ -88,10 +88,10 @@ void heap_readers::admit() noexcept {
             hold->readers.reset();
             return;
         }
-        parts_.commits.set_readers(hold->readers.get());
+        lagging_home& lag = parts_.commits.lag();
+        lag.set_users(hold->readers.get());
         const std::uint64_t version = parts_.superblock.now().sequence;
-        const superblock_on_media* const home = parts_.commits.home_behind();
-        hold->readers->begin_session(*session, version, home == nullptr ? version : home->sequence);
+        hold->readers->begin_session(*session, version, lag.is_on() ? lag.home().sequence : version);
     } catch (const std::bad_alloc&) {
         hold->readers.reset();
     }

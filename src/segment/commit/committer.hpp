@@ -95,13 +95,9 @@ public:
     /// All these pages are as they were at save(), since which nothing was committed. Needs no memory. False: nothing
     /// was stored to the directory of objects. `may_store`: false for a page without access, which was free at save().
     bool restore(const saved_pages& from, base::function_ref<bool(const std::byte* page)> may_store) noexcept;
-    /// Of other processes, whose file the heap has for it. Null: none.
-    void set_readers(versions_in_use* readers) noexcept { log_.lag().set_users(readers); }
-    [[nodiscard]] versions_in_use* readers() const noexcept { return log_.lag().users(); }
-    /// Null: home is the last commit.
-    [[nodiscard]] const superblock_on_media* home_behind() const noexcept {
-        return log_.lag().is_on() ? &log_.lag().home() : nullptr;
-    }
+    /// Whom commits ask for the versions in use, and what home has not.
+    [[nodiscard]] lagging_home& lag() noexcept { return log_.lag(); }
+    [[nodiscard]] const lagging_home& lag() const noexcept { return log_.lag(); }
     /// Pages that are not home lie over the mappings: those that `content` has. `home`: the superblock on media.
     base::result<void> begin_behind(const superblock_on_media& home, const log_content& content);
     /// No commit succeeds any more; the last one may be durable or not.
