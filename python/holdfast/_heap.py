@@ -105,16 +105,17 @@ class Heap(Dict):
     def transaction(self, *, durable: bool = True) -> Transaction:
         """What the block changes is changed as a whole; an exception takes all of it back.
 
-        It covers every change of dicts and lists of this heap, arrays that are stored or removed among them. It does
-        not cover what is written to the elements of an array. Other threads wait with the heap until the block ends.
+        It covers every change of dicts and lists of this heap, arrays that are stored or removed among them; and in
+        durability "commit" what is written to the elements of arrays. Other threads wait with the heap until the block
+        ends; what they write to elements of arrays meanwhile is a part of it.
         Transactions do not nest.
 
         A transaction belongs to the task of asyncio, or the greenlet, that has begun it. Others of the same thread read
         what was there before, and their changes raise ClosedError: `async with heap.transaction():` waits for its turn.
 
-        Durability "atomic": a crash leaves all of it, if the block has ended, or nothing. "commit": the heap is
-        committed at the end, unless `durable` is false: then it is part of the next commit(). "collect": a crash may
-        leave a part of it.
+        Durability "atomic": a crash leaves all of it, if the block has ended, or nothing. "commit": so, too, with all
+        that was stored before it; unless `durable` is false: then it is durable with the next commit() or transaction.
+        "collect": a crash may leave a part of it.
         """
         return Transaction(self, self._session, durable)
 

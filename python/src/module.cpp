@@ -143,11 +143,12 @@ bool begin(const std::shared_ptr<session>& of, std::uint64_t number, bool by_tas
         }
         const std::unique_lock lock(of->lock(), std::try_to_lock);
         if (lock.owns_lock()) {
+            const nb::gil_scoped_release released;
             of->begin(number, by_task);
         }
         return lock.owns_lock();
     }
-    guarded(*of, false, [&] { of->begin(number, by_task); });
+    guarded(*of, of->covers_arrays(), [&] { of->begin(number, by_task); });
     return true;
 }
 

@@ -51,6 +51,7 @@ void* held_object::object() const {
 session::session(const std::string& path, const session_options& options)
     : path_(path), read_only_(options.mode == 'r') {
     manager_.emplace(open_heap(path, options));
+    covers_arrays_ = !read_only_ && manager_->durability() == durability::commit;
     if (struct stat found{}; stat(path.c_str(), &found) == 0) {
         identity_ = {found.st_dev, found.st_ino};
     }
@@ -65,6 +66,9 @@ session::~session() {
         } catch (const std::exception&) {  // close() says why to those who call it; here nobody listens
             closed_ = true;
         }
+    }
+    if (all_ != nullptr && !is_owner()) {
+        static_cast<void>(all_.release());  // only the thread that began it may end it, and that takes it back
     }
 }
 
@@ -174,10 +178,19 @@ void session::begin(std::uint64_t number, bool by_task) {
     if (transaction_) {
         refuse(errc::invalid_argument, path_, "transaction", "one that this thread has begun", "none");
     }
+    if (covers_arrays_) {
+        sweep_if_needed();  // not at the end, where its failure would be told of a transaction that is durable
+    }
     mutex_->lock();
     try {
-        transaction_.emplace(*manager_);
+        if (covers_arrays_) {
+            all_ = std::make_unique<transact_scope>(*manager_);
+            transaction_.emplace(*manager_, detail::within_transact());
+        } else {
+            transaction_.emplace(*manager_);
+        }
     } catch (...) {
+        all_.reset();
         mutex_->unlock();
         throw;
     }
@@ -188,7 +201,8 @@ void session::begin(std::uint64_t number, bool by_task) {
     spoiled_ = false;
 }
 
-void session::abort() {
+/// Those who hold what the transaction has made learn that it is gone.
+void session::forget_made() {
     const std::lock_guard guard(holds_mutex_);
     for (const auto& [made, bytes] : contents_->space.made()) {
         if (const auto found = holds_.find(made); found != holds_.end()) {
@@ -197,7 +211,31 @@ void session::abort() {
         }
     }
     ++aborts_;
+}
+
+void session::abort() {
+    forget_made();
     transaction_->abort();
+    all_.reset();
+}
+
+/// Where it throws, the heap is as at the begin.
+void session::commit_transaction(bool durable) {
+    try {
+        transaction_->commit();
+        if (all_ == nullptr) {
+            return;
+        }
+        if (durable) {
+            all_->commit();
+        } else {
+            static_cast<void>(all_->commit_later());
+        }
+        all_.reset();
+    } catch (...) {
+        abort();
+        throw;
+    }
 }
 
 void session::end(bool commit, bool durable) {
@@ -211,6 +249,7 @@ void session::end(bool commit, bool durable) {
         ~ending() {
             of.contents_->space.end();
             of.transaction_.reset();
+            of.all_.reset();
             of.number_ = 0;
             of.by_task_ = false;
             of.owner_ = std::thread::id{};
@@ -223,20 +262,12 @@ void session::end(bool commit, bool durable) {
         if (!commit || spoiled) {
             abort();
         } else {
-            try {
-                transaction_->commit();
-            } catch (...) {
-                abort();
-                throw;
-            }
+            commit_transaction(durable);
         }
     }
     if (commit && spoiled) {
         refuse(errc::invalid_argument, path_, "transaction", "one in which a change has failed", "changes that succeed",
                "all of it was taken back");
-    }
-    if (commit && durable && manager_->durability() == durability::commit) {
-        this->commit();
     }
 }
 

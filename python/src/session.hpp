@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <holdfast/manager.hpp>
+#include <holdfast/transact_scope.hpp>
 #include <holdfast/transaction.hpp>
 
 #include "contents.hpp"
@@ -91,6 +92,9 @@ public:
     /// The dict that Python sees as the heap.
     [[nodiscard]] value entries();
 
+    /// Whether a transaction covers the elements of arrays, too, and looks for what was stored to them: it takes its
+    /// time at the begin.
+    [[nodiscard]] bool covers_arrays() const noexcept { return covers_arrays_; }
     /// `number` is that of no other transaction; `by_task`: a task of asyncio begins it.
     void begin(std::uint64_t number = 1, bool by_task = false);
     /// Whether this thread has begun the open transaction. Without the lock, as the two below.
@@ -98,7 +102,8 @@ public:
     /// The number of the open transaction; 0 where there is none.
     [[nodiscard]] std::uint64_t transaction_number() const noexcept { return number_; }
     [[nodiscard]] bool is_of_task() const noexcept { return by_task_; }
-    /// Commits or aborts the transaction. With `durable`, durability `commit` makes the heap durable, too.
+    /// Commits or aborts the transaction. In durability `commit` it is durable then; without `durable`, with the next
+    /// commit.
     void end(bool commit, bool durable);
     [[nodiscard]] bool in_transaction() const noexcept { return transaction_.has_value(); }
     /// Whether the open transaction has made the object.
@@ -136,7 +141,9 @@ private:
     void sweep_if_needed();
     void sweep(bool all);
     void expect_inside() const;
+    void forget_made();
     void abort();
+    void commit_transaction(bool durable);
     void unmap();
     [[nodiscard]] std::vector<std::string> find_arrays_in_use();
 
@@ -148,6 +155,8 @@ private:
     std::optional<manager> manager_;
     std::unique_ptr<contents> contents_;
     values::root* root_ = nullptr;
+    bool covers_arrays_ = false;
+    std::unique_ptr<transact_scope> all_;  ///< around `transaction_`, in durability `commit`
     std::optional<transaction> transaction_;
     std::atomic<std::thread::id> owner_;  ///< of the transaction
     std::atomic<std::uint64_t> number_ = 0;
