@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Union
@@ -153,6 +154,34 @@ class Heap(Dict):
         lock is free meanwhile; no other thread may write to arrays of the heap.
         """
         self._session.commit()
+
+    @property
+    def version(self) -> int:
+        """The number of the commit that the heap shows."""
+        return self._session.version()
+
+    def refresh(self) -> int:
+        """A heap of mode "r" goes to the newest commit of its writer, as a whole; returns its version.
+
+        Dicts and lists that were found before raise NotFoundError then: look them up again. An array that is held shows
+        what its memory has now, which may be something else. No other thread may look at arrays meanwhile.
+        """
+        version = self._session.refresh()
+        self._entries = None
+        return version
+
+    def wait_for_change(self, timeout: Union[float, None] = None) -> bool:
+        """Waits until refresh() would find a newer commit: true, or false after `timeout` seconds.
+
+        The interpreter's lock is free meanwhile. In asyncio: `await asyncio.to_thread(heap.wait_for_change, 1)`.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:  # in parts, so that signals are handled and close() need not wait long
+            left = 0.1 if end is None else min(0.1, end - time.monotonic())
+            if self._session.wait_for_change(max(0, int(left * 1000))):
+                return True
+            if end is not None and time.monotonic() >= end:
+                return False
 
     def snapshot(self, destination: PathLike) -> None:
         """Commits, and copies the heap to a new directory; durable when it returns."""

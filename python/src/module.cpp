@@ -264,10 +264,31 @@ void bind_errors(nb::module_& into) {
     });
 }
 
+/// Beside a writer.
+void bind_reading(nb::class_<session>& to) {
+    using owner = std::shared_ptr<session>;
+    to.def("refresh",
+           [](const owner& of) {
+               std::uint64_t version = 0;
+               guarded(*of, true, [&] { version = of->refresh(); });
+               return version;
+           })
+        .def("version",
+             [](const owner& of) {
+                 std::uint64_t version = 0;
+                 guarded(*of, false, [&] { version = of->version(); });
+                 return version;
+             })
+        .def("wait_for_change", [](const owner& of, std::uint64_t milliseconds) {
+            const nb::gil_scoped_release released;
+            return of->wait_for_change(std::chrono::milliseconds(milliseconds));
+        });
+}
+
 void bind_sessions(nb::module_& into) {
     using owner = std::shared_ptr<session>;
-    nb::class_<session>(into, "Session")
-        .def_prop_ro("path", [](const session& of) { return of.path(); })
+    nb::class_<session> sessions_type(into, "Session");
+    sessions_type.def_prop_ro("path", [](const session& of) { return of.path(); })
         .def_prop_ro("closed", &session::is_closed)
         .def_prop_ro("read_only", &session::read_only)
         .def_prop_ro("arrays_held", &session::arrays_held)
@@ -317,6 +338,7 @@ void bind_sessions(nb::module_& into) {
             }
             return found;
         });
+    bind_reading(sessions_type);
     into.def("open", &open_session);
     into.def("sessions", &sessions);
     into.def("before_fork", &lock_all);

@@ -39,8 +39,9 @@ held_object::~held_object() { owner_->let_go(hold_); }
 
 void* held_object::object() const {
     if (hold_->is_gone) {
-        refuse(errc::not_found, owner_->path(), "object", "one that an aborted transaction had made",
-               "one that is there");
+        refuse(errc::not_found, owner_->path(), "object",
+               "one that an aborted transaction had made, or of before a refresh()", "one that is there",
+               "look it up again");
     }
     if (owner_->outside_ && owner_->has_made(hold_->object)) {
         owner_->expect_inside();
@@ -310,6 +311,40 @@ void session::snapshot(const std::string& destination) {
     heap().snapshot(destination);
 }
 
+std::uint64_t session::refresh() {
+    expect_open();
+    if (is_child_) {
+        expect_writer();
+    }
+    const refresh_report done = manager_->refresh();
+    if (done.commits != 0) {
+        const std::lock_guard guard(holds_mutex_);
+        std::erase_if(holds_, [](const auto& held) {
+            held.second->is_gone = !held.second->is_array;
+            return held.second->is_gone;
+        });
+        ++aborts_;
+        root_ = manager_->find<values::root>(values::root_name).first;
+    }
+    return done.version;
+}
+
+std::uint64_t session::version() { return to_read().version(); }
+
+bool session::wait_for_change(std::chrono::milliseconds longest) {
+    {
+        const std::lock_guard guard(*mutex_);
+        expect_open();
+        const std::lock_guard count(waiting_mutex_);
+        ++waiting_;
+    }
+    const bool is_there = manager_->wait_for_change(longest);
+    const std::lock_guard count(waiting_mutex_);
+    --waiting_;
+    nobody_waits_.notify_all();
+    return is_there;
+}
+
 void session::sweep_if_needed() {
     {
         const std::lock_guard guard(holds_mutex_);
@@ -370,7 +405,11 @@ void session::close(bool commit) {
 }
 
 /// What was not committed before is lost in durability `commit`: arrays that were written after close().
-void session::unmap() { manager_->close(false); }
+void session::unmap() {
+    std::unique_lock guard(waiting_mutex_);
+    nobody_waits_.wait(guard, [this] { return waiting_ == 0; });
+    manager_->close(false);
+}
 
 std::uint64_t session::arrays_held() const {
     const std::lock_guard guard(holds_mutex_);

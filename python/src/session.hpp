@@ -7,6 +7,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,7 +32,7 @@ struct hold {
     const void* object = nullptr;
     std::uint64_t holders = 0;
     bool is_array = false;
-    bool is_gone = false;  ///< was made by a transaction that was aborted
+    bool is_gone = false;  ///< was made by a transaction that was aborted, or found before a refresh
 };
 
 class session;
@@ -115,6 +117,11 @@ public:
     void unpin(const void* begin, std::size_t bytes);
     void commit();
     void snapshot(const std::string& destination);
+    /// manager::refresh(). What Python holds but arrays is gone then, where there was a newer version.
+    std::uint64_t refresh();
+    [[nodiscard]] std::uint64_t version();
+    /// manager::wait_for_change(), for a part of a second at most. Not under the lock.
+    [[nodiscard]] bool wait_for_change(std::chrono::milliseconds longest);
     shrink_report shrink(std::uint64_t target);
     /// Commits (unless told otherwise), and unmaps the heap once no array of it is held any more.
     void close(bool commit);
@@ -153,6 +160,9 @@ private:
     bool is_child_ = false;
     std::unique_ptr<std::recursive_mutex> mutex_ = std::make_unique<std::recursive_mutex>();
     std::optional<manager> manager_;
+    std::mutex waiting_mutex_;  ///< of threads that wait for a change: close() waits for them
+    std::condition_variable nobody_waits_;
+    unsigned waiting_ = 0;
     std::unique_ptr<contents> contents_;
     values::root* root_ = nullptr;
     bool covers_arrays_ = false;

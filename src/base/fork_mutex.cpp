@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <sys/single_threaded.h>
 
+#include <cstdint>
+#include <cstring>
 #include <new>
 
 namespace holdfast::base {
@@ -16,7 +18,7 @@ public:
         const sigset_t before = block_signals();
         // With one thread nobody else holds a lock.
         if (__libc_single_threaded != 0) {
-            blocked_before = before;
+            note(before);
             return;
         }
         std::array<fork_mutex*, fork_mutex::ranks> locked{};
@@ -27,7 +29,7 @@ public:
             }
         }
         held = locked;
-        blocked_before = before;
+        note(before);
     }
     static void let_go_in_parent() noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
         std::array<fork_mutex*, fork_mutex::ranks> locked = held;
@@ -37,7 +39,7 @@ public:
                 locked[rank]->mutex_.unlock();
             }
         }
-        restore_signals(blocked_before);
+        restore_signals(noted());
     }
     static void let_go_in_child() noexcept {
         for (fork_mutex*& one : held) {
@@ -46,17 +48,25 @@ public:
                 one = nullptr;
             }
         }
-        restore_signals(blocked_before);
+        restore_signals(noted());
     }
 
 private:
+    /// A set has 1,024 bits, of which the kernel knows the first 64; and memory of threads is scarce.
+    static void note(const sigset_t& before) noexcept { std::memcpy(&blocked_before, &before, sizeof blocked_before); }
+    [[nodiscard]] static sigset_t noted() noexcept {
+        sigset_t before;
+        ::sigemptyset(&before);
+        std::memcpy(&before, &blocked_before, sizeof blocked_before);
+        return before;
+    }
     /// Of this thread: the C library lets several fork at once.
     static constinit thread_local std::array<fork_mutex*, fork_mutex::ranks> held;
-    static constinit thread_local sigset_t blocked_before;
+    static constinit thread_local std::uint64_t blocked_before;
 };
 
 constinit thread_local std::array<fork_mutex*, fork_mutex::ranks> fork_handlers::held{};
-constinit thread_local sigset_t fork_handlers::blocked_before{};
+constinit thread_local std::uint64_t fork_handlers::blocked_before{};
 
 namespace {
 

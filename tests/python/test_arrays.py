@@ -159,7 +159,7 @@ def test_the_array_that_keeps_a_closed_heap_locked_is_named(path, tmp_path, monk
     gc.collect()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(holdfast.LockedError) as told:
-        holdfast.open("heap.hf", mode="r")  # was: "locked", by this very process
+        holdfast.open("heap.hf")  # was: "locked", by this very process
     for name in ("heap['d']['rows'][1]['deep']", "heap['d'][...]", "1 that the heap has no more"):
         assert name in told.value.hint and name in str(told.value)
     del held[1:]

@@ -89,7 +89,8 @@ def test_values_are_read_as_they_were_stored(open_heap):
         with open_heap(mode="w") as heap:
             for number, value in enumerate(VALUES):
                 for found in (heap[number], heap["all"][number], holdfast.to_python(heap)[number]):
-                    assert type(found) is type(value) and found == value and repr(found) == repr(value)
+                    assert type(found) is type(value) and found == value
+                    assert repr(found) == repr(value) or "{" in repr(value)  # of a set, in any order
                     assert getattr(found, "fold", 0) == getattr(value, "fold", 0)
                     assert str(getattr(found, "tzinfo", "")) == str(getattr(value, "tzinfo", ""))
             assert heap["tuple"] == tuple(VALUES[:5])
