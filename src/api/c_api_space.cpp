@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
 #include "api/c_api.hpp"
 
 using holdfast::c_api::guarded;
@@ -23,6 +27,24 @@ hf_code hf_shrink(hf_heap* heap, uint64_t target, hf_shrink_report* report) {
                 in.shortened};
             holdfast::c_api::fill_known_part(report, known, "report", "HF_SHRINK_REPORT_INIT");
         }
+    });
+}
+
+hf_code hf_refresh(hf_heap* heap, hf_refresh_report* report) {
+    return guarded([&] {
+        const holdfast::refresh_report done = manager_of(heap).refresh();
+        if (report != nullptr) {
+            const hf_refresh_report known{0, done.version, done.commits, done.pages};
+            holdfast::c_api::fill_known_part(report, known, "report", "HF_REFRESH_REPORT_INIT");
+        }
+    });
+}
+
+hf_code hf_wait_for_change(hf_heap* heap, uint64_t nanoseconds, int* changed) {
+    return guarded([&] {
+        const auto most = static_cast<uint64_t>(std::chrono::nanoseconds::max().count());
+        const std::chrono::nanoseconds longest(static_cast<std::int64_t>(std::min(nanoseconds, most)));
+        required(changed, "changed") = manager_of(heap).wait_for_change(longest) ? 1 : 0;
     });
 }
 

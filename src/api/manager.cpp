@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -135,6 +137,7 @@ refresh_report manager::refresh() { return core().refresh(); }
 bool manager::wait_for_change(std::chrono::nanoseconds longest) const {
     segment::heap_files& files = core().engine().files();
     const segment::reader_table* const readers = files.readers().table();
+    longest = std::min(longest, std::chrono::nanoseconds(std::chrono::years(1)));  // clocks count no further than 292
     if (readers == nullptr || !core().engine().read_only()) {
         std::this_thread::sleep_for(longest);
         return false;

@@ -209,6 +209,15 @@ TEST_F(manager_readers_test, a_writer_alone_lets_nobody_read) {
     EXPECT_EQ(reason_of([&] { const manager reader(open_read_only, path()); }), errc::locked);
 }
 
+/// Was: it waited for five seconds, as if the reader kept it out.
+TEST_F(manager_readers_test, a_second_writer_is_refused_at_once_beside_readers) {
+    const manager writer = create();
+    const manager reader(open_read_only, path());
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(reason_of([&] { open(); }), errc::locked);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+}
+
 TEST_F(manager_readers_test, a_reader_waits_for_a_change) {
     manager writer = create();
     manager reader(open_read_only, path());

@@ -302,6 +302,31 @@ static void expect_sound(const hf_heap* heap) {
     EXPECT(strlen(uuid) == HF_UUID_SIZE - 1);
 }
 
+/* Of a heap that is open for writing. */
+static void expect_readers_beside(hf_heap* writer) {
+    hf_heap* reader = NULL;
+    hf_refresh_report report = HF_REFRESH_REPORT_INIT;
+    uint64_t before = 0;
+    int changed = 1;
+    void* object = NULL;
+    REQUIRE(hf_open_read_only(heap_path, NULL, &reader) == HF_OK);
+    EXPECT(hf_refresh(reader, &report) == HF_OK && report.commits == 0);
+    before = report.version;
+    EXPECT(hf_wait_for_change(reader, 1000, &changed) == HF_OK && changed == 0);
+    EXPECT(hf_object_create(writer, "beside", "long", sizeof(long), 1, NULL) == HF_OK);
+    EXPECT(hf_commit(writer) == HF_OK);
+    EXPECT(hf_object_find(reader, "beside", "long", sizeof(long), &object, NULL) == HF_NOT_FOUND);
+    EXPECT(hf_wait_for_change(reader, UINT64_MAX, &changed) == HF_OK && changed == 1);
+    EXPECT(hf_refresh(reader, &report) == HF_OK);
+    EXPECT(report.commits == 1 && report.version == before + 1);
+    EXPECT(hf_object_find(reader, "beside", "long", sizeof(long), &object, NULL) == HF_OK);
+    EXPECT(hf_refresh(reader, NULL) == HF_OK);
+    EXPECT(hf_refresh(NULL, NULL) == HF_INVALID_ARGUMENT);
+    EXPECT(hf_close(reader) == HF_OK);
+    EXPECT(hf_object_destroy(writer, "beside", "long", sizeof(long)) == HF_OK);
+    EXPECT(hf_commit(writer) == HF_OK);
+}
+
 static void test_heap_lives_on(void) {
     hf_options elsewhere = HF_OPTIONS_INIT;
     hf_heap* heap = NULL;
@@ -329,6 +354,7 @@ static void test_heap_lives_on(void) {
     expect_sound(heap);
     EXPECT(hf_snapshot(heap, copy_path) == HF_OK);
     EXPECT(hf_snapshot(heap, copy_path) == HF_ALREADY_EXISTS);
+    expect_readers_beside(heap);
     EXPECT(hf_close(heap) == HF_OK);
     EXPECT(hf_consistent(heap_path) == 1);
 

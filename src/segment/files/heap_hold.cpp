@@ -162,7 +162,7 @@ result<void> lock_for_writer(heap_hold& hold, const heap_paths& paths, neighbour
             return refuse_readers_but(hold, paths, beside);
         }
         const auto table = reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without);
-        const bool is_opened = table && *table != nullptr && (*table)->any();
+        const bool is_opened = table && *table != nullptr && (*table)->writer_pid() == 0 && (*table)->any();
         if (lock.error().code != failure_code::locked || !is_opened || std::chrono::steady_clock::now() >= end) {
             return std::move(lock).error();
         }

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +35,29 @@ constexpr std::uint64_t first_version = 2;
 std::int64_t wall_clock_ns() noexcept {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
         .count();
+}
+
+/// A mapping there does not show what another machine has stored.
+bool is_shared_by_machines(int fd) noexcept {
+    constexpr std::uint64_t smb2 = 0xfe534d42;
+    constexpr std::uint64_t cifs = 0xff534d42;
+    constexpr std::uint64_t ceph = 0x00c36400;
+    constexpr std::uint64_t fuse = 0x65735546;
+    struct statfs of {};
+    if (::fstatfs(fd, &of) != 0) {
+        return true;
+    }
+    switch (static_cast<std::uint64_t>(of.f_type) & 0xffffffffU) {
+        case NFS_SUPER_MAGIC:
+        case SMB_SUPER_MAGIC:
+        case V9FS_MAGIC:
+        case AFS_SUPER_MAGIC:
+        case smb2:
+        case cifs:
+        case ceph:
+        case fuse: return true;
+        default: return false;
+    }
 }
 
 /// The lock of a slot lies on a byte of its own.
@@ -92,7 +117,7 @@ base::result<std::unique_ptr<reader_table>> reader_table::open(persist::storage&
         return opened.error().code == failure_code::missing ? base::result<std::unique_ptr<reader_table>>(nullptr)
                                                             : std::move(opened).error();
     }
-    if ((*opened)->native_handle() < 0) {
+    if ((*opened)->native_handle() < 0 || is_shared_by_machines((*opened)->native_handle())) {
         return std::unique_ptr<reader_table>();
     }
     HF_TRY_ASSIGN(const std::uint64_t size, (*opened)->size());

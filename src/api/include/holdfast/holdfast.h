@@ -154,13 +154,15 @@ typedef struct hf_options {
  * Meanwhile the directory may be renamed and the working directory may change. Where an open or a creation fails, media
  * are unchanged, except that a crashed heap may be recovered. */
 hf_code hf_create(const char* path, const hf_options* options, hf_heap** heap);
-/* For reading and writing. HF_NOT_FOUND where nothing is there, HF_LOCKED where any process has it open. */
+/* For reading and writing. HF_NOT_FOUND where nothing is there, HF_LOCKED where another writer has it open, or, unless
+ * in durability commit, a reader. */
 hf_code hf_open(const char* path, const hf_options* options, hf_heap** heap);
 /* Opens the heap, or creates it. Of several processes, one creates it; the others get HF_LOCKED until it has closed
  * it. */
 hf_code hf_open_or_create(const char* path, const hf_options* options, hf_heap** heap);
-/* Changes nothing on media; HF_LOCKED where a writer has the heap open. Stores are lost at the close; allocation fails
- * with HF_READ_ONLY. */
+/* Changes nothing of the heap on media. Beside a writer in durability commit it shows the last commit
+ * (docs/readers.md); HF_LOCKED beside another writer. Stores are lost at the close; allocation fails with HF_READ_ONLY.
+ */
 hf_code hf_open_read_only(const char* path, const hf_options* options, hf_heap** heap);
 /* Commits (unless options.no_commit_on_close) and closes. On failure, as while a transaction is open, the heap stays
  * open: close it again, or discard it. NULL is ignored. */
@@ -192,18 +194,35 @@ typedef struct hf_shrink_report {
  * become holes, segments at the end are removed; no block moves. Durability `commit`: as hf_commit; in the others other
  * threads may go on. `report` may be NULL. */
 hf_code hf_shrink(hf_heap* heap, uint64_t target, hf_shrink_report* report);
+/* As holdfast::refresh_report. */
+typedef struct hf_refresh_report {
+    size_t size;
+    uint64_t version;
+    uint64_t commits;
+    uint64_t pages;
+} hf_refresh_report;
+#define HF_REFRESH_REPORT_INIT \
+    { sizeof(hf_refresh_report), 0, 0, 0 }
+/* A heap that is open read-only beside a writer goes to the newest durable commit, as a whole, while no other thread
+ * uses it. Addresses stay; what lies there may have moved or gone. HF_INVALID_ARGUMENT while an index of it is open;
+ * after any other failure the heap is closed, but for hf_close. `report` may be NULL. */
+hf_code hf_refresh(hf_heap* heap, hf_refresh_report* report);
+/* Waits until hf_refresh would find a newer commit: `*changed` is 1, or 0 when the time is over. Other threads may use
+ * the heap. */
+hf_code hf_wait_for_change(hf_heap* heap, uint64_t nanoseconds, int* changed);
+
 /* Commits, then copies the heap to the new directory, with a uuid of its own; durable when it returns.
  * HF_CONCURRENT_MODIFICATION where, in durability `commit` and `atomic`, it notices other threads at work. */
 hf_code hf_snapshot(hf_heap* heap, const char* destination);
 
-/* Copy a heap that is not open for writing (else HF_LOCKED), with its segments in its own directory or
- * options->node_directories, the only option used. `options` may be NULL. */
+/* Copy a heap; where a writer has it open, its last commit in durability commit, else HF_LOCKED; with its segments in
+ * its own directory or options->node_directories, the only option used. `options` may be NULL. */
 hf_code hf_copy(const char* source, const char* destination);
 hf_code hf_copy_placed(const char* source, const char* destination, const hf_options* options);
 /* Removes the heap's files and directories. HF_NOT_FOUND where nothing is there; an error where other files are in a
  * directory, which stay. */
 hf_code hf_remove(const char* path);
-/* 1 where hf_open_read_only would succeed, also for a crashed heap, but not while a writer has it open. */
+/* 1 where hf_open_read_only would succeed, also for a crashed heap, and beside a writer in durability commit. */
 int hf_consistent(const char* path);
 
 /* --- memory --- */
