@@ -94,10 +94,9 @@ bool heap_guests::forget_unused() {
 
 std::shared_ptr<heap_guest> guest_access::find_or_make(manager& heap, const std::string& name, const maker& make) {
     manager_core& core = manager_access::core(heap);
-    if (core.engine().read_only() && core.engine().files().readers().table() != nullptr) {
-        throw_failure({base::failure_code::unsupported, core.path(), name,
-                       "a store, in a heap that is read beside its writer", "a heap of which this process has the lock",
-                       "open the heap again: where it has stores, it has a writer or readers", 0});
+    if (core.engine().read_only()) {
+        // A store's files have no versions.
+        value_or_throw(core.engine().files().readers().keep_writers_out());
     }
     if (!core.engine().read_only()) {
         value_or_throw(core.engine().files().location().check_process());

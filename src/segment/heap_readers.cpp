@@ -112,6 +112,18 @@ void heap_readers::begin_reading() noexcept {
     hold->locks.clear();
 }
 
+base::result<void> heap_readers::keep_writers_out() {
+    heap_hold& hold = *parts_.location.hold();
+    if (hold.readers == nullptr || !hold.locks.empty()) {
+        return {};
+    }
+    HF_TRY_ASSIGN(heap_lock lock,
+                  heap_lock::acquire(*hold.storage, parts_.location.paths().directory(),
+                                     persist::access_mode::read_only, heap_lock::missing_file::do_without));
+    hold.locks.push_back(std::move(lock));
+    return {};
+}
+
 base::result<recovered_state> heap_readers::state_on_media() const {
     constexpr int attempts = 100;
     const std::uint64_t version = parts_.superblock.now().sequence;

@@ -56,6 +56,8 @@ public:
     void begin(const recovered_state& state);
     /// It is mapped.
     void begin_reading() noexcept;
+    /// Takes the heap's lock again, and with it keeps writers out until the heap is closed. `locked` beside a writer.
+    base::result<void> keep_writers_out();
     /// What the files and the log have of the version that this process shows, for who reads them while a standstill()
     /// lives.
     [[nodiscard]] base::result<recovered_state> state_on_media() const;

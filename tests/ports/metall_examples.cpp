@@ -266,7 +266,6 @@ void descriptions_and_attributes(const std::string& store) {
         int* nameless = manager.construct<int>(metall::anonymous_instance)();
         require(manager.get_instance_name(nameless) == nullptr, "no name");
         require(manager.get_num_named_objects() == 1 && manager.get_num_unique_objects() == 1, "how many");
-        require(!metall::manager::access_named_object_attribute(store).good(), "a store that is open for writing");
     }
     require(metall::manager::set_description(store, "second"), "describe a closed store");
     require(metall::manager::get_description(store, &text) && text == "second", "description of a closed store");

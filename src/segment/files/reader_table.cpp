@@ -1,8 +1,10 @@
 #include "segment/files/reader_table.hpp"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/futex.h>
 #include <linux/magic.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -60,6 +62,15 @@ bool is_shared_by_machines(int fd) noexcept {
     }
 }
 
+/// Best effort, while the file is empty: on Btrfs each store would need new space otherwise.
+void write_in_place(int fd) noexcept {
+    int flags = 0;
+    if (::ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0) {
+        flags |= FS_NOCOW_FL;
+        static_cast<void>(::ioctl(fd, FS_IOC_SETFLAGS, &flags));
+    }
+}
+
 /// The lock of a slot lies on a byte of its own.
 struct flock lock_of(std::uint32_t slot, short how) noexcept {
     struct flock made {};
@@ -112,6 +123,9 @@ base::result<std::unique_ptr<reader_table>> reader_table::open(persist::storage&
     const bool makes = missing == missing_file::make;
     if (!opened && makes && opened.error().code == failure_code::missing) {
         opened = storage.create(path, "readers.create");
+        if (opened) {
+            write_in_place((*opened)->native_handle());
+        }
     }
     if (!opened) {
         return opened.error().code == failure_code::missing ? base::result<std::unique_ptr<reader_table>>(nullptr)
@@ -121,11 +135,9 @@ base::result<std::unique_ptr<reader_table>> reader_table::open(persist::storage&
         return std::unique_ptr<reader_table>();
     }
     HF_TRY_ASSIGN(const std::uint64_t size, (*opened)->size());
-    if (size < reader_table_size) {
-        if (!makes) {
-            return std::unique_ptr<reader_table>();
-        }
-        HF_TRY((*opened)->allocate(0, reader_table_size, "readers.allocate"));
+    // A copy may have holes, and a store to one is a SIGBUS where the disk is full.
+    if ((size < reader_table_size && !makes) || !(*opened)->allocate(0, reader_table_size, "readers.allocate")) {
+        return std::unique_ptr<reader_table>();
     }
     std::unique_ptr<reader_table> table(new reader_table(std::move(opened).value()));
     HF_TRY(table->map());

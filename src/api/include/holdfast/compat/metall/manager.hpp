@@ -99,9 +99,12 @@ public:
     static std::future<bool> remove_async(const std::string& path) noexcept {
         return run_async([path = absolute(path)] { return remove(path); });
     }
-    /// Whether open_read_only would succeed, as it does after a crash.
+    /// Whether open_read_only would succeed, as it does after a crash, and nobody writes the data store.
     static bool consistent(const std::string& path) noexcept {
-        return or_else(false, [&] { return holdfast::manager::consistent(path); });
+        return or_else(false, [&] {
+            const holdfast::manager heap(holdfast::open_read_only, path);
+            return heap.neighbours().writer == 0;
+        });
     }
     static std::string get_uuid(const std::string& path) noexcept {
         return or_else(std::string(), [&] { return holdfast::manager::get_uuid(path); });
