@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include <holdfast/manager.hpp>
@@ -135,14 +134,8 @@ std::uint64_t manager::version() const { return core().engine().files().superblo
 refresh_report manager::refresh() { return core().refresh(); }
 
 bool manager::wait_for_change(std::chrono::nanoseconds longest) const {
-    segment::heap_files& files = core().engine().files();
-    const segment::reader_table* const readers = files.readers().table();
     longest = std::min(longest, std::chrono::nanoseconds(std::chrono::years(1)));  // clocks count no further than 292
-    if (readers == nullptr || !core().engine().read_only()) {
-        std::this_thread::sleep_for(longest);
-        return false;
-    }
-    return readers->wait_for(files.superblock().sequence, longest);
+    return core().engine().files().readers().wait_for_change(longest);
 }
 
 shrink_report manager::shrink(const shrink_options& options) {

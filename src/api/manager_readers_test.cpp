@@ -1,6 +1,7 @@
 // Readers beside the writer: each sees one version as a whole, goes on when it wants to, and nobody waits for it.
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -207,6 +208,66 @@ TEST_F(manager_readers_test, a_writer_alone_lets_nobody_read) {
     { manager heap = open(); }  // makes the file of readers
     const manager writer(open_only, path(), {.durability = durability::atomic, .accept_process_crash_only = true});
     EXPECT_EQ(reason_of([&] { const manager reader(open_read_only, path()); }), errc::locked);
+}
+
+TEST_F(manager_readers_test, an_open_that_verifies_is_one_beside_a_writer) {
+    manager writer = create();
+    for (int value = 1; value < 8; ++value) {
+        fill(writer, 50'000, value);
+        writer.commit();
+        const manager reader(open_read_only, path(), {.verify = true});
+        fill(writer, 50'000, -value);
+        writer.commit();
+        expect_filled(reader, 50'000, value);
+        EXPECT_THAT(reader.check(true), testing::IsEmpty());
+    }
+}
+
+/// What the file of readers says is of another heap, or of before: files were restored from a copy beside it.
+TEST_F(manager_readers_test, a_reader_believes_no_word_of_an_earlier_writer) {
+    {
+        manager heap = create();
+        fill(heap, 1000, 1);
+    }
+    std::filesystem::copy(path(), path("kept"), std::filesystem::copy_options::recursive);
+    {
+        manager heap = open();
+        for (int value = 2; value < 10; ++value) {
+            fill(heap, 1000, value);
+            heap.commit();
+        }
+    }
+    for (const char* name : {"superblock", "segment.000000", "objects"}) {
+        std::filesystem::copy_file(path("kept") + "/" + name, path() + "/" + name,
+                                   std::filesystem::copy_options::overwrite_existing);
+    }
+    manager reader(open_read_only, path());
+    expect_filled(reader, 1000, 1);
+    EXPECT_FALSE(reader.wait_for_change(std::chrono::milliseconds(1)));
+    EXPECT_EQ(reader.refresh().commits, 0U);
+    expect_filled(reader, 1000, 1);
+    manager writer = open();
+    fill(writer, 1000, 50);
+    writer.commit();
+    EXPECT_TRUE(reader.wait_for_change(std::chrono::seconds(20)));
+    EXPECT_EQ(reader.refresh().version, writer.version());
+    expect_filled(reader, 1000, 50);
+}
+
+TEST_F(manager_readers_test, a_directory_that_is_renamed_or_removed_does_not_disturb) {
+    manager writer = create();
+    fill(writer, 50'000, 1);
+    writer.commit();
+    manager reader(open_read_only, path());
+    std::filesystem::rename(path(), path("elsewhere"));
+    fill(writer, 60'000, 2);
+    writer.commit();
+    reader.refresh();
+    expect_filled(reader, 60'000, 2);
+    writer.close();
+    std::filesystem::remove_all(path("elsewhere"));
+    expect_filled(reader, 60'000, 2);
+    EXPECT_EQ(reader.refresh().commits, 0U);
 }
 
 /// Was: it waited for five seconds, as if the reader kept it out.

@@ -172,7 +172,8 @@ base::result<segment::commit_statistics> heap_space::commit_with_savepoint() {
 
 void heap_space::give_back_decayed() noexcept {
     try {
-        if (heap_.extents().space().is_due()) {
+        segment::versions_in_use* const readers = heap_.files().commits().lag().users();
+        if (heap_.extents().space().is_due() && (readers == nullptr || !readers->any())) {
             static_cast<void>(commit(false).ok());
         }
     } catch (const std::bad_alloc&) {  // a later one does it

@@ -53,6 +53,7 @@ void heap_readers::begin(const recovered_state& state) {
     end_ = state.end;
     const reader_table* const readers = table();
     session_ = readers == nullptr ? 0 : readers->session();
+    has_session_ = readers != nullptr && parts_.location.hold()->locks.empty();
     if (state.overlay) {
         for (const log_content::patch& patch : state.overlay->patches()) {
             over_.insert_or_assign(patch.place, state.superblock.sequence);
@@ -110,6 +111,7 @@ void heap_readers::begin_reading() noexcept {
     }
     hold->readers->set_version(parts_.superblock.now().sequence);
     hold->locks.clear();
+    is_reading_ = true;
 }
 
 base::result<void> heap_readers::keep_writers_out() {
@@ -136,6 +138,14 @@ base::result<recovered_state> heap_readers::state_on_media() const {
         }
         std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
+}
+
+bool heap_readers::wait_for_change(std::chrono::nanoseconds longest) const {
+    if (!is_reading_) {
+        std::this_thread::sleep_for(longest);
+        return false;
+    }
+    return table()->wait_for(parts_.superblock.now().sequence, longest, has_session_ ? 0 : session_);
 }
 
 base::result<refreshed_pages> heap_readers::refresh() {
@@ -235,9 +245,10 @@ base::result<refreshed_pages> heap_readers::refresh(reader_table& readers) {
     const std::uint64_t before = parts_.superblock.now().sequence;
     const std::uint64_t durable = readers.durable();
     done.version = before;
-    if (durable <= before) {
+    if (durable <= before || (!has_session_ && readers.session() == session_)) {
         return done;
     }
+    has_session_ = true;
     superblock_on_media from = parts_.superblock.now();
     from.log_begin = end_;
     if (const std::uint64_t session = readers.session(); session != session_ || (from.flags & flag_log) == 0) {

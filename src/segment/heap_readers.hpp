@@ -2,6 +2,7 @@
 // come, and a reader goes from version to version. It has mapped home, and over it, as private pages, what the log has.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 
@@ -62,8 +63,10 @@ public:
     /// lives.
     [[nodiscard]] base::result<recovered_state> state_on_media() const;
     [[nodiscard]] reader_table::standstill standstill() const noexcept {
-        return {parts_.location.is_writer() ? nullptr : table(), parts_.superblock.now().sequence};
+        return {is_reading_ ? table() : nullptr, parts_.superblock.now().sequence};
     }
+    /// Until refresh() would find a newer version; false when the time is over.
+    [[nodiscard]] bool wait_for_change(std::chrono::nanoseconds longest) const;
     /// Goes to the newest version. No thread may look at the heap's memory meanwhile. Where it fails, the heap shows no
     /// version as a whole, and must be closed. Of a writer: does nothing.
     base::result<refreshed_pages> refresh();
@@ -78,7 +81,11 @@ private:
     [[nodiscard]] base::failure left_behind(std::uint64_t version, std::uint64_t expected) const;
 
     heap_readers_parts parts_;
+    bool is_reading_ = false;
     std::uint64_t session_ = 0;
+    /// What the file `readers` says counts: else it is of before the open, when no writer was there, and may be of
+    /// another heap.
+    bool has_session_ = false;
     log::mark end_;                                ///< of the version in the log
     std::map<std::uint64_t, std::uint64_t> over_;  ///< places of private pages, and their versions
 };

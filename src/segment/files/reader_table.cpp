@@ -370,13 +370,13 @@ std::uint64_t reader_table::writer_pid() const noexcept {
     return lives ? table_->writer_pid.load(std::memory_order_relaxed) : 0;
 }
 
-bool reader_table::wait_for(std::uint64_t known, std::chrono::nanoseconds longest) const noexcept {
+bool reader_table::wait_for(std::uint64_t known, std::chrono::nanoseconds longest, std::uint64_t but) const noexcept {
     const auto end = std::chrono::steady_clock::now() + longest;
     table_->waiting.fetch_add(1, std::memory_order_seq_cst);
     bool is_new = false;
     for (;;) {
         const std::uint32_t changes = table_->changes.load(std::memory_order_seq_cst);
-        is_new = durable() != known;
+        is_new = durable() > known && (but == 0 || session() != but);
         const auto left = end - std::chrono::steady_clock::now();
         if (is_new || left <= std::chrono::nanoseconds(0)) {
             break;

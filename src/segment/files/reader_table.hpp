@@ -119,8 +119,10 @@ public:
     [[nodiscard]] std::uint64_t session() const noexcept;
     [[nodiscard]] std::uint64_t durable() const noexcept;
     [[nodiscard]] std::uint64_t home() const noexcept;
-    /// Waits until publish() tells another version than `known`, or the time is over: false.
-    [[nodiscard]] bool wait_for(std::uint64_t known, std::chrono::nanoseconds longest) const noexcept;
+    /// Waits until publish() tells a later version than `known`, or the time is over: false. What was told in the
+    /// session `but`, if not 0, does not count.
+    [[nodiscard]] bool wait_for(std::uint64_t known, std::chrono::nanoseconds longest,
+                                std::uint64_t but = 0) const noexcept;
 
     /// Those that live, this process's own included.
     [[nodiscard]] std::vector<reader_information> readers() noexcept;
