@@ -316,6 +316,7 @@ std::uint64_t session::refresh() {
     if (is_child_) {
         expect_writer();
     }
+    let_waiting_threads_end();
     const refresh_report done = manager_->refresh();
     if (done.commits != 0) {
         const std::lock_guard guard(holds_mutex_);
@@ -405,9 +406,14 @@ void session::close(bool commit) {
 }
 
 /// What was not committed before is lost in durability `commit`: arrays that were written after close().
-void session::unmap() {
+/// In wait_for_change(), which new ones cannot enter while this thread has the lock.
+void session::let_waiting_threads_end() {
     std::unique_lock guard(waiting_mutex_);
     nobody_waits_.wait(guard, [this] { return waiting_ == 0; });
+}
+
+void session::unmap() {
+    let_waiting_threads_end();
     manager_->close(false);
 }
 

@@ -151,6 +151,7 @@ private:
     void forget_made();
     void abort();
     void commit_transaction(bool durable);
+    void let_waiting_threads_end();
     void unmap();
     [[nodiscard]] std::vector<std::string> find_arrays_in_use();
 
@@ -160,7 +161,7 @@ private:
     bool is_child_ = false;
     std::unique_ptr<std::recursive_mutex> mutex_ = std::make_unique<std::recursive_mutex>();
     std::optional<manager> manager_;
-    std::mutex waiting_mutex_;  ///< of threads that wait for a change: close() waits for them
+    std::mutex waiting_mutex_;  ///< of threads that wait for a change: close() and refresh() wait for them
     std::condition_variable nobody_waits_;
     unsigned waiting_ = 0;
     std::unique_ptr<contents> contents_;

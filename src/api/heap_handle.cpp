@@ -6,6 +6,7 @@
 #include <holdfast/detail/heap_handle.hpp>
 
 #include "api/manager_core.hpp"
+#include "api/object_claims.hpp"
 #include "api/transaction_checks.hpp"
 
 namespace holdfast::detail {
@@ -131,26 +132,26 @@ void throw_last_failure(const heap::engine& engine) {
 }
 
 refresh_report manager_core::refresh() {
-    heap::engine& reader = engine();
+    if (!engine().read_only()) {
+        return {engine().files().superblock().sequence, 0, 0};
+    }
+    value_or_throw(engine().check_process());
     if (has_claimed_objects(life()) || !guests_.forget_unused()) {
         throw_failure(failure{failure_code::invalid_argument, path(), "refresh",
                               "an index or a store of this heap that is open", "none",
                               "close it, and open it again behind the refresh", 0});
     }
-    auto done = reader.files().readers().refresh();
-    if (done && done->tables_changed) {
-        auto again = heap::engine::read_anew(std::move(engine_));
-        engine_ = again ? std::move(again).value() : nullptr;
-        if (engine_ == nullptr) {
-            life_.end();
-            throw_failure(again.error());
+    try {
+        const segment::refreshed_pages done = value_or_throw(engine().files().readers().refresh());
+        if (done.tables_changed) {
+            engine_ = value_or_throw(heap::engine::read_anew(std::move(engine_)));
         }
-    } else if (!done && done.error().code != failure_code::wrong_process) {
+        return {done.version, done.versions, done.pages};
+    } catch (...) {  // a part of the version may be there, and a part of the one before
         life_.end();
         engine_.reset();
+        throw;
     }
-    const segment::refreshed_pages what = value_or_throw(std::move(done));
-    return {what.version, what.versions, what.pages};
 }
 
 const std::string& manager_core::path() const noexcept {

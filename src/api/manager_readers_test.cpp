@@ -1,4 +1,6 @@
 // Readers beside the writer: each sees one version as a whole, goes on when it wants to, and nobody waits for it.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -12,6 +14,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_test_support.hpp"
+#include "base/process_test_support.hpp"
 
 namespace holdfast {
 namespace {
@@ -252,6 +255,56 @@ TEST_F(manager_readers_test, a_reader_believes_no_word_of_an_earlier_writer) {
     EXPECT_TRUE(reader.wait_for_change(std::chrono::seconds(20)));
     EXPECT_EQ(reader.refresh().version, writer.version());
     expect_filled(reader, 1000, 50);
+}
+
+/// Was: the log had begun anew, within the writer's session, and the reader's heap was closed.
+TEST_F(manager_readers_test, a_writer_that_shrinks_its_heap_does_not_disturb) {
+    manager writer = create();
+    manager reader(open_read_only, path());
+    for (int value = 1; value < 6; ++value) {
+        fill(writer, 100'000, value);
+        writer.commit();
+        reader.refresh();
+        writer.shrink();
+        fill(writer, 50'000, value + 100);
+        writer.commit();
+        expect_filled(reader, 100'000, value);
+        reader.refresh();
+        expect_filled(reader, 50'000, value + 100);
+    }
+    EXPECT_THAT(reader.check(true), testing::IsEmpty());
+}
+
+/// Was: the pages kept what they had, because memory that is locked cannot be dropped.
+TEST_F(manager_readers_test, a_reader_that_has_locked_its_memory_goes_on) {
+    manager writer = create();
+    static_cast<void>(writer.allocate(1'000'000));  // space that nobody has stored to
+    writer.commit();
+    manager reader(open_read_only, path());
+    ASSERT_EQ(::mlock(reader.get_address(), reader.statistics().user_bytes), 0);
+    for (int value = 1; value < 6; ++value) {
+        fill(writer, 100'000 * value, value);
+        writer.commit();
+        reader.refresh();
+        expect_filled(reader, static_cast<std::size_t>(100'000 * value), value);
+    }
+}
+
+TEST_F(manager_readers_test, a_writer_shows_its_last_commit_anyway) {
+    manager writer = create();
+    fill(writer, 10, 1);
+    writer.commit();
+    const refresh_report same = writer.refresh();
+    EXPECT_EQ(same.version, writer.version());
+    EXPECT_EQ(same.commits, 0U);
+}
+
+TEST_F(manager_readers_test, a_child_of_fork_does_not_refresh) {
+    const manager writer = create();
+    manager reader(open_read_only, path());
+    EXPECT_TRUE(
+        holdfast::base::succeeds_in_child([&] { return reason_of([&] { reader.refresh(); }) == errc::wrong_process; }));
+    EXPECT_EQ(reader.refresh().commits, 0U);
 }
 
 TEST_F(manager_readers_test, a_directory_that_is_renamed_or_removed_does_not_disturb) {

@@ -1,7 +1,10 @@
-#include <algorithm>
-#include <map>
+#include "api/object_claims.hpp"
 
-#include <holdfast/detail/heap_watch.hpp>
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <new>
 
 #include "base/fork_mutex.hpp"
 #include "base/process_identity.hpp"
@@ -15,9 +18,11 @@ constinit base::fork_mutex claims_mutex{base::fork_rank::object_claims};
 /// By address. A claim of a closed heap does not count: another heap may lie there by now.
 using object_claims = std::map<const void*, heap_watch>;
 
-/// Never destroyed: destructors of static objects may still close indexes.
+/// Never destroyed: destructors of static objects may still close indexes. Made without memory of the heap, because who
+/// asks for a claim cannot fail.
 object_claims& all_claims() HF_REQUIRES(claims_mutex) {
-    static object_claims* const claims = new object_claims;  // lint-allow(hand-memory): never destroyed
+    alignas(object_claims) static std::array<std::byte, sizeof(object_claims)> place;
+    static object_claims* const claims = new (place.data()) object_claims;  // lint-allow(hand-memory): see above
     return *claims;
 }
 

@@ -212,8 +212,7 @@ base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) 
     if (mode != access_mode::read_write) {
         return register_reader(opened);
     }
-    // What a reader uses that has an older version is not known.
-    if (!shared && !opened.files().commits().lag().is_on()) {
+    if (!shared) {
         segment::free_runs free;
         free.reserve(opened.extents().count(segment::extent_kind::free));
         opened.extents().space().for_each_backed(

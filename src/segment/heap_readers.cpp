@@ -168,7 +168,7 @@ failure heap_readers::left_behind(std::uint64_t version, std::uint64_t expected)
                    0};
 }
 
-/// A writer that begins a session may begin the log anew; it has no records before that of the next version then.
+/// Where the log was begun anew, it has no records before that of the next version.
 base::result<superblock_on_media> heap_readers::begin_of_log() const {
     superblock_on_media from = parts_.superblock.now();
     from.log_begin = end_;
@@ -218,13 +218,20 @@ base::result<void> heap_readers::grow(const superblock_on_media& to) {
 }
 
 /// They were written home before their record. What lies over them belongs to an earlier use (LOG-10), be it what this
-/// process has stored there.
-void heap_readers::drop_pages_at_home(const log_content& content) noexcept {
-    page_dropper dropper;
+/// process has stored there. Where it has locked the pages in memory, they cannot be dropped.
+base::result<void> heap_readers::show_pages_at_home(const log_content& content) {
     for (const log_content::home_pages& run : content.pages_at_home()) {
-        dropper.drop(parts_.mapping.address_of(run.place), run.count * page_size);
+        std::byte* const begin = parts_.mapping.address_of(run.place);
+        const std::uint64_t bytes = run.count * page_size;
+        if (!try_to_drop_private_pages(begin, bytes)) {
+            HF_TRY_ASSIGN(const auto file,
+                          parts_.location.storage().open(parts_.location.paths().file(file_of(run.place)),
+                                                         persist::access_mode::read_only));
+            HF_TRY(file->read_at(page_of_place(run.place) * page_size, {begin, bytes}));
+        }
         over_.erase(over_.lower_bound(run.place), over_.lower_bound(run.place + run.count));
     }
+    return {};
 }
 
 /// Tables stay: the engine that reads them has changed some in this process.
@@ -240,6 +247,29 @@ void heap_readers::drop_what_home_has(std::uint64_t home) noexcept {
     }
 }
 
+/// What the log has behind this version, up to `durable`.
+base::result<log_content> heap_readers::read_behind(std::uint64_t durable, std::uint64_t session) {
+    const auto read = [&](const superblock_on_media& from) {
+        return log_content::read(parts_.location.storage(), parts_.location.paths(), from, {.last = durable});
+    };
+    superblock_on_media from = parts_.superblock.now();
+    from.log_begin = end_;
+    const bool is_known = session == session_ && (from.flags & flag_log) != 0;
+    if (is_known) {
+        if (auto content = read(from); content && content->superblock().sequence == durable) {
+            return content;
+        }
+    }
+    // A session, and a writer that gives all space back, begins the log anew.
+    HF_TRY_ASSIGN(from, begin_of_log());
+    HF_TRY_ASSIGN(log_content content, read(from));
+    if (content.superblock().sequence != durable) {
+        return left_behind(content.superblock().sequence, durable);
+    }
+    session_ = session;
+    return content;
+}
+
 base::result<refreshed_pages> heap_readers::refresh(reader_table& readers) {
     refreshed_pages done;
     const std::uint64_t before = parts_.superblock.now().sequence;
@@ -248,20 +278,10 @@ base::result<refreshed_pages> heap_readers::refresh(reader_table& readers) {
     if (durable <= before || (!has_session_ && readers.session() == session_)) {
         return done;
     }
+    HF_TRY_ASSIGN(const log_content content, read_behind(durable, readers.session()));
     has_session_ = true;
-    superblock_on_media from = parts_.superblock.now();
-    from.log_begin = end_;
-    if (const std::uint64_t session = readers.session(); session != session_ || (from.flags & flag_log) == 0) {
-        HF_TRY_ASSIGN(from, begin_of_log());
-        session_ = session;
-    }
-    HF_TRY_ASSIGN(const log_content content,
-                  log_content::read(parts_.location.storage(), parts_.location.paths(), from, {.last = durable}));
-    if (content.superblock().sequence != durable) {
-        return left_behind(content.superblock().sequence, durable);
-    }
     HF_TRY(grow(content.superblock()));
-    drop_pages_at_home(content);
+    HF_TRY(show_pages_at_home(content));
     HF_TRY(parts_.mapping.apply_overlay(content));
     std::uint64_t last = ~std::uint64_t{0};
     for (const log_content::patch& patch : content.patches()) {

@@ -76,7 +76,8 @@ private:
     base::result<superblock_on_media> begin_of_log() const;
     base::result<void> grow(const superblock_on_media& to);
     [[nodiscard]] bool is_of_tables(std::uint64_t place) const noexcept;
-    void drop_pages_at_home(const log_content& content) noexcept;
+    base::result<log_content> read_behind(std::uint64_t durable, std::uint64_t session);
+    base::result<void> show_pages_at_home(const log_content& content);
     void drop_what_home_has(std::uint64_t home) noexcept;
     [[nodiscard]] base::failure left_behind(std::uint64_t version, std::uint64_t expected) const;
 

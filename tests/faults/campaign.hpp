@@ -6,10 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "interposer.hpp"
+#include "support/counted_heap.hpp"
 
 namespace holdfast::faults {
 
@@ -45,6 +48,19 @@ struct scenario {
 /// Faults in calls of every kind: in the suite one of each place that calls it, which is the three functions that lead
 /// there; in `make soak` every call with each of its errors, once and from then on.
 void run_campaign(const scenario& subject);
+
+/// False where the call throws what a fault may cause; what a judge throws goes on.
+template <class Call>
+[[nodiscard]] bool is_done(Call&& call) {
+    try {
+        std::forward<Call>(call)();
+        return true;
+    } catch (const support::wrong_content&) {
+        throw;
+    } catch (const std::exception&) {
+        return false;
+    }
+}
 
 /// The usual judge: the heap opens, is sound, holds the last acknowledged commit or the one in flight, and goes on.
 void judge_commits(const trial& one, bool once);

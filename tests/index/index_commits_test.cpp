@@ -143,6 +143,7 @@ TYPED_TEST(index_commits_test, readers_beside_the_writer_see_whole_versions) {
             }
         }
         heap.commit();
+        heap.refresh();  // of a writer: nothing, though it has an index open
         reader.refresh();
         entries.upsert(made_from<key>(this->kept), made_from<value>(1));  // no commit has it
         TypeParam seen(reader, "index");

@@ -63,6 +63,25 @@ def test_a_thread_waits_for_a_change_and_for_no_longer_than_it_says(path):
         assert reader["x"] == 1
 
 
+def test_a_thread_refreshes_while_another_waits(path):
+    with holdfast.open(path) as writer, holdfast.open(path, mode="r") as reader:
+        ends = threading.Event()
+
+        def wait():
+            while not ends.is_set():
+                reader.wait_for_change(0.01)
+
+        waits = threading.Thread(target=wait)
+        waits.start()
+        for number in range(50):
+            writer["x"] = [number] * 100
+            writer.commit()
+            reader.refresh()
+            assert reader["x"] == [number] * 100
+        ends.set()
+        waits.join()
+
+
 def test_a_task_waits_for_a_change(path):
     async def main(writer, reader):
         change = asyncio.create_task(asyncio.to_thread(reader.wait_for_change, 30))

@@ -37,7 +37,7 @@ struct commit_log_limits {
 /// reserve() is thread-safe. The others run alone.
 class commit_log {
 public:
-    explicit commit_log(const commit_log_limits& limits = {}) noexcept : limits_(limits) {}
+    explicit commit_log(const commit_log_limits& limits = {}) : limits_(limits) {}
     commit_log(const commit_log&) = delete;
     commit_log& operator=(const commit_log&) = delete;
     ~commit_log() = default;

@@ -148,7 +148,7 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     scanner_->end_commit();
     adopt(plan);
     if (!HF_MUTANT("space.note_free")) {
-        note_free(log_.lag().is_on() ? common(committed_free_, free) : free);
+        note_free(free);
     }
     statistics.write_ns = report.write_ns;
     statistics.sync_ns = report.sync_ns;
@@ -173,6 +173,10 @@ base::result<void> committer::write_commit(commit_builder& builder, commit_plan&
         failure what = std::move(done).error();
         if (report.stage != commit_stage::unchanged) {
             poison_.code = what.code;  // first: the text needs memory
+        }
+        if (what.path.empty()) {  // who had no memory had none for more words
+            what.path = location_.paths().directory();
+            what.field = "commit";
         }
         if (report.stage == commit_stage::durable) {
             what.hint = "the commit itself is durable; opening the heap again finishes it";
@@ -238,8 +242,17 @@ base::result<std::uint64_t> committer::private_bytes() const {
     return pages * base::page_size;
 }
 
-/// Takes at most one byte for each page of the heap: the shortest runs are left out.
+/// Where home lags, a page that was used since home's version is not free for a reader of it. Takes at most one byte
+/// for each page of the heap: the shortest runs are left out.
 void committer::note_free(const free_runs& free) noexcept {
+    if (log_.lag().is_on()) {
+        try {
+            committed_free_ = common(committed_free_, free);
+        } catch (const std::bad_alloc&) {
+            committed_free_.clear();
+        }
+        return;
+    }
     constexpr std::uint64_t few = 1024;
     constexpr std::uint64_t long_enough = sizeof(free_runs::value_type);  // pages: all such runs have room
     const std::uint64_t most = std::max(few, mapping_.frontier().value / sizeof(free_runs::value_type));
@@ -313,9 +326,12 @@ base::result<void> committer::follow_readers() {
     if (!log_.lag().is_on()) {
         return {};
     }
+    const std::uint64_t before = log_.lag().home().sequence;
     HF_TRY_ASSIGN(const bool is_home,
                   log_.follow_readers(location_.storage(), location_.paths(), superblock_.now().sequence));
-    drop_what_is_home(log_.lag().home().sequence);
+    if (log_.lag().home().sequence != before) {
+        drop_what_is_home(log_.lag().home().sequence);
+    }
     if (is_home) {
         log_.lag().end();
     }

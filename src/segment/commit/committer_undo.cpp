@@ -51,7 +51,7 @@ base::result<void> committer::save(saved_pages& to) {
     return {};
 }
 
-/// restore_others() of pages that home has not as the last commit left them.
+/// Where home lags, a page that is dropped would show an older version: it gets the last one instead.
 void committer::restore_behind(std::byte* begin, std::byte* end) noexcept {
     while (begin < end) {
         std::byte* until = begin;

@@ -25,11 +25,8 @@ public:
         std::unique_ptr<std::byte[]> content;
         std::uint64_t version = 0;  ///< whose record changed the page last
     };
-    using pages = std::map<std::uint64_t, page>;
-
     void set_users(versions_in_use* users) noexcept { users_ = users; }
     [[nodiscard]] versions_in_use* users() const noexcept { return users_; }
-    [[nodiscard]] bool has_users() const noexcept { return users_ != nullptr && users_->any(); }
     [[nodiscard]] std::uint64_t oldest_in_use(std::uint64_t newest) const noexcept {
         return users_ == nullptr ? newest : users_->oldest(newest);
     }
@@ -51,7 +48,6 @@ public:
     }
     /// The page is in memory as the last version has it, though it is private.
     [[nodiscard]] bool is_as_committed(std::uint64_t place, const std::byte* memory) const noexcept;
-    [[nodiscard]] const pages& all() const noexcept { return pages_; }
     [[nodiscard]] std::uint64_t size() const noexcept { return pages_.size(); }
     /// Makes the copies that put() takes. May throw std::bad_alloc.
     [[nodiscard]] static std::unique_ptr<std::byte[]> copy_of(std::span<const std::byte> content);
@@ -75,7 +71,7 @@ public:
 private:
     versions_in_use* users_ = nullptr;
     std::unique_ptr<superblock_on_media> home_;
-    pages pages_;
+    std::map<std::uint64_t, page> pages_;  ///< by place
 };
 
 }  // namespace holdfast::segment

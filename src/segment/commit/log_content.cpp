@@ -61,27 +61,25 @@ base::result<log_content> log_content::read(persist::storage& storage, const hea
                        "the heap's log",      "restore it",         0};
     }
     log::record record;
-    for (;;) {
+    bool ends = false;
+    // What follows the last one may be being written.
+    while (content.superblock_.sequence < limits.last) {
         HF_TRY_ASSIGN(const bool is_there, reader.next(record));
         if (!is_there) {
+            ends = true;
             break;
         }
         const std::uint64_t begin = record.end.position - log::space_of(record.payload.size());
-        auto added = content.add(record, begin + log::header_size);
-        if (!added) {
+        if (auto added = content.add(record, begin + log::header_size); !added) {
             added.error().path = files.path_of(begin / options.place.file_size);
             return std::move(added).error();
         }
         content.bytes_ += log::space_of(record.payload.size());
-        // What follows may be being written.
-        if (!*added || (record.kind == record_commit && content.superblock_.sequence == limits.last)) {
-            content.end_ = reader.end();
-            content.settle();
-            return content;
-        }
     }
     content.end_ = reader.end();
-    HF_TRY_ASSIGN(content.torn_, reader.is_torn());
+    if (ends) {
+        HF_TRY_ASSIGN(content.torn_, reader.is_torn());
+    }
     if (content.torn_) {
         HF_TRY_ASSIGN(const bool is_followed, reader.is_followed());
         if (is_followed && !HF_MUTANT("recover.log.followed")) {
@@ -98,11 +96,10 @@ base::result<log_content> log_content::read(persist::storage& storage, const hea
     return content;
 }
 
-base::result<bool> log_content::add(const log::record& record, std::uint64_t position) {
+base::result<void> log_content::add(const log::record& record, std::uint64_t position) {
     if (record.kind == record_part) {
         parts_.push_back({patches_.size(), homes_.size()});
-        HF_TRY(add_entries(record.payload, position));
-        return true;
+        return add_entries(record.payload, position);
     }
     if (record.kind != record_commit) {
         return damaged("kind of a record", fmt::format("{}", record.kind), "1 or 2");
@@ -110,14 +107,11 @@ base::result<bool> log_content::add(const log::record& record, std::uint64_t pos
     return add_commit(record, position);
 }
 
-base::result<bool> log_content::add_commit(const log::record& record, std::uint64_t position) {
+base::result<void> log_content::add_commit(const log::record& record, std::uint64_t position) {
     const std::span<const std::byte> payload = record.payload;
     std::span<const std::byte> rest = payload;
     HF_TRY_ASSIGN(const commit_head head, take_head(rest));
     HF_TRY(validate(head.superblock, {}, 0));
-    if (head.superblock.sequence > limits_.last) {
-        return false;
-    }
     if (head.superblock.sequence != superblock_.sequence + 1) {
         return damaged("sequence", fmt::format("{}", head.superblock.sequence),
                        fmt::format("{}", superblock_.sequence + 1));
@@ -150,7 +144,7 @@ base::result<bool> log_content::add_commit(const log::record& record, std::uint6
         home_.log_begin = record.end;
         commits_home_ = commits_;
     }
-    return true;
+    return {};
 }
 
 void log_content::forget(const sizes_of_lists& from, const sizes_of_lists& to) {

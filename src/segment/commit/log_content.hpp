@@ -76,9 +76,8 @@ private:
         std::size_t patches;
         std::size_t homes;
     };
-    /// False: the record is behind log_limits::last.
-    base::result<bool> add(const log::record& record, std::uint64_t position);
-    base::result<bool> add_commit(const log::record& record, std::uint64_t position);
+    base::result<void> add(const log::record& record, std::uint64_t position);
+    base::result<void> add_commit(const log::record& record, std::uint64_t position);
     base::result<void> add_entries(std::span<const std::byte> payload, std::uint64_t position);
     void add_entry(const commit_entry& entry, std::uint64_t position);
     void forget(const sizes_of_lists& from, const sizes_of_lists& to);

@@ -217,7 +217,9 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
 }
 
 base::result<reader_state> hold_and_recover(persist::storage& storage, const heap_paths& paths) {
-    constexpr int attempts = 1000;
+    constexpr int attempts = 100;
+    constexpr int attempts_that_fail = 8;  // in each, the writer does no more than what it had decided before
+    int failed = 0;
     for (int attempt = 1;; ++attempt) {
         reader_state found;
         HF_TRY_ASSIGN(found.hold, hold_heap(storage, paths, access_mode::read_only));
@@ -227,19 +229,19 @@ base::result<reader_state> hold_and_recover(persist::storage& storage, const hea
         const std::uint64_t durable = is_beside ? readers->durable() : recovery_wishes{}.last;
         auto state = recover(*found.hold->storage, paths, access_mode::read_only,
                              {.watch = {}, .last = durable, .is_home = is_beside ? readers->home() : 0});
-        // The writer may have ended its session, or the log its beginning, while the first of them were read.
-        const bool is_whole =
-            !is_beside || (readers->session() == session && readers->writer() == writer_kind::beside && state &&
-                           state->superblock.sequence == durable);
-        if (is_whole || attempt == attempts) {
+        // The writer may have ended its session, or moved the log's beginning, while the first of them were read.
+        const bool goes_on = !is_beside || (readers->session() == session && readers->writer() == writer_kind::beside);
+        const bool is_whole = !is_beside || (goes_on && state && state->superblock.sequence == durable);
+        failed += goes_on && !state ? 1 : 0;
+        if (is_whole || failed == attempts_that_fail || (attempt == attempts && !state)) {
             HF_TRY_ASSIGN(found.state, std::move(state));
-            if (is_whole) {
-                return found;
-            }
+            return found;
+        }
+        if (attempt == attempts) {
             return failure{failure_code::locked,
                            paths.directory(),
                            "version",
-                           fmt::format("{}", found.state.superblock.sequence),
+                           fmt::format("{}", state->superblock.sequence),
                            fmt::format("{}", durable),
                            "its writer opens and closes the heap all the time",
                            0};

@@ -124,11 +124,11 @@ result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths) {
 }
 
 result<void> refuse_readers_but(heap_hold& hold, const heap_paths& paths, neighbours beside) {
-    auto table = reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without);
-    if (!table || *table == nullptr) {
-        return {};  // nobody reads by it
+    // Where it cannot be read, who reads is not known.
+    HF_TRY_ASSIGN(hold.readers, reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without));
+    if (hold.readers == nullptr) {
+        return {};
     }
-    hold.readers = std::move(table).value();
     hold.readers->set_writer(beside == neighbours::none ? writer_kind::alone : writer_kind::opening);
     constexpr std::chrono::seconds longest{1};
     if (beside == neighbours::none ? !hold.readers->any() : hold.readers->wait_for_versions(longest)) {

@@ -135,23 +135,37 @@ base::result<std::unique_ptr<reader_table>> reader_table::open(persist::storage&
         return std::unique_ptr<reader_table>();
     }
     HF_TRY_ASSIGN(const std::uint64_t size, (*opened)->size());
-    // A copy may have holes, and a store to one is a SIGBUS where the disk is full.
-    if ((size < reader_table_size && !makes) || !(*opened)->allocate(0, reader_table_size, "readers.allocate")) {
+    std::unique_ptr<reader_table> table(new reader_table(std::move(opened).value()));
+    if (size >= reader_table_size) {
+        HF_TRY(table->map());
+    }
+    const bool is_sound = table->table_ != nullptr && table->is_sound();
+    if ((!is_sound && !makes) || !table->has_space()) {
         return std::unique_ptr<reader_table>();
     }
-    std::unique_ptr<reader_table> table(new reader_table(std::move(opened).value()));
-    HF_TRY(table->map());
-    if (!table->is_sound()) {
-        if (!makes) {
-            return std::unique_ptr<reader_table>();
-        }
-        std::memset(static_cast<void*>(table->table_), 0, reader_table_size);
-        table->table_->version = table_version;
-        table->table_->slots = reader_slots;
-        std::atomic_thread_fence(std::memory_order_release);
-        std::memcpy(table->table_->magic, table_magic, sizeof table_magic);
+    if (table->table_ == nullptr) {
+        HF_TRY(table->map());
+    }
+    if (!is_sound) {
+        table->format();
     }
     return table;
+}
+
+/// A copy may have holes, and a store to one is a SIGBUS where the disk is full. No reader has such a file in use.
+bool reader_table::has_space() const {
+    const auto charged = file_->charged();
+    const auto size = file_->size();
+    return (size && *size >= reader_table_size && charged && *charged >= reader_table_size) ||
+           file_->allocate(0, reader_table_size, "readers.allocate").ok();
+}
+
+void reader_table::format() noexcept {
+    std::memset(static_cast<void*>(table_), 0, reader_table_size);
+    table_->version = table_version;
+    table_->slots = reader_slots;
+    std::atomic_thread_fence(std::memory_order_release);
+    std::memcpy(table_->magic, table_magic, sizeof table_magic);
 }
 
 std::uint32_t reader_table::used() const noexcept {
@@ -318,6 +332,12 @@ base::result<void> reader_table::take() {
 void reader_table::set_version(std::uint64_t version) noexcept {
     if (own_) {
         slots_[*own_].refreshed_ns.store(wall_clock_ns(), std::memory_order_relaxed);
+        hold_version(version);
+    }
+}
+
+void reader_table::hold_version(std::uint64_t version) noexcept {
+    if (own_) {
         slots_[*own_].holds.store(version + first_version, std::memory_order_seq_cst);
     }
 }
@@ -332,7 +352,7 @@ void reader_table::hold_everything(std::uint64_t version) noexcept {
         if (writer() != writer_kind::opening || !is_locked(writers_byte) || std::chrono::steady_clock::now() >= end) {
             return;
         }
-        set_version(version);
+        hold_version(version);
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
 }
@@ -346,7 +366,7 @@ reader_table::standstill::standstill(reader_table* readers, std::uint64_t versio
 
 reader_table::standstill::~standstill() {
     if (readers_ != nullptr) {
-        readers_->set_version(version_);
+        readers_->hold_version(version_);
     }
 }
 

@@ -75,8 +75,8 @@ struct reader_information {
 class reader_table final : public versions_in_use {
 public:
     enum class missing_file { make, do_without };
-    /// Null where there is none, or it cannot be mapped. `make`: for the writer, who holds the heap's lock; it also
-    /// makes a damaged one anew.
+    /// Null where there is none that readers could use. `make`: for the writer, who holds the heap's lock; it also
+    /// makes a damaged one anew. Writes nothing to a file that is not a table of readers, unless it makes one.
     static base::result<std::unique_ptr<reader_table>> open(persist::storage& storage, const heap_paths& paths,
                                                             missing_file missing);
     reader_table(const reader_table&) = delete;
@@ -132,6 +132,9 @@ public:
 private:
     explicit reader_table(std::unique_ptr<persist::file> file) noexcept;
     base::result<void> map();
+    [[nodiscard]] bool has_space() const;
+    void format() noexcept;
+    void hold_version(std::uint64_t version) noexcept;
     [[nodiscard]] bool is_sound() const noexcept;
     [[nodiscard]] std::uint32_t used() const noexcept;
     [[nodiscard]] bool try_to_lock(std::uint32_t slot) const noexcept;

@@ -1,9 +1,11 @@
 #include "segment/files/reader_table.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -40,6 +42,50 @@ TEST_F(reader_tables, are_made_by_a_writer_alone) {
     ASSERT_NE(open(missing_file::make), nullptr);
     EXPECT_EQ(std::filesystem::file_size(paths_.readers()), reader_table_size);
     EXPECT_NE(open(), nullptr);
+}
+
+/// docs/format.md, "Readers".
+TEST_F(reader_tables, lie_as_the_format_says) {
+    const auto writer = open(missing_file::make);
+    writer->begin_session(0x1122334455667788, 0x0102030405060708, 0x0807060504030201);
+    const auto reader = open();
+    ASSERT_TRUE(reader->take());
+    reader->set_version(0x0a0b0c0d);
+    std::ifstream file(paths_.readers(), std::ios::binary);
+    std::vector<char> bytes(reader_table_size);
+    file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    ASSERT_EQ(static_cast<std::size_t>(file.gcount()), bytes.size());
+    const auto word = [&](std::size_t at, std::size_t length) {
+        std::uint64_t found = 0;
+        std::memcpy(&found, bytes.data() + at, length);
+        return found;
+    };
+    EXPECT_EQ(std::string(bytes.data(), 8), "HFREADER");
+    EXPECT_EQ(word(8, 4), 1U) << "version";
+    EXPECT_EQ(word(12, 4), 1024U) << "slots";
+    EXPECT_EQ(word(16, 4), 2U) << "readers may come";
+    EXPECT_EQ(word(20, 4), 1U) << "changes";
+    EXPECT_EQ(word(24, 4), 0U) << "waiting";
+    EXPECT_EQ(word(28, 4), 1U) << "used";
+    EXPECT_EQ(word(32, 8), 0x1122334455667788U) << "session";
+    EXPECT_EQ(word(40, 8), 0x0102030405060708U) << "durable";
+    EXPECT_EQ(word(48, 8), 0x0807060504030201U) << "home";
+    EXPECT_EQ(word(56, 8), static_cast<std::uint64_t>(::getpid()));
+    EXPECT_EQ(word(4096, 8), 0x0a0b0c0dU + 2) << "holds";
+    EXPECT_EQ(word(4104, 8), static_cast<std::uint64_t>(::getpid()));
+    EXPECT_NE(word(4112, 8), 0U) << "open";
+    EXPECT_GE(word(4120, 8), word(4112, 8)) << "refresh";
+    EXPECT_TRUE(std::all_of(bytes.begin() + 4128, bytes.end(), [](char byte) { return byte == 0; }));
+    EXPECT_EQ(bytes.size(), 69'632U);
+}
+
+/// Nothing is written to a file that somebody else has put there.
+TEST_F(reader_tables, leave_other_files_as_they_are) {
+    const std::string mine(100'000, 'm');
+    std::ofstream(paths_.readers()) << mine;
+    EXPECT_EQ(open(), nullptr);
+    std::ifstream file(paths_.readers());
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), mine);
 }
 
 TEST_F(reader_tables, that_are_damaged_or_short_are_none_and_made_anew) {

@@ -32,8 +32,6 @@ private:
 /// Of this heap's claim alone.
 void release_object(const void* address, const heap_watch& heap) noexcept;
 [[nodiscard]] bool is_claimed_object(const void* address) noexcept;
-/// Somebody has one of this heap open.
-[[nodiscard]] bool has_claimed_objects(const heap_watch& heap) noexcept;
 
 /// Of this process; its children by fork have others.
 [[nodiscard]] std::uint64_t process_identity() noexcept;
