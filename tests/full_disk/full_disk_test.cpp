@@ -32,27 +32,12 @@ enum class way : std::uint8_t { commit, collect, atomic, emulated };
 using parameters = std::tuple<const char*, way>;
 
 /// Runs on tmpfs and on ext4, which differ in where a lack of space shows.
-class full_disk : public ::testing::TestWithParam<parameters> {
+class full_disk : public on_small_disk<parameters> {
 protected:
     [[nodiscard]] static bool on_tmpfs() { return std::string(std::get<0>(GetParam())) == "tmpfs"; }
     [[nodiscard]] static way how() { return std::get<1>(GetParam()); }
 
-    void SetUp() override {
-        if (!mounts_unavailable().empty()) {
-            report_unavailable(mounts_unavailable());
-            GTEST_SKIP() << mounts_unavailable();
-        }
-        if (on_tmpfs()) {
-            memory_ = std::make_unique<memory_file_system>("size=48m");
-            directory_ = memory_->path();
-        } else {
-            image_ = std::make_unique<image_file_system>(file_system_kind::ext4, 64 * mebibyte);
-            directory_ = image_->path();
-        }
-        // Copies go where there is room.
-        room_ = std::make_unique<memory_file_system>("mode=700");
-        path_ = directory_ + "/heap";
-    }
+    void SetUp() override { mount(std::get<0>(GetParam()), 48, 64); }
 
     [[nodiscard]] static open_options small_segments() {
         open_options wanted;
@@ -129,11 +114,6 @@ protected:
         return blocks;
     }
 
-    std::unique_ptr<memory_file_system> memory_;
-    std::unique_ptr<image_file_system> image_;
-    std::unique_ptr<memory_file_system> room_;
-    std::string directory_;
-    std::string path_;
     std::string reason_;
     int copies_ = 0;
 };

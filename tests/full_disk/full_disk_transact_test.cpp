@@ -19,23 +19,9 @@ namespace fs = std::filesystem;
 
 using rows = map<std::uint64_t, vector<std::uint64_t>>;
 
-class full_disk_transact : public ::testing::TestWithParam<const char*> {
+class full_disk_transact : public on_small_disk<const char*> {
 protected:
-    void SetUp() override {
-        if (!mounts_unavailable().empty()) {
-            report_unavailable(mounts_unavailable());
-            GTEST_SKIP() << mounts_unavailable();
-        }
-        if (std::string(GetParam()) == "tmpfs") {
-            memory_ = std::make_unique<memory_file_system>("size=64m");
-            directory_ = memory_->path();
-        } else {
-            image_ = std::make_unique<image_file_system>(file_system_kind::ext4, 80 * mebibyte);
-            directory_ = image_->path();
-        }
-        room_ = std::make_unique<memory_file_system>("mode=700");
-        path_ = directory_ + "/heap";
-    }
+    void SetUp() override { mount(GetParam(), 64, 80); }
 
     [[nodiscard]] static open_options small_segments() {
         open_options wanted;
@@ -58,11 +44,6 @@ protected:
         }
     }
 
-    std::unique_ptr<memory_file_system> memory_;
-    std::unique_ptr<image_file_system> image_;
-    std::unique_ptr<memory_file_system> room_;
-    std::string directory_;
-    std::string path_;
     int copies_ = 0;
 };
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -94,5 +95,32 @@ inline bool intact(const block& filled) {
     return std::all_of(bytes, bytes + filled.size,
                        [&](std::byte b) { return b == static_cast<std::byte>(filled.seed); });
 }
+
+/// tmpfs or ext4, which differ in where a lack of space shows, of so many MiB; and a place with room for copies.
+template <class Parameter>
+class on_small_disk : public ::testing::TestWithParam<Parameter> {
+protected:
+    void mount(const std::string& kind, unsigned tmpfs, unsigned ext4) {
+        if (!mounts_unavailable().empty()) {
+            report_unavailable(mounts_unavailable());
+            GTEST_SKIP() << mounts_unavailable();
+        }
+        if (kind == "tmpfs") {
+            memory_ = std::make_unique<memory_file_system>("size=" + std::to_string(tmpfs) + "m");
+            directory_ = memory_->path();
+        } else {
+            image_ = std::make_unique<image_file_system>(file_system_kind::ext4, ext4 * mebibyte);
+            directory_ = image_->path();
+        }
+        room_ = std::make_unique<memory_file_system>("mode=700");
+        path_ = directory_ + "/heap";
+    }
+
+    std::unique_ptr<memory_file_system> memory_;
+    std::unique_ptr<image_file_system> image_;
+    std::unique_ptr<memory_file_system> room_;
+    std::string directory_;
+    std::string path_;
+};
 
 }  // namespace holdfast::test

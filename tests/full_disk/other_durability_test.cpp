@@ -15,23 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class other_durability : public ::testing::TestWithParam<const char*> {
+class other_durability : public on_small_disk<const char*> {
 protected:
-    void SetUp() override {
-        if (!mounts_unavailable().empty()) {
-            report_unavailable(mounts_unavailable());
-            GTEST_SKIP() << mounts_unavailable();
-        }
-        if (std::string(GetParam()) == "tmpfs") {
-            memory_ = std::make_unique<memory_file_system>("size=48m");
-            directory_ = memory_->path();
-        } else {
-            image_ = std::make_unique<image_file_system>(file_system_kind::ext4, 64 * mebibyte);
-            directory_ = image_->path();
-        }
-        room_ = std::make_unique<memory_file_system>("mode=700");
-        path_ = directory_ + "/heap";
-    }
+    void SetUp() override { mount(GetParam(), 48, 64); }
 
     [[nodiscard]] static open_options committing() {
         open_options wanted;
@@ -44,12 +30,6 @@ protected:
         wanted.domain = open_options::domain_choice::disk;
         return wanted;
     }
-
-    std::unique_ptr<memory_file_system> memory_;
-    std::unique_ptr<image_file_system> image_;
-    std::unique_ptr<memory_file_system> room_;
-    std::string directory_;
-    std::string path_;
 };
 
 TEST_P(other_durability, with_little_room_has_a_shorter_log) {

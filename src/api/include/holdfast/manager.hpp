@@ -21,7 +21,8 @@
 // directory may change; path() and messages keep the path of the open.
 //
 // After fork() the heap is the parent's: commit(), close() and snapshot() of the child fail (errc::wrong_process). In
-// durability `commit` the child has a private copy of the heap's memory, in the others no mapping of it.
+// durability `commit` the child has a copy of the pages stored to since the last commit; the others are those of the
+// files, and show later what the parent commits. In the other durabilities the child has no mapping of the heap.
 #pragma once
 
 #include <chrono>
