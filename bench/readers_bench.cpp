@@ -171,6 +171,7 @@ double rate_of(manager& writer, words& all, std::uint64_t count) {
 }
 
 void measure_rates(manager& writer, words& all, const std::string& path, const options& chosen, measurement& to) {
+    rate_of(writer, all, chosen.commits);  // the pages come into memory
     to.rate["no reader"].add(rate_of(writer, all, chosen.commits));
     {
         const readers idle(path, chosen.readers, reader_work::stay);

@@ -1,6 +1,7 @@
 // Random programs of transactions over containers and names, compared with std:: containers: after each abort, each
 // commit and each reopening both are equal, no block is lost, and the allocator is sound.
 #include <cstdint>
+#include <cstdio>
 #include <deque>
 #include <map>
 #include <random>
@@ -256,6 +257,45 @@ TEST_P(transact_model_test, is_equal_after_each_abort_and_each_reopening) {
             ASSERT_NO_FATAL_FAILURE(expect_equal("after a crash"));
             ASSERT_THAT(heap.check(true), IsEmpty());
         }
+    }
+}
+
+/// Until the kernel notes stores to the heap's memory.
+void watch(manager& heap) {
+    constexpr int most = 5000;
+    auto& word = *heap.find_or_construct<std::uint64_t>("word")(0U);
+    for (int i = 0; heap.statistics().watched_bytes == 0; ++i) {
+        if (i == most) {
+            std::fprintf(stderr, "NOT TESTED HERE: watched memory\n");
+            return;
+        }
+        heap.transact([&] { ++word; });
+    }
+}
+
+/// There a transaction knows by the count of faults what was stored to.
+TEST(transact_model_in_watched_memory, is_equal) {
+    const segment::test_directory directory;
+    manager heap(create_only, directory.path("heap"), small_options());
+    program one(heap, 1);
+    static_cast<void>(heap_world(heap).content());
+    for (int opening = 0; opening < 6; ++opening) {
+        watch(heap);
+        for (int round = 0; round < 60; ++round) {
+            const std_world before = one.model();
+            try {
+                heap.transact([&] { one.run(2, true); });
+            } catch (const given_up&) {
+                one.model() = before;
+            }
+            if (round % 8 == 7) {
+                ASSERT_TRUE(heap_world(heap).content() == one.model()) << "round " << round;
+            }
+        }
+        heap.close(false);
+        heap = manager(open_only, directory.path("heap"));
+        ASSERT_TRUE(heap_world(heap).content() == one.model()) << "opening " << opening;
+        ASSERT_THAT(heap.check(true), IsEmpty());
     }
 }
 

@@ -49,7 +49,7 @@ protected:
     std::vector<std::uint64_t> commit(dirty_scanner& by) {
         std::vector<memory_run> runs;
         by.begin_commit();
-        must(by.scan(range_.begin(), range_.size(), runs, dirty_scanner::memory_of::user));
+        must(by.scan(range_.begin(), range_.size(), runs));
         std::vector<std::uint64_t> found;
         for (const memory_run& run : runs) {
             for (std::uint64_t i = 0; i < run.pages; ++i) {

@@ -30,8 +30,7 @@ base::result<void> commit_builder::scan() {
     const space_view& view = from_.mapping.view();
     const geometry& shape = view.shape();
     std::vector<memory_run> dirty;
-    HF_TRY(from_.scanner.scan(view.base(), base::to_bytes(from_.mapping.frontier()), dirty,
-                              dirty_scanner::memory_of::user));
+    HF_TRY(from_.scanner.scan(view.base(), base::to_bytes(from_.mapping.frontier()), dirty, from_.noted));
     HF_TRY(scan_user_runs(dirty));
 
     // The tables of all segments lie side by side.
@@ -39,7 +38,8 @@ base::result<void> commit_builder::scan() {
     const std::uint64_t committed = from_.mapping.segment_count(from_.mapping.committed());
     std::byte* const metadata = view.metadata_of(0);
     dirty.clear();
-    HF_TRY(from_.scanner.scan(metadata, segments * shape.metadata_size(), dirty));
+    HF_TRY(from_.scanner.scan(metadata, segments * shape.metadata_size(), dirty, from_.noted,
+                              dirty_scanner::memory_of::tables));
     for (const memory_run& run : dirty) {
         for (std::uint64_t k = 0; k < run.pages; ++k) {
             std::byte* const page = run.address + k * page_size;
@@ -57,7 +57,8 @@ base::result<void> commit_builder::scan() {
         }
     }
     dirty.clear();
-    HF_TRY(from_.scanner.scan(from_.objects.begin(), from_.objects.size(), dirty));
+    HF_TRY(from_.scanner.scan(from_.objects.begin(), from_.objects.size(), dirty, from_.noted,
+                              dirty_scanner::memory_of::tables));
     const std::uint64_t committed_objects = from_.objects.committed_size() / page_size;
     for (const memory_run& run : dirty) {
         for (std::uint64_t k = 0; k < run.pages; ++k) {
@@ -449,9 +450,30 @@ bool commit_builder::is_file_below(const page_run& run) const noexcept {
     return run.file * user_pages + run.page + run.count <= from_.mapping.adopted().value;
 }
 
+bool commit_builder::is_of_tables(const page_run& run) const noexcept {
+    return run.file == objects_file_id || run.page >= from_.mapping.view().shape().pages();
+}
+
+/// Pages in which holes are to be, or that leave the heap, show nothing of before. Others go where the scan would have
+/// found them if somebody had stored to them.
+template <class Drop>
+void commit_builder::let_warm_go(Drop&& drop) noexcept {
+    const auto drop_page = [&](std::byte* page) {
+        if (!from_.lag.is_on() || from_.lag.find(from_.mapping.place_at(page)) == nullptr) {
+            drop(page, 1);
+        }
+    };
+    if (!going_.holes.empty() || going_.frontier) {
+        from_.scanner.warm().drop_all(drop_page);
+    } else if (!from_.noted && from_.scanner.warm().is_full()) {
+        from_.scanner.warm().shrink(drop_page);
+    }
+}
+
 void commit_builder::release() noexcept {
+    constexpr std::size_t few = 64;
     // adopt() replaces the memory beyond the end of the last commit by a mapping.
-    std::array<std::span<std::byte>, 1024> batch;
+    std::array<std::span<std::byte>, 128> batch;
     std::size_t count = 0;
     const auto drop = [&](std::byte* address, std::uint64_t pages) {
         if (count == batch.size()) {
@@ -460,23 +482,31 @@ void commit_builder::release() noexcept {
         }
         batch[count++] = {address, pages * page_size};
     };
+    const bool is_small = sums_.size() <= few;
     for (const summed_run& run : runs_) {
+        auto* const content = const_cast<std::byte*>(run.run.content);
+        if (is_of_tables(run.run)) {
+            from_.scanner.note_own_stores(content, run.run.count);
+        }
         if (run.before == content::none || run.is_copy || !is_file_below(run.run)) {
             continue;
         }
-        if (!from_.lag.is_on()) {
-            drop(const_cast<std::byte*>(run.run.content), run.run.count);
+        if (!is_small && !from_.lag.is_on()) {
+            drop(content, run.run.count);
             continue;
         }
         for (std::uint64_t i = 0; i < run.run.count; ++i) {
-            if (from_.lag.find(place_of(run.run.file, run.run.page + i)) == nullptr) {
-                drop(const_cast<std::byte*>(run.run.content) + i * page_size, 1);
+            std::byte* const page = content + i * page_size;
+            const bool lags = from_.lag.is_on() && from_.lag.find(place_of(run.run.file, run.run.page + i)) != nullptr;
+            if (!(is_small && from_.scanner.keep_warm(page)) && !lags) {
+                drop(page, 1);
             }
         }
     }
     for (const memory_run& run : dropped_) {
         drop(run.address, run.pages);
     }
+    let_warm_go(drop);
     drop_private_pages(std::span{batch}.first(count));
 }
 

@@ -20,6 +20,7 @@ struct commit_sources {
     const free_runs& committed_free;  ///< perhaps not all
     const free_runs& kept;            ///< pages that stay private after the commit (MAP-3)
     const lagging_home& lag;          ///< its pages stay private, too
+    const noted_pages& noted;
 };
 
 class commit_builder {
@@ -39,7 +40,7 @@ public:
     /// After a refused commit: a page may be freed before the next one, which then does not write it, so its sum must
     /// match the media.
     void restore_sums() noexcept;
-    /// Drops private pages after a commit, so that the next scan starts clean.
+    /// Drops private pages after a commit, so that the next scan starts clean. Few pages stay, protected.
     void release() noexcept;
 
 private:
@@ -73,6 +74,9 @@ private:
     void forget_sums_of_going();
     void close_checksum_pages();
     void close_object_groups();
+    [[nodiscard]] bool is_of_tables(const page_run& run) const noexcept;
+    template <class Drop>
+    void let_warm_go(Drop&& drop) noexcept;
     [[nodiscard]] std::uint32_t* checksum_page(std::uint64_t segment, std::uint64_t index) const noexcept;
 
     const commit_sources from_;

@@ -62,8 +62,10 @@ void committer::keep(const free_runs& pages) {
     pinned_ = std::move(pinned);
 }
 
-commit_builder committer::builder(const free_runs& free, const space_going& going, const free_runs& kept) {
-    return {{mapping_, objects_, *scanner_, location_.paths(), location_.storage(), committed_free_, kept, log_.lag()},
+commit_builder committer::builder(const free_runs& free, const space_going& going, const free_runs& kept,
+                                  const noted_pages& noted) {
+    return {{mapping_, objects_, *scanner_, location_.paths(), location_.storage(), committed_free_, kept, log_.lag(),
+             noted},
             free,
             going};
 }
@@ -77,13 +79,14 @@ base::result<bool> committer::unchanged(const free_runs& free) {
     }
     const space_going nothing_goes;
     const free_runs stay = kept();
-    commit_builder changes = builder(free, nothing_goes, stay);
+    const noted_pages none;
+    commit_builder changes = builder(free, nothing_goes, stay, none);
     HF_TRY(changes.scan());
     return changes.empty();
 }
 
-base::result<commit_statistics> committer::commit(const free_runs& free, const space_going& going,
-                                                  metadata_check check) {
+base::result<commit_statistics> committer::commit(const free_runs& free, const space_going& going, metadata_check check,
+                                                  search_for how) {
     HF_TRY(location_.check_process());  // the scanner would look at the parent's memory
     HF_TRY(location_.check_writer(location_.paths().directory(), "commit"));
     if (poison_.code != failure_code::none) {
@@ -108,7 +111,7 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
         if (HF_MUTANT("space.punch_before_commit")) {
             static_cast<void>(space_.punch(going.holes));
         }
-        auto done = commit_scanned(free, going, check);
+        auto done = commit_scanned(free, going, check, how);
         if (!done) {
             mapping_.set_frontier(before);
             log_.home().forget();
@@ -130,13 +133,14 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
 }
 
 base::result<commit_statistics> committer::commit_scanned(const free_runs& free, const space_going& going,
-                                                          metadata_check check) {
+                                                          metadata_check check, search_for how) {
     const auto start = clock::now();
     commit_statistics statistics;
     HF_TRY(follow_readers());
     const free_runs stay = kept();
-    commit_builder changes = builder(free, going, stay);
     scanner_->begin_commit();
+    const noted_pages noted = how == search_for::own_stores ? scanner_->find_noted() : noted_pages();
+    commit_builder changes = builder(free, going, stay, noted);
     HF_TRY(changes.scan());
     HF_TRY(changes.check_metadata(check));
     statistics.scan_ns = elapsed_ns(start);

@@ -47,6 +47,12 @@ struct commit_statistics {
     std::uint64_t total_ns = 0;
 };
 
+/// Whose stores a commit must find.
+enum class search_for {
+    all_stores,
+    own_stores,  ///< of this process; others' may be left for a later commit
+};
+
 /// Judges a page of metadata, by segment and byte in its metadata, or of the directory of objects, by objects_file_id
 /// and byte in the file.
 using metadata_check = base::function_ref<base::result<void>(std::uint64_t segment, std::uint64_t at)>;
@@ -76,7 +82,8 @@ public:
 
     /// Makes the mapped state durable, then gives the space in `going` back, if it can. `check` judges each page of
     /// metadata before it is written, checksum pages excepted; its failure refuses the commit.
-    base::result<commit_statistics> commit(const free_runs& free, const space_going& going, metadata_check check);
+    base::result<commit_statistics> commit(const free_runs& free, const space_going& going, metadata_check check,
+                                           search_for how = search_for::all_stores);
     /// Comes at an open, before any change. Without it, free pages go through the log.
     void note_free(const free_runs& free) noexcept;
     /// What the log has becomes durable at home. Comes after a commit.
@@ -115,11 +122,12 @@ public:
     }
 
 private:
-    /// `kept` must outlive the result.
-    [[nodiscard]] commit_builder builder(const free_runs& free, const space_going& going, const free_runs& kept);
+    /// `kept` and `noted` must outlive the result.
+    [[nodiscard]] commit_builder builder(const free_runs& free, const space_going& going, const free_runs& kept,
+                                         const noted_pages& noted);
     [[nodiscard]] free_runs kept() const;
     base::result<commit_statistics> commit_scanned(const free_runs& free, const space_going& going,
-                                                   metadata_check check);
+                                                   metadata_check check, search_for how);
     base::result<void> write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
                                     transaction_report& report);
     base::result<void> run(commit_plan& plan, transaction_report& report);

@@ -15,9 +15,9 @@ using base::page_size;
 using persist::access_mode;
 
 base::result<void> committer::find_stores(std::vector<memory_run>& user, std::vector<memory_run>& objects) {
-    HF_TRY(scanner_->scan(mapping_.view().base(), base::to_bytes(mapping_.frontier()), user,
-                          dirty_scanner::memory_of::user));
-    return scanner_->scan(objects_.begin(), objects_.size(), objects);
+    const noted_pages noted = scanner_->find_noted();
+    HF_TRY(scanner_->scan(mapping_.view().base(), base::to_bytes(mapping_.frontier()), user, noted));
+    return scanner_->scan(objects_.begin(), objects_.size(), objects, noted, dirty_scanner::memory_of::tables);
 }
 
 base::result<void> committer::save(saved_pages& to) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <iterator>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -12,6 +13,7 @@
 
 #include "base/checked.hpp"
 #include "base/units.hpp"
+#include "segment/commit/fault_count.hpp"
 #include "segment/files/address_range.hpp"
 
 namespace holdfast::segment {
@@ -63,6 +65,18 @@ std::vector<memory_run> united(const std::vector<memory_run>& a, const std::vect
     return runs;
 }
 
+/// What of the sorted runs lies in the range.
+void append_part(const std::vector<memory_run>& of, std::byte* begin, std::uint64_t bytes,
+                 std::vector<memory_run>& runs) {
+    for (const memory_run& run : of) {
+        std::byte* const first = std::max(run.address, begin);
+        std::byte* const end = std::min(run.address + run.pages * base::page_size, begin + bytes);
+        if (first < end) {
+            append(runs, {first, static_cast<std::uint64_t>(end - first) / base::page_size});
+        }
+    }
+}
+
 std::uint64_t pages_in(const std::vector<memory_run>& runs) noexcept {
     std::uint64_t pages = 0;
     for (const memory_run& run : runs) {
@@ -104,6 +118,9 @@ std::string dirty_scanner::describe() {
 
 void dirty_scanner::begin_commit() noexcept {
     commits_ = true;
+    ++commit_;
+    faults_at_begin_ = faults_of_process();
+    own_at_begin_ = faults_of_thread();
     for (auto& [begin, of] : zones_) {
         of.scanned = false;
     }
@@ -116,11 +133,94 @@ void dirty_scanner::end_commit() noexcept {
     for (auto& [begin, of] : zones_) {
         of.exact = true;
     }
+    // The commit's own faults are no stores of others: its stores were noted by note_own_stores().
+    faults_ = faults_at_begin_ + (faults_of_thread() - own_at_begin_);
+}
+
+dirty_scanner::zone* dirty_scanner::watcher_of(const std::byte* page) noexcept {
+    const auto above = zones_.upper_bound(const_cast<std::byte*>(page));
+    if (above == zones_.begin()) {
+        return nullptr;
+    }
+    const auto at = std::prev(above);
+    return page < at->first + at->second.watched ? &at->second : nullptr;
+}
+
+void dirty_scanner::note_own_stores(std::byte* begin, std::uint64_t pages) noexcept {
+    zone* const of = watcher_of(begin);
+    if (of != nullptr && !watch_->protect_again(begin, pages * base::page_size)) {
+        of->watched = 0;
+    }
+}
+
+bool dirty_scanner::keep_warm(std::byte* page) noexcept {
+    return watch_ != nullptr && watch_->started() && watch_->counts_faults() && watcher_of(page) != nullptr &&
+           warm_.add(page, commit_);
+}
+
+/// The pages that were stored to among the warm blocks and their neighbours.
+noted_pages dirty_scanner::find_among_warm() const {
+    std::vector<memory_run> runs;
+    std::vector<memory_run> written;
+    for (const warm_pages::block& block : warm_.blocks()) {
+        std::byte* const end_of_block = block.begin + warm_pages::block_size;
+        for (auto at = zones_.upper_bound(end_of_block - 1); at != zones_.begin();) {
+            --at;
+            if (at->first + zone_size <= block.begin) {
+                break;
+            }
+            std::byte* const begin = std::max(block.begin, at->first);
+            std::byte* const end = std::min(end_of_block, at->first + at->second.watched);
+            if (begin < end &&
+                !pages_.find_written(begin, static_cast<std::uint64_t>(end - begin), pagemap::written::stay, written)) {
+                return {};
+            }
+        }
+    }
+    for (const memory_run& run : written) {
+        if (!pages_.find_stored(run.address, run.pages * base::page_size, runs)) {
+            return {};
+        }
+    }
+    std::ranges::sort(runs, {}, &memory_run::address);
+    return runs;
+}
+
+noted_pages dirty_scanner::find_noted() {
+    constexpr std::uint64_t most_faults = 256;
+    constexpr unsigned most_vain_searches = 8;  // then one commit in 32 searches
+    if (!faults_ || others_store_ || watch_ == nullptr || !watch_->counts_faults()) {
+        return {};
+    }
+    const std::uint64_t faults = faults_of_process() - *faults_;
+    if (faults > most_faults || (faults != 0 && warm_.is_full())) {
+        return {};
+    }
+    if (searches_to_skip_ != 0) {
+        searches_to_skip_ -= commits_ ? 1 : 0;
+        return faults == 0 ? noted_pages(std::in_place) : noted_pages();
+    }
+    noted_pages found = find_among_warm();
+    const std::uint64_t count = found ? pages_in(*found) : 0;
+    others_store_ = count > faults;
+    if (!found || count != faults) {
+        vain_searches_ = std::min(vain_searches_ + 1, most_vain_searches);
+        searches_to_skip_ = (1U << vain_searches_) / 8;
+        return {};
+    }
+    vain_searches_ = faults == 0 ? vain_searches_ : 0;
+    for (const memory_run& run : *found) {
+        if (commits_ && !watch_->protect_again(run.address, run.pages * base::page_size)) {
+            return {};
+        }
+    }
+    return found;
 }
 
 void dirty_scanner::keep(std::vector<memory_run> memory) {
     // A device may have stored until now where none does from now on.
     kept_.swap(memory);
+    warm_.forget();
     for (auto& [begin, of] : zones_) {
         const auto reaches_in = [begin](const memory_run& run) {
             return run.address < begin + zone_size && begin < run.address + run.pages * base::page_size;
@@ -145,8 +245,10 @@ bool dirty_scanner::is_kept(const std::byte* begin, std::uint64_t bytes) const n
     });
 }
 
-bool dirty_scanner::pays(const zone& of, std::uint64_t bytes) const noexcept {
-    return bytes != 0 && !of.refused && (when_ == store_watch::everywhere || of.lost >= worth_watching(bytes));
+bool dirty_scanner::pays(const zone& of, std::uint64_t bytes, memory_of what) const noexcept {
+    return bytes != 0 && !of.refused &&
+           (when_ == store_watch::everywhere || of.lost >= worth_watching(bytes) ||
+            (what == memory_of::tables && when_ != store_watch::never && watch_->started()));
 }
 
 /// What is refused for want of descriptors or memory is tried again.
@@ -162,13 +264,13 @@ bool dirty_scanner::can_watch() noexcept {
 }
 
 /// Decides how the part of one zone is scanned.
-void dirty_scanner::plan_zone(std::byte* begin, std::uint64_t bytes, std::vector<piece>& pieces) {
+void dirty_scanner::plan_zone(std::byte* begin, std::uint64_t bytes, memory_of what, std::vector<piece>& pieces) {
     zone& of = zones_[begin];
     const std::uint64_t watched = std::min(of.watched, bytes);
     // A page that was dropped before it was guarded may be noted, and the commit would read it.
     const bool kept = is_kept(begin, bytes) || (watch_ != nullptr && watch_->is_guarded());
     const bool exact = of.exact && !kept;
-    const bool watches = commits_ && !kept && (watched != 0 && !exact ? !of.refused : pays(of, bytes - watched));
+    const bool watches = commits_ && !kept && (watched != 0 && !exact ? !of.refused : pays(of, bytes - watched, what));
     if (commits_) {
         of.exact = false;
         of.scanned = true;
@@ -191,17 +293,18 @@ void dirty_scanner::plan_zone(std::byte* begin, std::uint64_t bytes, std::vector
 }
 
 base::result<void> dirty_scanner::scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs,
-                                       memory_of what) {
+                                       const noted_pages& noted, memory_of what) {
     HF_ASSERT(base::is_aligned(reinterpret_cast<std::uintptr_t>(begin), base::page_size) &&
               bytes % base::page_size == 0);
     keep_from_merging(begin, bytes);  // the program may have asked for it since
     std::vector<piece> pieces;
     for (std::uint64_t at = 0; at < bytes; at += zone_size) {
-        const std::uint64_t here = std::min(zone_size, bytes - at);
-        if (what == memory_of::user) {
-            plan_zone(begin + at, here, pieces);
-        } else {
-            pieces.emplace_back(begin + at, here, nullptr, way::look);
+        plan_zone(begin + at, std::min(zone_size, bytes - at), what, pieces);
+    }
+    for (piece& part : pieces) {
+        if (noted && part.how == way::notes) {
+            part.is_known = true;
+            append_part(*noted, part.begin, part.bytes, part.runs);
         }
     }
     run(pieces);
@@ -243,11 +346,7 @@ void dirty_scanner::run(std::vector<piece>& pieces) {
         }
         run_share(0);
     }
-    for (const piece& part : pieces) {
-        if (part.of != nullptr) {
-            note(part);
-        }
-    }
+    std::ranges::for_each(pieces, note);
 }
 
 /// What a piece's scan did to its zone.
@@ -271,6 +370,9 @@ void dirty_scanner::note(const piece& part) noexcept {
 
 void dirty_scanner::run_piece(piece& part) const noexcept {
     try {
+        if (part.is_known) {
+            return;
+        }
         if (part.how == way::notes) {
             const written afterwards = commits_ ? written::are_protected_again : written::stay;
             if (pages_.find_written(part.begin, part.bytes, afterwards, part.runs)) {

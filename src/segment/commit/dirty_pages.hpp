@@ -8,6 +8,9 @@
 //   - What the kernel notes in a zone counts only while it has noted all since the last commit that ended
 //     (zone::exact): after a commit that failed, a mapping that was replaced, a device, guarded memory, or an error,
 //     the zone's private pages are looked for, which are all of these pages.
+//   - At each page that is noted, at least one fault of this process has happened since faults_: where a search of some
+//     blocks finds as many pages, there are no others. It finds more where another process has stored to one; from then
+//     on faults tell nothing (docs/decisions/0040-warm-pages.md).
 #pragma once
 
 #include <chrono>
@@ -20,10 +23,14 @@
 
 #include "base/result.hpp"
 #include "segment/commit/pagemap.hpp"
+#include "segment/commit/warm_pages.hpp"
 #include "segment/commit/write_watch.hpp"
 #include "segment/heap_options.hpp"
 
 namespace holdfast::segment {
+
+/// None: not known.
+using noted_pages = std::optional<std::vector<memory_run>>;
 
 /// Not thread-safe: all other threads stand still.
 class dirty_scanner {
@@ -38,16 +45,27 @@ public:
     static std::string describe();
 
     enum class memory_of {
-        tables,  ///< the commit itself stores to them behind its scan, so they are not watched
         user,
+        tables,  ///< small: watched as soon as other memory is
     };
-    /// Appends dirty runs in order of address, neighbours merged. The range is page-aligned.
+    /// Appends dirty runs in order of address, neighbours merged. The range is page-aligned. `noted`: the answer of
+    /// find_noted() just before.
     base::result<void> scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs,
-                            memory_of what = memory_of::tables);
+                            const noted_pages& noted = {}, memory_of what = memory_of::user);
+    /// All pages that this process has stored to, without a look at all memory, where the count of faults shows that
+    /// these are all. Those of other processes (process_vm_writev, a debugger) may be left for a later scan; none of
+    /// them may store between two calls of which the first was before this process's stores.
+    [[nodiscard]] noted_pages find_noted();
     /// The scans up to the next end_commit() are one commit's, which scans each range once. Other scans change nothing.
     void begin_commit() noexcept;
     /// All that the commit's scans found is committed. Not called after a failure.
     void end_commit() noexcept;
+    // Before end_commit():
+    /// The commit itself stored to these pages behind its scan.
+    void note_own_stores(std::byte* begin, std::uint64_t pages) noexcept;
+    /// The page, which is committed, may stay private. False: it must be dropped.
+    [[nodiscard]] bool keep_warm(std::byte* page) noexcept;
+    [[nodiscard]] warm_pages& warm() noexcept { return warm_; }
     /// Sorted: memory that devices store to, of which every private page is found. May throw std::bad_alloc.
     void keep(std::vector<memory_run> memory);
 
@@ -76,12 +94,13 @@ private:
             : begin(from), bytes(length), of(its), how(of_scan) {}
         std::byte* begin;
         std::uint64_t bytes;
-        zone* of;  ///< null: of tables
+        zone* of;
         way how;
         std::uint64_t at = 0;      ///< in its zone
         bool is_marked = false;    ///< may have protected pages
         bool mapped_anew = false;  ///< a part of it, so that its notes say nothing
         bool is_watched = false;   ///< from now on
+        bool is_known = false;     ///< what is noted
         std::vector<memory_run> runs;
         std::chrono::nanoseconds lost{};
         base::result<void> done;
@@ -90,10 +109,13 @@ private:
 
     dirty_scanner(pagemap pages, method how, write_watch* watch, store_watch when) noexcept
         : pages_(std::move(pages)), method_(how), watch_(watch), when_(when) {}
-    void plan_zone(std::byte* begin, std::uint64_t bytes, std::vector<piece>& pieces);
+    void plan_zone(std::byte* begin, std::uint64_t bytes, memory_of what, std::vector<piece>& pieces);
     bool can_watch() noexcept;
-    [[nodiscard]] bool pays(const zone& of, std::uint64_t bytes) const noexcept;
+    [[nodiscard]] bool pays(const zone& of, std::uint64_t bytes, memory_of what) const noexcept;
     [[nodiscard]] bool is_kept(const std::byte* begin, std::uint64_t bytes) const noexcept;
+    /// The zone that watches the page, or null.
+    [[nodiscard]] zone* watcher_of(const std::byte* page) noexcept;
+    [[nodiscard]] noted_pages find_among_warm() const;
     void run(std::vector<piece>& pieces);
     void run_piece(piece& part) const noexcept;
     void look(piece& part) const;
@@ -106,6 +128,16 @@ private:
     bool commits_ = false;
     std::map<std::byte*, zone> zones_;
     std::vector<memory_run> kept_;
+    warm_pages warm_;
+    std::uint64_t commit_ = 0;  ///< number of the commit that runs, or ran last
+    // Counts of faults. None: no commit has ended since memory is watched.
+    std::optional<std::uint64_t> faults_;  ///< of the process, behind which every first store is counted
+    std::uint64_t faults_at_begin_ = 0;    ///< of a commit
+    std::uint64_t own_at_begin_ = 0;       ///< likewise, of its thread
+    // A program that stores to ever new places has its pages searched for in vain.
+    unsigned searches_to_skip_ = 0;
+    unsigned vain_searches_ = 0;  ///< one after the other
+    bool others_store_ = false;   ///< processes
 };
 
 }  // namespace holdfast::segment

@@ -90,7 +90,7 @@ public:
         scanner_->begin_commit();
         std::vector<memory_run> runs;
         const auto start = time_of_process();
-        const auto done = scanner_->scan(range_.begin(), size(), runs, dirty_scanner::memory_of::user);
+        const auto done = scanner_->scan(range_.begin(), size(), runs);
         const std::chrono::duration<double> took = time_of_process() - start;
         for (const memory_run& run : runs) {
             drop_private_pages(run.address, run.pages * page_size);

@@ -78,7 +78,7 @@ base::result<pagemap> pagemap::open() {
 template <class Request>
 base::result<void> pagemap::scan(std::byte* begin, std::uint64_t bytes, const Request& wanted,
                                  std::vector<memory_run>& runs) const {
-    std::array<page_region, 1024> regions{};
+    std::array<page_region, 1024> regions;  // the kernel fills what it counts
     const auto start = reinterpret_cast<std::uint64_t>(begin);
     std::uint64_t next = start;
     while (next < start + bytes) {
@@ -133,6 +133,18 @@ base::result<void> pagemap::find_written(std::byte* begin, std::uint64_t bytes, 
             request.flags =
                 fail_where_unwatched | (afterwards == written::are_protected_again ? protect_what_matches : 0);
             request.category_mask = page_is_written;
+        },
+        runs);
+}
+
+base::result<void> pagemap::find_stored(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs) const {
+    return scan(
+        begin, bytes,
+        [](pm_scan_arg& request) {
+            request.flags = fail_where_unwatched;
+            request.category_inverted = page_is_file | page_is_zero;
+            request.category_mask = page_is_written | page_is_file | page_is_zero;
+            request.category_anyof_mask = page_is_present | page_is_swapped;
         },
         runs);
 }

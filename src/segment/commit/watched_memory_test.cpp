@@ -1,21 +1,24 @@
 // What a scanner finds, against a model: a page that is stored to and not found is lost silently. The commit is made of
-// a write to the file and a drop of what was found.
+// a write to the file, and a drop of what was found and does not stay warm.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <set>
+#include <system_error>
 #include <tuple>
 
 #include <gtest/gtest.h>
 
 #include "base/process_test_support.hpp"
-#include "segment/commit/dirty_pages.hpp"
+#include "segment/commit/committer.hpp"
 #include "segment/commit/write_watch_test_support.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/test_support.hpp"
@@ -29,7 +32,6 @@ namespace holdfast::segment {
 namespace {
 
 using base::page_size;
-using memory_of = dirty_scanner::memory_of;
 
 /// Each segment is a mapping of its own.
 constexpr std::uint64_t segment_pages = 512;
@@ -97,10 +99,10 @@ protected:
         }
     }
 
-    /// Whatever differs from the last commit is found.
-    std::vector<memory_run> find() {
+    /// Whatever differs from the last commit is found. `noted`: perhaps of find_noted().
+    std::vector<memory_run> find(const noted_pages& noted = {}) {
         std::vector<memory_run> runs;
-        must(scanner_.scan(range_.begin(), scanned_ * page_size, runs, memory_of::user));
+        must(scanner_.scan(range_.begin(), scanned_ * page_size, runs, noted));
         std::set<std::uint64_t> found;
         for (const memory_run& run : runs) {
             for (std::uint64_t i = 0; i < run.pages; ++i) {
@@ -112,16 +114,44 @@ protected:
         }
         return runs;
     }
-    void commit() {
+    void write(std::byte* begin, std::uint64_t pages) {
+        const auto bytes = static_cast<ssize_t>(pages * page_size);
+        EXPECT_EQ(::pwrite(file_.get(), begin, pages * page_size, begin - range_.begin()), bytes);
+    }
+    /// `own`: a page that the commit itself stores to behind its scan.
+    void commit(search_for how = search_for::all_stores, std::optional<std::uint64_t> own = {}) {
+        constexpr std::uint64_t few = 30;
         scanner_.begin_commit();
-        const auto runs = find();
+        const noted_pages noted = how == search_for::own_stores ? scanner_.find_noted() : noted_pages();
+        times_known_ += noted ? 1U : 0U;
+        std::vector<memory_run> runs = find(noted);
+        if (own) {
+            now_[*own] += pages_in_all;
+            *const_cast<volatile std::uint64_t*>(word(*own)) = now_[*own];
+            runs.push_back({range_.begin() + *own * page_size, 1});
+            scanner_.note_own_stores(runs.back().address, 1);
+        }
         for (const memory_run& run : runs) {
-            const auto bytes = static_cast<ssize_t>(run.pages * page_size);
-            EXPECT_EQ(::pwrite(file_.get(), run.address, run.pages * page_size, run.address - range_.begin()), bytes);
-            drop_private_pages(run.address, run.pages * page_size);
+            write(run.address, run.pages);
+            for (std::uint64_t i = 0; i < run.pages; ++i) {
+                std::byte* const page = run.address + i * page_size;
+                if (run.pages > few || !scanner_.keep_warm(page)) {
+                    drop_private_pages(page, page_size);
+                }
+            }
+        }
+        if (!noted && scanner_.warm().is_full()) {
+            scanner_.warm().shrink([](std::byte* page) { drop_private_pages(page, page_size); });
         }
         scanner_.end_commit();
         std::copy_n(now_.begin(), scanned_, committed_.begin());
+    }
+    /// Memory goes back to the last commit.
+    void abort() {
+        for (const memory_run& run : find(scanner_.find_noted())) {
+            drop_private_pages(run.address, run.pages * page_size);
+        }
+        std::copy_n(committed_.begin(), scanned_, now_.begin());
     }
     void commit_that_fails() {
         scanner_.begin_commit();
@@ -151,6 +181,7 @@ protected:
     std::uint64_t scanned_ = pages_in_all / 2;
     std::vector<std::uint64_t> committed_;
     std::vector<std::uint64_t> now_;
+    std::uint64_t times_known_ = 0;  ///< commits that did not look at all memory
 };
 
 void watched_memory::do_something_else(std::mt19937_64& random) {
@@ -204,16 +235,124 @@ TEST_P(watched_memory, loses_no_store) {
         for (std::uint64_t i = random() % 200; i > 0; --i) {
             static_cast<void>(read(random() % pages_in_all));
         }
-        switch (random() % 8) {
+        const std::optional<std::uint64_t> own =
+            random() % 2 == 0 ? std::optional<std::uint64_t>() : random() % scanned_;
+        switch (random() % 12) {
             case 0: find(); break;
             case 1: commit_that_fails(); break;
             case 2: do_something_else(random); break;
-            default: commit();
+            case 3: find(scanner_.find_noted()); break;
+            case 4: abort(); break;
+            case 5:
+            case 6: commit(search_for::all_stores, own); break;
+            default: commit(search_for::own_stores, own);
         }
         if (round % 16 == 15) {
             check();
         }
         ASSERT_FALSE(HasFailure()) << "round " << round;
+    }
+}
+
+/// A program that stores to the same pages again and again, and at times to others.
+TEST_P(watched_memory, is_not_searched_where_faults_tell_all) {
+    std::mt19937_64 random(11);
+    scanned_ = pages_in_all;
+    commit();
+    constexpr int rounds = 400;
+    std::uint64_t value = pages_in_all;
+    for (int round = 0; round < rounds; ++round) {
+        const std::uint64_t first = round % 100 < 90 ? 700 : random() % (pages_in_all - 40);
+        for (int i = 0; i < 10; ++i) {
+            store(first + random() % 40, ++value * 8 + 1 + static_cast<std::uint64_t>(i % 7));
+        }
+        if (round % 5 == 4) {
+            abort();
+        } else {
+            commit(search_for::own_stores, round % 3 == 0 ? std::optional<std::uint64_t>(20) : std::nullopt);
+        }
+        ASSERT_FALSE(HasFailure()) << "round " << round;
+    }
+    check();
+    if (std::get<0>(GetParam()) == store_watch::everywhere) {
+        EXPECT_GT(times_known_, rounds / 4);
+    }
+}
+
+/// A process that stores to another one's memory when it is told to.
+class other_process {
+public:
+    other_process() {
+        ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // needed under Yama, which refuses otherwise
+        const pid_t parent = ::getpid();
+        if (::pipe(told_.data()) != 0 || ::pipe(done_.data()) != 0) {
+            throw std::system_error(errno, std::generic_category(), "pipe");
+        }
+        process_.emplace([parent, told = told_[0], done = done_[1]] {
+            for (wish now{}; ::read(told, &now, sizeof now) == sizeof now;) {
+                iovec from{&now.value, sizeof now.value};
+                iovec to{now.place, sizeof now.value};
+                const bool stored = ::process_vm_writev(parent, &from, 1, &to, 1, 0) == sizeof now.value;
+                static_cast<void>(::write(done, &stored, 1));
+            }
+        });
+    }
+    other_process(const other_process&) = delete;
+    other_process& operator=(const other_process&) = delete;
+    ~other_process() {
+        process_.reset();
+        for (const int each : {told_[0], told_[1], done_[0], done_[1]}) {
+            ::close(each);
+        }
+    }
+    void store(std::uint64_t* place, std::uint64_t value) {
+        const wish now{place, value};
+        bool stored = false;
+        EXPECT_EQ(::write(told_[1], &now, sizeof now), static_cast<ssize_t>(sizeof now));
+        EXPECT_EQ(::read(done_[0], &stored, 1), 1);
+        EXPECT_TRUE(stored);
+    }
+
+private:
+    struct wish {
+        std::uint64_t* place;
+        std::uint64_t value;
+    };
+    std::array<int, 2> told_{};
+    std::array<int, 2> done_{};
+    std::optional<base::child_process> process_;
+};
+
+/// The other process shares memory with this one, which has a fault at the first store to each page.
+void touch(std::uint64_t& word) { const_cast<volatile std::uint64_t&>(word) = word; }
+
+/// A count of faults does not have what another process stored, which must not be taken for a store of this one.
+TEST_P(watched_memory, loses_no_store_beside_another_process) {
+    scanned_ = pages_in_all;
+    commit();
+    other_process other;
+    std::uint64_t value = pages_in_all;
+    for (const std::uint64_t page_of_other : {702U, 900U, 702U}) {
+        for (int round = 0; round < 40; ++round) {
+            for (std::uint64_t page = 700; page < 705; ++page) {
+                store(page, ++value * 8 + 3);
+            }
+            std::ranges::for_each(now_, [](std::uint64_t& each) { touch(each); });
+            commit(search_for::own_stores);
+        }
+        // At the first store to a page that is not in memory there are two faults.
+        for (const std::uint64_t page : {page_of_other, page_of_other + 1}) {
+            other.store(word(page), ++value * 8);
+        }
+        static_cast<void>(scanner_.find_noted());
+        store(1500, ++value * 8 + 3);
+        commit(search_for::own_stores);
+        for (const std::uint64_t page : {page_of_other, page_of_other + 1}) {
+            now_[page] = read(page);
+            EXPECT_EQ(::pread(file_.get(), &committed_[page], sizeof committed_[page], place_in_file(page)), 8);
+        }
+        commit();
+        check();
     }
 }
 

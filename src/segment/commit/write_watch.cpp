@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <initializer_list>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -16,6 +17,7 @@
 
 #include "base/checked.hpp"
 #include "base/units.hpp"
+#include "segment/commit/fault_count.hpp"
 
 namespace holdfast::segment {
 
@@ -95,8 +97,9 @@ private:
     std::byte* begin_ = nullptr;
 };
 
-/// Stores to pages that were read and that were not, a page that a commit takes out of memory, and stores to it.
-base::result<void> try_it(const write_watch& watch, const pagemap& pages) {
+/// Stores to pages that were read and that were not, a page that a commit takes out of memory, and stores to it. True
+/// where each was counted as a fault.
+base::result<bool> try_it(const write_watch& watch, const pagemap& pages) {
     const trial_mapping trial;
     if (trial.begin() == nullptr) {
         return refused("memfd_create");
@@ -114,17 +117,22 @@ base::result<void> try_it(const write_watch& watch, const pagemap& pages) {
     HF_TRY(watch.watch(trial.begin(), trial_mapping::size()));
     trial.read(1);
     HF_TRY_ASSIGN(const std::uint64_t at_first, noted(written::stay));
-    trial.store(0);
-    trial.store(1);
+    const auto faults_of_stores = [&](std::initializer_list<std::uint64_t> to) {
+        const std::uint64_t before = faults_of_process();
+        for (const std::uint64_t page : to) {
+            trial.store(page);
+        }
+        return faults_of_process() - before;
+    };
+    bool counts = faults_of_stores({0, 1}) >= 2;
     HF_TRY_ASSIGN(const std::uint64_t stored, noted(written::are_protected_again));
     HF_TRY_ASSIGN(const std::uint64_t protected_again, noted(written::stay));
-    trial.store(0);
+    counts = faults_of_stores({0}) >= 1 && counts;
     HF_TRY_ASSIGN(const std::uint64_t stored_again, noted(written::are_protected_again));
     ::madvise(trial.begin(), trial_mapping::size(), MADV_DONTNEED);
     trial.read(0);
     HF_TRY_ASSIGN(const std::uint64_t dropped, noted(written::stay));
-    trial.store(0);
-    trial.store(1);
+    counts = faults_of_stores({0, 1}) >= 2 && counts;
     HF_TRY_ASSIGN(const std::uint64_t stored_after, noted(written::stay));
     if (stored != 2 || stored_again != 1 || stored_after != 2) {
         return misses("not noted", "noted");
@@ -132,7 +140,7 @@ base::result<void> try_it(const write_watch& watch, const pagemap& pages) {
     if (at_first != 0 || protected_again != 0 || dropped != 0) {
         return misses("noted though there were none", "none");
     }
-    return {};
+    return counts;
 }
 
 }  // namespace
@@ -155,8 +163,10 @@ base::result<void> write_watch::start(const pagemap& pages) {
     auto tried = try_it(*this, pages);
     if (!tried) {
         calls_.reset();
+        return std::move(tried).error();
     }
-    return tried;
+    counts_faults_ = *tried;
+    return {};
 }
 
 base::result<void> write_watch::watch(std::byte* begin, std::uint64_t bytes) const {
@@ -169,6 +179,10 @@ base::result<void> write_watch::watch(std::byte* begin, std::uint64_t bytes) con
         return what;
     }
     return {};
+}
+
+bool write_watch::protect_again(std::byte* begin, std::uint64_t bytes) const noexcept {
+    return protect(begin, bytes, UFFDIO_WRITEPROTECT_MODE_WP);
 }
 
 void write_watch::unprotect(std::byte* begin, std::uint64_t bytes) const noexcept {

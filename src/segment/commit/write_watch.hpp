@@ -26,6 +26,10 @@ public:
     /// Protects private mappings, so that stores are noted. Pages are mapped one by one from now on, also where they
     /// are only read. What is mapped there later is not watched.
     base::result<void> watch(std::byte* begin, std::uint64_t bytes) const;
+    /// Of watched memory that has been stored to.
+    [[nodiscard]] bool protect_again(std::byte* begin, std::uint64_t bytes) const noexcept;
+    /// The process's count of page faults grows with each first store to a protected page.
+    [[nodiscard]] bool counts_faults() const noexcept { return counts_faults_; }
     /// Some of the memory cannot be read, so that a commit must not find it. Thread-safe.
     void set_guarded() noexcept { guarded_.store(true, std::memory_order_relaxed); }
     [[nodiscard]] bool is_guarded() const noexcept { return guarded_.load(std::memory_order_relaxed); }
@@ -37,6 +41,7 @@ private:
     [[nodiscard]] bool protect(std::byte* begin, std::uint64_t bytes, std::uint64_t mode) const noexcept;
 
     persist::descriptor calls_;
+    bool counts_faults_ = false;
     std::atomic<bool> guarded_{false};
 };
 

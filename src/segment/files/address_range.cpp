@@ -236,10 +236,12 @@ void drop_private_pages(std::byte* address, std::uint64_t bytes) noexcept { ::ma
 
 void drop_private_pages(std::span<const std::span<std::byte>> ranges) noexcept {
 #ifdef SYS_process_madvise
+    constexpr std::size_t few = 4;  // two system calls more than one for each
     // After a fork, an older descriptor means the parent process.
-    const persist::descriptor self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
-    std::array<iovec, 1024> batch{};
+    const persist::descriptor self(ranges.size() <= few ? -1
+                                                        : static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
     while (self.valid() && !ranges.empty()) {
+        std::array<iovec, 1024> batch;  // not cleared
         const std::size_t count = std::min(ranges.size(), batch.size());
         std::size_t bytes = 0;
         for (std::size_t i = 0; i < count; ++i) {
