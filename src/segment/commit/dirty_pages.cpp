@@ -70,7 +70,7 @@ void append_part(const std::vector<memory_run>& of, std::byte* begin, std::uint6
                  std::vector<memory_run>& runs) {
     for (const memory_run& run : of) {
         std::byte* const first = std::max(run.address, begin);
-        std::byte* const end = std::min(run.address + run.pages * base::page_size, begin + bytes);
+        std::byte* const end = std::min(end_of(run), begin + bytes);
         if (first < end) {
             append(runs, {first, static_cast<std::uint64_t>(end - first) / base::page_size});
         }
@@ -158,10 +158,9 @@ bool dirty_scanner::keep_warm(std::byte* page) noexcept {
            warm_.add(page, commit_);
 }
 
-/// The pages that were stored to among the warm blocks and their neighbours.
-noted_pages dirty_scanner::find_among_warm() const {
-    std::vector<memory_run> runs;
-    std::vector<memory_run> written;
+/// The watched memory of the warm blocks, sorted, neighbours united.
+std::vector<memory_run> dirty_scanner::warm_memory() const {
+    std::vector<memory_run> blocks;
     for (const warm_pages::block& block : warm_.blocks()) {
         std::byte* const end_of_block = block.begin + warm_pages::block_size;
         for (auto at = zones_.upper_bound(end_of_block - 1); at != zones_.begin();) {
@@ -171,19 +170,60 @@ noted_pages dirty_scanner::find_among_warm() const {
             }
             std::byte* const begin = std::max(block.begin, at->first);
             std::byte* const end = std::min(end_of_block, at->first + at->second.watched);
-            if (begin < end &&
-                !pages_.find_written(begin, static_cast<std::uint64_t>(end - begin), pagemap::written::stay, written)) {
-                return {};
+            if (begin < end) {
+                blocks.push_back({begin, static_cast<std::uint64_t>(end - begin) / base::page_size});
             }
         }
     }
-    for (const memory_run& run : written) {
-        if (!pages_.find_stored(run.address, run.pages * base::page_size, runs)) {
+    std::ranges::sort(blocks, {}, &memory_run::address);
+    std::vector<memory_run> runs;
+    for (const memory_run& block : blocks) {
+        append(runs, block);
+    }
+    return runs;
+}
+
+/// The pages that were stored to among the warm blocks and their neighbours. `where`: all lie in this memory.
+noted_pages dirty_scanner::find_among_warm(std::vector<memory_run>& where) const {
+    constexpr std::uint64_t near = 32;  // a system call costs as much as to look at so many pages
+    std::vector<memory_run> found;
+    std::vector<memory_run> noted;
+    for (const memory_run& memory : warm_memory()) {
+        noted.clear();
+        if (!pages_.find_written(memory.address, memory.pages * base::page_size, pagemap::written::stay, noted)) {
+            return {};
+        }
+        const std::size_t first = where.size();
+        for (const memory_run& run : noted) {
+            std::byte* const end = end_of(run);
+            if (where.size() > first && run.address <= end_of(where.back()) + near * base::page_size) {
+                where.back().pages = static_cast<std::uint64_t>(end - where.back().address) / base::page_size;
+            } else {
+                where.push_back(run);
+            }
+        }
+    }
+    for (const memory_run& run : where) {
+        if (!pages_.find_stored(run.address, run.pages * base::page_size, found)) {
             return {};
         }
     }
-    std::ranges::sort(runs, {}, &memory_run::address);
-    return runs;
+    return found;
+}
+
+/// Pages that are stored to meanwhile are found, too.
+noted_pages dirty_scanner::protect_again(const std::vector<memory_run>& where) {
+    std::vector<memory_run> found;
+    for (const memory_run& run : where) {
+        if (!pages_.find_written(run.address, run.pages * base::page_size, pagemap::written::are_protected_again,
+                                 found)) {
+            for (auto& [begin, of] : zones_) {
+                of.exact = false;
+            }
+            return {};
+        }
+    }
+    return found;
 }
 
 noted_pages dirty_scanner::find_noted() {
@@ -200,7 +240,8 @@ noted_pages dirty_scanner::find_noted() {
         searches_to_skip_ -= commits_ ? 1 : 0;
         return faults == 0 ? noted_pages(std::in_place) : noted_pages();
     }
-    noted_pages found = find_among_warm();
+    std::vector<memory_run> where;
+    noted_pages found = find_among_warm(where);
     const std::uint64_t count = found ? pages_in(*found) : 0;
     others_store_ = count > faults;
     if (!found || count != faults) {
@@ -209,12 +250,7 @@ noted_pages dirty_scanner::find_noted() {
         return {};
     }
     vain_searches_ = faults == 0 ? vain_searches_ : 0;
-    for (const memory_run& run : *found) {
-        if (commits_ && !watch_->protect_again(run.address, run.pages * base::page_size)) {
-            return {};
-        }
-    }
-    return found;
+    return commits_ ? protect_again(where) : std::move(found);
 }
 
 void dirty_scanner::keep(std::vector<memory_run> memory) {
@@ -223,7 +259,7 @@ void dirty_scanner::keep(std::vector<memory_run> memory) {
     warm_.forget();
     for (auto& [begin, of] : zones_) {
         const auto reaches_in = [begin](const memory_run& run) {
-            return run.address < begin + zone_size && begin < run.address + run.pages * base::page_size;
+            return run.address < begin + zone_size && begin < end_of(run);
         };
         if (std::ranges::any_of(memory, reaches_in)) {
             of.exact = false;
@@ -240,9 +276,8 @@ std::uint64_t dirty_scanner::watched_bytes() const noexcept {
 }
 
 bool dirty_scanner::is_kept(const std::byte* begin, std::uint64_t bytes) const noexcept {
-    return std::ranges::any_of(kept_, [&](const memory_run& run) {
-        return run.address < begin + bytes && begin < run.address + run.pages * base::page_size;
-    });
+    return std::ranges::any_of(
+        kept_, [&](const memory_run& run) { return run.address < begin + bytes && begin < end_of(run); });
 }
 
 bool dirty_scanner::pays(const zone& of, std::uint64_t bytes, memory_of what) const noexcept {

@@ -115,7 +115,9 @@ private:
     [[nodiscard]] bool is_kept(const std::byte* begin, std::uint64_t bytes) const noexcept;
     /// The zone that watches the page, or null.
     [[nodiscard]] zone* watcher_of(const std::byte* page) noexcept;
-    [[nodiscard]] noted_pages find_among_warm() const;
+    [[nodiscard]] std::vector<memory_run> warm_memory() const;
+    [[nodiscard]] noted_pages find_among_warm(std::vector<memory_run>& where) const;
+    [[nodiscard]] noted_pages protect_again(const std::vector<memory_run>& where);
     void run(std::vector<piece>& pieces);
     void run_piece(piece& part) const noexcept;
     void look(piece& part) const;

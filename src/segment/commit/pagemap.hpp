@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/units.hpp"
 #include "persist/descriptor.hpp"
 
 namespace holdfast::segment {
@@ -15,6 +16,10 @@ struct memory_run {
     std::byte* address = nullptr;
     std::uint64_t pages = 0;
 };
+
+[[nodiscard]] inline std::byte* end_of(const memory_run& run) noexcept {
+    return run.address + run.pages * base::page_size;
+}
 
 /// Unites it with the last run where they touch.
 void append(std::vector<memory_run>& runs, const memory_run& run);

@@ -12,8 +12,6 @@ using base::page_size;
 
 namespace {
 
-std::byte* end_of(const memory_run& run) noexcept { return run.address + run.pages * page_size; }
-
 memory_run between(std::byte* begin, const std::byte* end) noexcept {
     return {begin, static_cast<std::uint64_t>(end - begin) / page_size};
 }
