@@ -19,12 +19,12 @@ namespace {
 
 using held = std::shared_ptr<held_object>;
 
-/// Copies the arrays that an open transaction has made, since its end may take them back.
-void copy_made_arrays(session& of, contents& from, document& in) {
+/// Copies the arrays that an open transaction has made, or made longer, since its end may take them back.
+void copy_made_arrays(contents& from, document& in) {
     for (document& part : in.parts) {  // of a tuple, or of an extended value
-        copy_made_arrays(of, from, part);
+        copy_made_arrays(from, part);
     }
-    if (in.what == kind::array && of.has_made(in.object)) {
+    if (in.what == kind::array && from.space.has_touched(in.object)) {
         value place;
         place.what = kind::array;
         place.object = static_cast<values::object_tag*>(in.object);
@@ -35,7 +35,7 @@ void copy_made_arrays(session& of, contents& from, document& in) {
 document read_for_python(session& of, contents& from, const value& place) {
     document made = from.read(place, false);
     if (of.in_transaction()) {
-        copy_made_arrays(of, from, made);
+        copy_made_arrays(from, made);
     }
     hold_parts(made, of);
     return made;
@@ -148,6 +148,50 @@ nb::object set_default(const held& in, nb::handle key, nb::handle content) {
         made = read_for_python(of, from, from.find(in->as<dict>(), place).value());
     });
     return to_python(made);
+}
+
+/// Type, shape and order of the array under a key; None for another value.
+nb::object describe_array_at(const held& in, nb::handle key) {
+    const document wanted = to_key(key);
+    session& of = *in->owner();
+    document made;
+    bool is_there = false;
+    guarded(of, false, [&] {
+        contents& from = of.reading();
+        if (const auto found = from.find(in->as<dict>(), wanted)) {
+            made = from.read(*found, false);
+            is_there = true;
+        }
+    });
+    if (!is_there) {
+        raise_key_error(key);
+    }
+    if (made.what != kind::array) {
+        return nb::none();
+    }
+    nb::list shape;
+    for (const std::uint64_t each : made.array->shape) {
+        shape.append(each);
+    }
+    return nb::make_tuple(shown(made.array->type), nb::tuple(shape), made.array->order);
+}
+
+/// Without `to`, the rows are added; else they only say of which type and shape the array is.
+void resize_array(const held& in, nb::handle key, nb::handle rows, std::uint64_t bytes_of_row, nb::handle to) {
+    const document place = to_key(key);
+    const document stored = to_document(rows);
+    if (stored.what != kind::array) {
+        throw nb::type_error("the rows of an array are an array");
+    }
+    array_change change{.rows = *stored.array, .bytes_of_row = bytes_of_row, .to = std::nullopt};
+    if (!to.is_none()) {
+        change.to = nb::cast<std::uint64_t>(to);
+        change.rows.data = nullptr;
+    }
+    session& of = *in->owner();
+    guarded(of, change.to.has_value() || is_long(stored), [&] {
+        of.write([&](contents& within) { within.resize_array(in->as<dict>(), place, change, of.root()); });
+    });
 }
 
 void clear(const held& in) {
@@ -377,6 +421,9 @@ void bind_containers(nb::module_& into) {
         .def("pop", &pop_item, nb::arg("key").none(), nb::arg("fallback").none())
         .def("pop_last", &pop_last)
         .def("set_default", &set_default, nb::arg("key").none(), nb::arg("content").none())
+        .def("describe_array", &describe_array_at, nb::arg("key").none())
+        .def("resize_array", &resize_array, nb::arg("key").none(), nb::arg("rows"), nb::arg("bytes_of_row"),
+             nb::arg("to").none())
         .def("clear", &clear)
         .def("__len__", &length)
         .def("keys", [](const held& of, bool back) { return cursor(of, cursor::yields::keys, back); })
