@@ -67,8 +67,8 @@ void contents::resize_array(values::dict& in, const document& key, const array_c
             write_rows(to, change.rows, here.bytes - before);
             space.heap().persist(to, here.bytes - before);
         }
-        space.store(&header, header.bytes, here.bytes);
-        space.store(&header, const_cast<std::uint64_t&>(*header.shape()), here.shape[0]);
+        space.store(header.bytes, here.bytes);
+        space.store(const_cast<std::uint64_t&>(*header.shape()), here.shape[0]);
         return;
     }
     const void* const old = std::exchange(here.data, nullptr);

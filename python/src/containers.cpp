@@ -19,12 +19,12 @@ namespace {
 
 using held = std::shared_ptr<held_object>;
 
-/// Copies the arrays that an open transaction has made, or made longer, since its end may take them back.
-void copy_made_arrays(contents& from, document& in) {
+/// Copies the arrays that an open transaction has made, since its end may take them back.
+void copy_made_arrays(session& of, contents& from, document& in) {
     for (document& part : in.parts) {  // of a tuple, or of an extended value
-        copy_made_arrays(from, part);
+        copy_made_arrays(of, from, part);
     }
-    if (in.what == kind::array && from.space.has_touched(in.object)) {
+    if (in.what == kind::array && of.has_made(in.object)) {
         value place;
         place.what = kind::array;
         place.object = static_cast<values::object_tag*>(in.object);
@@ -35,7 +35,7 @@ void copy_made_arrays(contents& from, document& in) {
 document read_for_python(session& of, contents& from, const value& place) {
     document made = from.read(place, false);
     if (of.in_transaction()) {
-        copy_made_arrays(from, made);
+        copy_made_arrays(of, from, made);
     }
     hold_parts(made, of);
     return made;

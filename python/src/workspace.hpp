@@ -13,7 +13,6 @@
 #include <new>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include <holdfast/manager.hpp>
@@ -36,7 +35,6 @@ public:
         transaction_ = nullptr;
         made_.clear();
         changed_.clear();
-        stored_.clear();
     }
     /// Until resume(), reads go to the heap: to what was there before the transaction.
     void suspend() noexcept { suspended_ = std::exchange(transaction_, nullptr); }
@@ -69,14 +67,7 @@ public:
     [[nodiscard]] std::uint64_t word(const std::uint64_t& place) const {
         return transaction_ == nullptr ? place : transaction_->load(place);
     }
-    void store(const void* header, std::uint64_t& place, std::uint64_t word) {
-        transaction_->store(place, word);
-        stored_.insert(header);
-    }
-    /// Whether the transaction has made the object, or has stored a word of it.
-    [[nodiscard]] bool has_touched(const void* object) const {
-        return made_.contains(object) || stored_.contains(object);
-    }
+    void store(std::uint64_t& place, std::uint64_t word) { transaction_->store(place, word); }
     /// A T in a new block, with room for `extra` bytes behind it.
     template <class T>
     [[nodiscard]] T* make(std::size_t extra = 0) {
@@ -112,7 +103,6 @@ private:
     transaction* suspended_ = nullptr;
     std::unordered_map<const void*, std::size_t> made_;
     std::unordered_map<const void*, void*> changed_;  ///< the copies of what the transaction changes
-    std::unordered_set<const void*> stored_;
 };
 
 }  // namespace holdfast::python

@@ -137,6 +137,7 @@ def test_an_aborted_transaction_takes_rows_back(heap):
         with heap.transaction():
             heap.append("x", [-1] * 3)
             assert heap["x"].tolist() == [*range(101), -1, -1, -1]
+            assert numpy.shares_memory(heap["x"], view), "so that a loop of appends and reads copies nothing"
             heap.resize("x", 50)
             heap.append("x", [-2] * 10)
             assert heap["x"].tolist() == [*range(50)] + [-2] * 10
