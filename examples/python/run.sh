@@ -33,6 +33,17 @@ expect "5 rows" "$python" "$here/measurements.py" "$work/measurements.hf" record
 expect "cellar: 2 values, mean 12.00" "$python" "$here/measurements.py" "$work/measurements.hf" summary
 expect "roof: 3 values, mean 21.00" "$python" "$here/measurements.py" "$work/measurements.hf" summary
 
+if "$python" -c 'import usearch' 2>/dev/null; then
+    search=("$python" "$here/semantic_search.py" "$work/texts.hf")
+    expect "3 texts" "${search[@]}" add en "a persistent heap" "persistence of memory" "the price of fish"
+    expect "5 texts" "${search[@]}" add de "ein persistenter Heap" "der Preis von Fisch"
+    expect "a persistent heap" "${search[@]}" find "persistent heaps" en
+    found=$("${search[@]}" find "persistent" de)
+    [[ ${found%%$'\n'*} == *"ein persistenter Heap" ]] || fail "the filter found $found"
+else
+    echo "NOT TESTED HERE: semantic_search.py, without the package usearch"
+fi
+
 jobs=20000
 "$python" "$here/job_queue.py" "$work/queue.hf" add $jobs >/dev/null
 kills=0
