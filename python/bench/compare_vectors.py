@@ -5,11 +5,11 @@
 
 A process makes the index in a heap, and is killed after its commit. usearch has the same graph in a file; hnswlib
 builds its own. Then new processes, in turns: milliseconds from the imports to the open index and from there to the
-first answer, microseconds for a search of ten, the share of the true ten that 100 searches find, and the largest
-memory.
+first answer, microseconds for a search of ten, and the share of the true ten that 100 searches find.
 """
 
 import argparse
+import ast
 import os
 import platform
 import signal
@@ -24,7 +24,7 @@ import numpy
 SEED, CENTRES = 1, 2000
 
 PROGRAM = """
-import resource, sys, time
+import sys, time
 import numpy
 name, path, dimensions, connectivity = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 queries = numpy.load(sys.argv[5])
@@ -52,8 +52,7 @@ search(queries[0])
 answered = time.perf_counter()
 found = [search(query) for query in queries]
 end = time.perf_counter()
-print(opened - begin, answered - opened, (end - answered) / len(queries),
-      resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, repr(found), sep="|")
+print(opened - begin, answered - opened, (end - answered) / len(queries), repr(found), sep="|")
 """
 
 BUILD = """
@@ -134,12 +133,12 @@ def main():
                 told = subprocess.run(
                     [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=True
                 ).stdout.split("|")
-                hits = sum(len(set(some) & want) for some, want in zip(eval(told[4]), true))
-                found[name].append([*map(float, told[:4]), hits / (10 * len(true))])
-    print(f"{'':14}{'open, ms':>10}{'first, ms':>11}{'search, us':>12}{'found':>8}{'memory, MiB':>13}")
+                hits = sum(len(set(some) & want) for some, want in zip(ast.literal_eval(told[3]), true))
+                found[name].append([*map(float, told[:3]), hits / (10 * len(true))])
+    print(f"{'':14}{'open, ms':>10}{'first, ms':>11}{'search, us':>12}{'found':>8}")
     for name, rounds in found.items():
-        opened, first, search, memory, hits = (statistics.median(column) for column in zip(*rounds))
-        print(f"{name:14}{1e3 * opened:10.1f}{1e3 * first:11.1f}{1e6 * search:12.0f}{hits:8.1%}{memory:13.0f}")
+        opened, first, search, hits = (statistics.median(column) for column in zip(*rounds))
+        print(f"{name:14}{1e3 * opened:10.1f}{1e3 * first:11.1f}{1e6 * search:12.0f}{hits:8.1%}")
 
 
 if __name__ == "__main__":
