@@ -116,6 +116,25 @@ TEST_F(cli, info_says_what_the_heap_is_and_holds) {
     }
 }
 
+TEST_F(cli, metrics_are_those_of_prometheus_for_each_heap) {
+    make_described_heap(heap());
+    const std::string missing = scratch_ / "none\"such";
+    const answer given = run_holdfast({"metrics", heap(), missing});
+    EXPECT_EQ(given.status, 2);
+    EXPECT_THAT(given.err, HasSubstr("none"));
+    const std::string label = "{heap=\"" + heap() + "\"}";
+    for (const std::string& line :
+         {"# TYPE holdfast_up gauge\nholdfast_up" + label + " 1\nholdfast_up{heap=\"" + (scratch_ / "none") +
+              "\\\"such\"} 0\n",
+          "# HELP holdfast_user_bytes User space.\n# TYPE holdfast_user_bytes gauge\nholdfast_user_bytes" + label +
+              " 2097152\n# HELP",
+          "# TYPE holdfast_commits_total counter\nholdfast_commits_total" + label + " 2\n",
+          "holdfast_readers" + label + " 0\n", "holdfast_recoveries_total" + label + " 0\n"}) {
+        EXPECT_THAT(given.out, HasSubstr(line));
+    }
+    EXPECT_EQ(run_holdfast({"metrics", heap()}).status, 0);
+}
+
 TEST_F(cli, info_says_whether_cache_lines_are_separate) {
     make_described_heap(heap());
     EXPECT_THAT(run({"info"}).out, Not(HasSubstr("cache lines")));
