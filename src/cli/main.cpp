@@ -181,7 +181,7 @@ command add_metrics(command_line& program, std::vector<std::string>& heaps) {
 int run(int argc, char** argv, arguments& given) {
     command_line program("Holdfast: a persistent heap. Looks into one, copies it; defrag and gc alone change it.",
                          "holdfast");
-    program.version_flag("--version", "holdfast " HOLDFAST_VERSION ", heap format 1");
+    program.version_flag("--version", "holdfast " HOLDFAST_VERSION ", heap format " HOLDFAST_HEAP_FORMAT);
     program.require_command();
     program.footer(exit_statuses);
     const command info = add_info(program, given);

@@ -64,7 +64,9 @@ void make_described_heap(const std::string& path) {
 TEST_F(cli, version_and_help_succeed) {
     const answer version = run_holdfast({"--version"});
     EXPECT_EQ(version.status, 0);
-    EXPECT_THAT(version.out, MatchesRegex("holdfast [0-9]+\\.[0-9]+\\.[0-9]+, heap format 1\n"));
+    make_described_heap(heap());
+    const std::string format = run({"info", "--json"}).json()["format_version"];
+    EXPECT_THAT(version.out, MatchesRegex("holdfast [0-9]+\\.[0-9]+\\.[0-9]+, heap format " + format + "\n"));
     const answer help = run_holdfast({"--help"});
     EXPECT_EQ(help.status, 0);
     EXPECT_THAT(help.out, AllOf(HasSubstr("info"), HasSubstr("stats"), HasSubstr("ls"), HasSubstr("check"),
