@@ -17,13 +17,17 @@ install(
     PATTERN "*.hpp"
     PATTERN "*.h"
 )
-# gdb loads the printers with the shared library, where that lies in a directory of the system; other programs name them
-# in ~/.gdbinit.
+# gdb loads the printers with the shared library: those of a directory of the system from below auto-load, others from
+# beside the library, once `add-auto-load-safe-path` names that place. Programs with the static one name them in
+# ~/.gdbinit.
 set(printers ${PROJECT_SOURCE_DIR}/tools/gdb/holdfast_printers.py)
 install(FILES ${printers} DESTINATION ${CMAKE_INSTALL_DATADIR}/holdfast COMPONENT library)
-install(FILES ${printers} DESTINATION ${CMAKE_INSTALL_DATADIR}/gdb/auto-load/${CMAKE_INSTALL_FULL_LIBDIR}
-        RENAME libholdfast.so.${PROJECT_VERSION}-gdb.py COMPONENT library
-)
+if(CMAKE_INSTALL_FULL_LIBDIR MATCHES "^/usr/lib")
+    set(place ${CMAKE_INSTALL_DATADIR}/gdb/auto-load/${CMAKE_INSTALL_FULL_LIBDIR})
+else()
+    set(place ${CMAKE_INSTALL_LIBDIR})
+endif()
+install(FILES ${printers} DESTINATION ${place} RENAME libholdfast.so.${PROJECT_VERSION}-gdb.py COMPONENT library)
 install(EXPORT holdfastTargets NAMESPACE holdfast:: DESTINATION ${package_directory} COMPONENT development)
 configure_package_config_file(
     ${PROJECT_SOURCE_DIR}/cmake/holdfastConfig.cmake.in ${CMAKE_BINARY_DIR}/package/holdfastConfig.cmake

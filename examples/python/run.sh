@@ -28,6 +28,22 @@ expect "2 known, 1 computed" "$python" "$here/warm_cache.py" "$work/cache.hf" 60
 expect "2000 edges" "$python" "$here/graph.py" "$work/graph.hf" make 500 4
 expect "distance 0: 1 nodes" "$python" "$here/graph.py" "$work/graph.hf" search 7
 
+expect "2 rows" "$python" "$here/measurements.py" "$work/measurements.hf" record cellar 11.5 12.5
+expect "5 rows" "$python" "$here/measurements.py" "$work/measurements.hf" record roof 20 21 22
+expect "cellar: 2 values, mean 12.00" "$python" "$here/measurements.py" "$work/measurements.hf" summary
+expect "roof: 3 values, mean 21.00" "$python" "$here/measurements.py" "$work/measurements.hf" summary
+
+if "$python" -c 'import usearch' 2>/dev/null; then
+    search=("$python" "$here/semantic_search.py" "$work/texts.hf")
+    expect "3 texts" "${search[@]}" add en "a persistent heap" "persistence of memory" "the price of fish"
+    expect "5 texts" "${search[@]}" add de "ein persistenter Heap" "der Preis von Fisch"
+    expect "a persistent heap" "${search[@]}" find "persistent heaps" en
+    found=$("${search[@]}" find "persistent" de)
+    [[ ${found%%$'\n'*} == *"ein persistenter Heap" ]] || fail "the filter found $found"
+else
+    echo "NOT TESTED HERE: semantic_search.py, without the package usearch"
+fi
+
 jobs=20000
 "$python" "$here/job_queue.py" "$work/queue.hf" add $jobs >/dev/null
 kills=0
@@ -47,4 +63,4 @@ done
 ((kills > 0)) || fail "no worker was killed"
 expect "0 waiting, $jobs done, sum $(((jobs - 1) * jobs * (2 * jobs - 1) / 6))" \
     "$python" "$here/job_queue.py" "$work/queue.hf" work
-echo "examples/python: all four work; the job queue was killed $kills times"
+echo "examples/python: all work; the job queue was killed $kills times"

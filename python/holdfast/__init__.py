@@ -30,6 +30,7 @@ from ._json import jsonable
 from ._store import Store, StoreTransaction, StoreView
 from ._transactions import Transaction, entered, is_of_running_task
 from ._values import PickledValue, describe, pickled, view
+from ._vectors import Match, VectorIndex
 
 _core.configure(
     Dict._wrap, List._wrap, view, describe, PickledValue, restore, make, entered.get, is_of_running_task
@@ -47,6 +48,7 @@ __all__ = [
     "Heap",
     "List",
     "LockedError",
+    "Match",
     "NoSpaceError",
     "NotFoundError",
     "PickledValue",
@@ -55,6 +57,7 @@ __all__ = [
     "StoreTransaction",
     "StoreView",
     "Transaction",
+    "VectorIndex",
     "jsonable",
     "open",
     "pickled",

@@ -139,6 +139,26 @@ class Dict(MutableMapping[Any, Any]):
             made[key] = value
         return made
 
+    def append(self, key: Any, rows: Any) -> None:
+        """Appends rows to the array under a key, along its first axis: an array of them, or one row.
+
+        The rows are converted to the type of the array, where numpy calls that "same_kind". It takes time in proportion
+        to the rows; now and then the array moves to a larger block. An array that was read before keeps its elements.
+        Raises KeyError where nothing is there, TypeError where something else is.
+        """
+        from ._arrays import append
+
+        append(self._held, key, rows)
+
+    def resize(self, key: Any, length: int) -> None:
+        """Gives the array under a key another first length: the rows beyond are removed, or zeros appended.
+
+        As append() otherwise.
+        """
+        from ._arrays import resize
+
+        resize(self._held, key, length)
+
     def to_python(self) -> dict[Any, Any]:
         """A deep copy, of dict, list and arrays of Python's memory."""
         return dict(self._held.to_plain())

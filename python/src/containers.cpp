@@ -150,6 +150,50 @@ nb::object set_default(const held& in, nb::handle key, nb::handle content) {
     return to_python(made);
 }
 
+/// Type, shape and order of the array under a key; None for another value.
+nb::object describe_array_at(const held& in, nb::handle key) {
+    const document wanted = to_key(key);
+    session& of = *in->owner();
+    document made;
+    bool is_there = false;
+    guarded(of, false, [&] {
+        contents& from = of.reading();
+        if (const auto found = from.find(in->as<dict>(), wanted)) {
+            made = from.read(*found, false);
+            is_there = true;
+        }
+    });
+    if (!is_there) {
+        raise_key_error(key);
+    }
+    if (made.what != kind::array) {
+        return nb::none();
+    }
+    nb::list shape;
+    for (const std::uint64_t each : made.array->shape) {
+        shape.append(each);
+    }
+    return nb::make_tuple(shown(made.array->type), nb::tuple(shape), made.array->order);
+}
+
+/// Without `to`, the rows are added; else they only say of which type and shape the array is.
+void resize_array(const held& in, nb::handle key, nb::handle rows, std::uint64_t bytes_of_row, nb::handle to) {
+    const document place = to_key(key);
+    const document stored = to_document(rows);
+    if (stored.what != kind::array) {
+        throw nb::type_error("the rows of an array are an array");
+    }
+    array_change change{.rows = *stored.array, .bytes_of_row = bytes_of_row, .to = std::nullopt};
+    if (!to.is_none()) {
+        change.to = nb::cast<std::uint64_t>(to);
+        change.rows.data = nullptr;
+    }
+    session& of = *in->owner();
+    guarded(of, change.to.has_value() || is_long(stored), [&] {
+        of.write([&](contents& within) { within.resize_array(in->as<dict>(), place, change, of.root()); });
+    });
+}
+
 void clear(const held& in) {
     session& of = *in->owner();
     guarded(of, true, [&] {
@@ -377,6 +421,9 @@ void bind_containers(nb::module_& into) {
         .def("pop", &pop_item, nb::arg("key").none(), nb::arg("fallback").none())
         .def("pop_last", &pop_last)
         .def("set_default", &set_default, nb::arg("key").none(), nb::arg("content").none())
+        .def("describe_array", &describe_array_at, nb::arg("key").none())
+        .def("resize_array", &resize_array, nb::arg("key").none(), nb::arg("rows"), nb::arg("bytes_of_row"),
+             nb::arg("to").none())
         .def("clear", &clear)
         .def("__len__", &length)
         .def("keys", [](const held& of, bool back) { return cursor(of, cursor::yields::keys, back); })

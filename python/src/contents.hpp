@@ -36,6 +36,11 @@ public:
     /// the calls.
     [[nodiscard]] bool sweep_some(values::root& root, bool all, std::unordered_set<const void*>& free);
 
+    /// Gives the array under a key another first length: rows of zeros or those of `change` more, or fewer. In its
+    /// block where that is possible; what Python holds of the array keeps its elements. Throws error(invalid_argument)
+    /// where there is no such array.
+    void resize_array(values::dict& in, const document& key, const array_change& change, values::root& root);
+
     // Dicts.
     [[nodiscard]] std::optional<value> find(const values::dict& in, const document& key) const;
     void put(values::dict& in, const document& key, const value& content, values::root& root);
@@ -72,7 +77,9 @@ public:
 
 private:
     [[nodiscard]] value build_blob(const document& from);
-    [[nodiscard]] value build_array(const array_content& from);
+    /// `room`: of the block of its data.
+    [[nodiscard]] value build_array(const array_content& from, std::uint64_t room);
+    [[nodiscard]] bool fits(const values::array& header, std::uint64_t before, std::uint64_t after) const;
     [[nodiscard]] value build_sequence(const document& from);
     [[nodiscard]] document read_array(const value& from, bool deep) const;
     [[nodiscard]] bool is_held(const std::vector<value>& parts) const;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,13 @@ struct array_content {
     std::uint64_t bytes = 0;
     std::uint32_t order = 0;      ///< as values::array has it
     std::shared_ptr<void> owner;  ///< keeps `data`
+};
+
+/// Another first length of an array.
+struct array_change {
+    array_content rows;               ///< as the array but for its first length; with `data`, they are added
+    std::uint64_t bytes_of_row = 0;   ///< below 2^62 for all rows together
+    std::optional<std::uint64_t> to;  ///< rows; else as many as there are and `rows`
 };
 
 struct document {

@@ -76,7 +76,7 @@ value contents::build(const document& from) {
         case kind::tuple:
         case kind::list:
         case kind::extended: return build_sequence(from);
-        case kind::array: return build_array(*from.array);
+        case kind::array: return build_array(*from.array, from.array->bytes);
         case kind::dict: {
             auto* const made = space.make<dict>();
             values::root none;  // a new dict has nothing to replace, except its own earlier values
@@ -117,7 +117,7 @@ value contents::build_sequence(const document& from) {
     return of_object(from.what, &made->tag);
 }
 
-value contents::build_array(const array_content& from) {
+value contents::build_array(const array_content& from, std::uint64_t room) {
     auto* const made = space.make<array>(from.shape.size() * sizeof(std::uint64_t));
     made->bytes = from.bytes;
     made->dimensions = static_cast<std::uint32_t>(from.shape.size());
@@ -129,7 +129,7 @@ value contents::build_array(const array_content& from) {
     std::memcpy(type + 1, from.type.data(), from.type.size());
     made->type = type;
     if (from.bytes != 0) {
-        void* const data = space.make_block(from.bytes, cache_line, from.data == nullptr);
+        void* const data = space.make_block(room, cache_line, from.data == nullptr);
         if (from.data != nullptr) {
             std::memcpy(data, from.data, from.bytes);
         }
@@ -151,8 +151,9 @@ document contents::read_array(const value& from, bool deep) const {
     const blob* const type = found.type.get();
     space.expect_block(type, sizeof(blob), "type of an array");
     space.expect_block(type, sizeof(blob) + std::min(type->size, std::uint64_t{1} << 40), "type of an array");
-    if (found.bytes != 0) {
-        space.expect_block(found.data.get(), found.bytes, "data of an array");
+    const std::uint64_t bytes = space.word(found.bytes);
+    if (bytes != 0) {
+        space.expect_block(found.data.get(), bytes, "data of an array");
     }
     document made;
     made.what = kind::array;
@@ -160,12 +161,15 @@ document contents::read_array(const value& from, bool deep) const {
     made.array = std::make_shared<array_content>();
     made.array->type = std::string(type->view());
     made.array->shape.assign(found.shape(), found.shape() + found.dimensions);
-    made.array->bytes = found.bytes;
+    if (found.dimensions != 0) {
+        made.array->shape[0] = space.word(*found.shape());
+    }
+    made.array->bytes = bytes;
     made.array->order = found.order;
     made.array->data = found.data.get();
-    if (deep && found.bytes != 0) {
-        const std::shared_ptr<void> copy(::operator new(found.bytes), [](void* of) { ::operator delete(of); });
-        std::memcpy(copy.get(), found.data.get(), found.bytes);
+    if (deep && bytes != 0) {
+        const std::shared_ptr<void> copy(::operator new(bytes), [](void* of) { ::operator delete(of); });
+        std::memcpy(copy.get(), found.data.get(), bytes);
         made.array->data = copy.get();
         made.array->owner = copy;
     }

@@ -26,18 +26,20 @@ void workspace::free(const void* block) {
     transaction_->free(const_cast<void*>(block));
 }
 
-void workspace::expect_block(const void* address, std::size_t bytes, const char* field) const {
-    std::size_t usable = 0;
+std::size_t workspace::usable_size(const void* address, const char* field) const {
     try {
         const auto made = made_.find(address);
-        usable = made != made_.end() ? made->second : address == nullptr ? 0 : heap_->usable_size(address);
+        return made != made_.end() ? made->second : address == nullptr ? 0 : heap_->usable_size(address);
     } catch (const error& failure) {
         if (failure.reason() != errc::bad_address) {
             throw;
         }
         refuse(field, "a pointer to " + as_text(address), "a pointer to an allocated block of this heap");
     }
-    if (usable < bytes) {
+}
+
+void workspace::expect_block(const void* address, std::size_t bytes, const char* field) const {
+    if (const std::size_t usable = usable_size(address, field); usable < bytes) {
         refuse(field, "a block of " + std::to_string(usable) + " bytes", "at least " + std::to_string(bytes));
     }
 }

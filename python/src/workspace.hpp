@@ -1,8 +1,8 @@
 // workspace: how operations read and change objects in the heap, within a transaction or without one.
 //
 // Within a transaction, changes go to the copy that the transaction has of the object, and so do reads of what was
-// changed. All other reads go to the heap: a copy of what is only read would take longer than the read. Blobs and the
-// headers of arrays never change, and are read where they lie.
+// changed. All other reads go to the heap: a copy of what is only read would take longer than the read. Blobs never
+// change, and of the header of an array its size and first length alone, as words: the rest is read where it lies.
 //
 // Every pointer that is followed was checked before: it leads to an allocated block that is large enough and bears the
 // tag that was expected. So a damaged heap causes error(corrupt), and no access outside of the heap.
@@ -63,6 +63,11 @@ public:
         }
         return *static_cast<T*>(found->second);
     }
+    /// Of a header whose words change one by one.
+    [[nodiscard]] std::uint64_t word(const std::uint64_t& place) const {
+        return transaction_ == nullptr ? place : transaction_->load(place);
+    }
+    void store(std::uint64_t& place, std::uint64_t word) { transaction_->store(place, word); }
     /// A T in a new block, with room for `extra` bytes behind it.
     template <class T>
     [[nodiscard]] T* make(std::size_t extra = 0) {
@@ -81,6 +86,8 @@ public:
         }
         return static_cast<T*>(found);
     }
+    /// Of the allocated block that begins there, with what this transaction has asked for. Throws error(corrupt).
+    [[nodiscard]] std::size_t usable_size(const void* address, const char* field) const;
     /// Throws error(corrupt) where no allocated block of that size begins at the address.
     void expect_block(const void* address, std::size_t bytes, const char* field) const;
     [[noreturn]] void refuse(const std::string& field, const std::string& found, const std::string& expected) const;

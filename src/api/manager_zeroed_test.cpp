@@ -1,7 +1,12 @@
 // allocation_traits::zeroed, in every durability: what a program finds behind the bytes that it had asked for.
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
+#include <stdexcept>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -69,6 +74,67 @@ TEST_P(manager_zeroed_test, a_zeroed_block_that_grows_zeroed_has_no_bytes_of_an_
         }
     }
     EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+/// Pages of a block that have memory, of those that it has as a whole.
+std::size_t pages_in_memory(void* block, std::size_t bytes) {
+    constexpr std::size_t page = 4096;
+    const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(block) + page - 1) / page * page;
+    std::vector<unsigned char> found((reinterpret_cast<std::uintptr_t>(block) + bytes - begin) / page);
+    EXPECT_EQ(::mincore(reinterpret_cast<void*>(begin), found.size() * page, found.data()), 0);
+    return static_cast<std::size_t>(std::count_if(found.begin(), found.end(), [](auto each) { return each % 2 == 1; }));
+}
+
+TEST_F(manager_test, a_large_zeroed_block_in_new_space_takes_no_memory) {
+    constexpr std::size_t bytes = 64U << 20U;
+    const auto make = [](manager& heap) {
+        transaction tx(heap);
+        void* const made = tx.allocate(bytes, {.zeroed = true});
+        tx.store(heap.root(0), made);
+        tx.commit();
+        return made;
+    };
+    manager heap(create_only, path(), small_options());
+    void* const fresh = make(heap);
+    EXPECT_LT(pages_in_memory(fresh, bytes), 1024U);
+    std::memset(fresh, 1, bytes);
+    heap.free_from(heap.root(0));
+    void* const again = make(heap);
+    EXPECT_EQ(again, fresh) << "else the test shows nothing";
+    EXPECT_LT(pages_in_memory(again, bytes), 1024U);
+    EXPECT_TRUE(
+        std::all_of(static_cast<char*>(again), static_cast<char*>(again) + bytes, [](char each) { return each == 0; }));
+    std::memset(again, 1, bytes);
+    heap.commit();
+    heap.free_from(heap.root(0));
+    void* const committed = make(heap);  // its place has ones in the files
+    EXPECT_TRUE(std::all_of(static_cast<char*>(committed), static_cast<char*>(committed) + bytes,
+                            [](char each) { return each == 0; }));
+    static_cast<char*>(committed)[5] = 7;
+    heap.commit();
+    heap.close();
+    const manager read(open_read_only, path());
+    const auto* const kept = static_cast<const char*>(static_cast<const void*>(read.root(0).get()));
+    EXPECT_EQ(std::count(kept, kept + bytes, 0), static_cast<std::ptrdiff_t>(bytes - 1));
+    EXPECT_EQ(kept[5], 7);
+    EXPECT_THAT(read.check(true), IsEmpty());
+}
+
+TEST_F(manager_test, an_abort_brings_back_what_a_large_zeroed_block_has_dropped) {
+    constexpr std::size_t bytes = 64U << 20U;
+    manager heap(create_only, path(), small_options());
+    void* const first = heap.allocate_to(heap.root(0), bytes);
+    std::memset(first, 1, bytes);
+    EXPECT_THROW(heap.transact([&] {
+        heap.free_from(heap.root(0));
+        const auto* const made = static_cast<char*>(heap.allocate_to(heap.root(0), bytes, {.zeroed = true}));
+        EXPECT_TRUE(std::all_of(made, made + bytes, [](char each) { return each == 0; }));
+        throw std::runtime_error("taken back");
+    }),
+                 std::runtime_error);
+    const auto* const again = static_cast<char*>(static_cast<void*>(heap.root(0).get()));
+    EXPECT_EQ(again, first);
+    EXPECT_TRUE(std::all_of(again, again + bytes, [](char each) { return each == 1; }));
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ inline constexpr int exit_nothing = 3;   ///< `check`: no problem, and no page c
 struct arguments {
     std::string heap;  ///< the directory
     bool json = false;
-    std::string target;  ///< defrag: a size, or empty
+    std::string target;              ///< defrag: a size, or empty
+    std::vector<std::string> heaps;  ///< metrics
 };
 
 /// If a writer has the heap open: what its superblock and its lanes say.
@@ -34,6 +35,9 @@ int info(const arguments& given);
 /// All numbers, and the recovery of durability `atomic`. If a writer has the heap open: what its lanes say.
 int stats(const arguments& given);
 int classes(const arguments& given);
+/// Prints the numbers of heaps in the text format of Prometheus. A heap that cannot be read is one with holdfast_up 0,
+/// and makes the exit status exit_failed.
+int metrics(const std::vector<std::string>& heaps);
 /// `depth`: levels of what Python programs have stored.
 int list(const arguments& given, unsigned depth);
 struct map_arguments {

@@ -167,6 +167,13 @@ command add_get(command_line& program, arguments& given, value_arguments& wanted
     return added;
 }
 
+command add_metrics(command_line& program, std::vector<std::string>& heaps) {
+    const command added = program.add_command("metrics", "Numbers of heaps, in the text format of Prometheus");
+    added.add_option("HEAP", heaps, "The heaps' directories").required();
+    added.footer("For the textfile collector of node_exporter: write to a new file, and rename it.");
+    return added;
+}
+
 [[noreturn]] int refuse_store(const arguments& given) {
     throw std::runtime_error(given.heap + ": a store, not a heap: info, ls, check and map say what is in it");
 }
@@ -174,7 +181,7 @@ command add_get(command_line& program, arguments& given, value_arguments& wanted
 int run(int argc, char** argv, arguments& given) {
     command_line program("Holdfast: a persistent heap. Looks into one, copies it; defrag and gc alone change it.",
                          "holdfast");
-    program.version_flag("--version", "holdfast " HOLDFAST_VERSION ", heap format 1");
+    program.version_flag("--version", "holdfast " HOLDFAST_VERSION ", heap format " HOLDFAST_HEAP_FORMAT);
     program.require_command();
     program.footer(exit_statuses);
     const command info = add_info(program, given);
@@ -182,6 +189,7 @@ int run(int argc, char** argv, arguments& given) {
     const command map = add_map(program, given, output);
     const command stats = add_stats(program, given);
     const command classes = add_classes(program, given);
+    const command metrics = add_metrics(program, given.heaps);
     value_arguments wanted;
     const command list = add_list(program, given, wanted);
     const command get = add_get(program, given, wanted);
@@ -202,8 +210,8 @@ int run(int argc, char** argv, arguments& given) {
     if (const auto status = program.parse(argc, argv)) {
         return *status == 0 ? holdfast_cli::exit_sound : holdfast_cli::exit_failed;
     }
-    if (map.parsed()) {
-        return holdfast_cli::map(given, output);
+    if (metrics.parsed() || map.parsed()) {
+        return map.parsed() ? holdfast_cli::map(given, output) : holdfast_cli::metrics(given.heaps);
     }
     if ((get.parsed() || dump.parsed()) && !holdfast_cli::is_store(given.heap)) {
         return holdfast_cli::get(given, wanted.keys);

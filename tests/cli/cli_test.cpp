@@ -64,7 +64,9 @@ void make_described_heap(const std::string& path) {
 TEST_F(cli, version_and_help_succeed) {
     const answer version = run_holdfast({"--version"});
     EXPECT_EQ(version.status, 0);
-    EXPECT_THAT(version.out, MatchesRegex("holdfast [0-9]+\\.[0-9]+\\.[0-9]+, heap format 1\n"));
+    make_described_heap(heap());
+    const std::string format = run({"info", "--json"}).json()["format_version"];
+    EXPECT_THAT(version.out, MatchesRegex("holdfast [0-9]+\\.[0-9]+\\.[0-9]+, heap format " + format + "\n"));
     const answer help = run_holdfast({"--help"});
     EXPECT_EQ(help.status, 0);
     EXPECT_THAT(help.out, AllOf(HasSubstr("info"), HasSubstr("stats"), HasSubstr("ls"), HasSubstr("check"),
@@ -114,6 +116,25 @@ TEST_F(cli, info_says_what_the_heap_is_and_holds) {
           "largest free extent ", "objects             2 named, 1 unique, 1 anonymous\n"}) {
         EXPECT_THAT(given.out, HasSubstr(line));
     }
+}
+
+TEST_F(cli, metrics_are_those_of_prometheus_for_each_heap) {
+    make_described_heap(heap());
+    const std::string missing = scratch_ / "none\"such";
+    const answer given = run_holdfast({"metrics", heap(), missing});
+    EXPECT_EQ(given.status, 2);
+    EXPECT_THAT(given.err, HasSubstr("none"));
+    const std::string label = "{heap=\"" + heap() + "\"}";
+    for (const std::string& line :
+         {"# TYPE holdfast_up gauge\nholdfast_up" + label + " 1\nholdfast_up{heap=\"" + (scratch_ / "none") +
+              "\\\"such\"} 0\n",
+          "# HELP holdfast_user_bytes User space.\n# TYPE holdfast_user_bytes gauge\nholdfast_user_bytes" + label +
+              " 2097152\n# HELP",
+          "# TYPE holdfast_commits_total counter\nholdfast_commits_total" + label + " 2\n",
+          "holdfast_readers" + label + " 0\n", "holdfast_recoveries_total" + label + " 0\n"}) {
+        EXPECT_THAT(given.out, HasSubstr(line));
+    }
+    EXPECT_EQ(run_holdfast({"metrics", heap()}).status, 0);
 }
 
 TEST_F(cli, info_says_whether_cache_lines_are_separate) {

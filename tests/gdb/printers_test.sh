@@ -37,6 +37,14 @@ cases=(
     "*\$target(pointer)" 9
     "*\$target(to_pair)" "{first = 3, second = 4}"
     "\$target(to_pair)->second" 4
+    "*pointer" 9
+    "*to_pair" "{first = 3, second = 4}"
+    "to_pair->second" 4
+    "(*to_pair).first" 3
+    "pointer[1]" 16
+    "*pointer.get()" 9
+    "to_pair.get()->first" 3
+    "nothing.get()" "(int *) ADDRESS"
     number -5
     heap "holdfast::manager of PATH"
 )
@@ -44,6 +52,7 @@ cases=(
     echo "set print elements 0"
     echo "set width 0"
     echo "source $printers"
+    echo "set may-call-functions off"
     echo "break stop_here"
     echo "run $work/heap.hf"
     echo "up"

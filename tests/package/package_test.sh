@@ -49,6 +49,14 @@ for header in holdfast.h transaction.h; do
     done < <(grep -oE '\bhf_[a-z_]+\(' "$prefix/include/holdfast/$header" | tr -d '(' | sort -u)
 done
 
+# gdb finds the printers under any prefix.
+if command -v gdb >/dev/null; then
+    gdb -nx -batch -iex "add-auto-load-safe-path $prefix" -ex "info pretty-printer" "$library" >"$work/gdb" 2>&1 || true
+    grep -qx '  holdfast' "$work/gdb" || fail "gdb loads no printers: $(tail -n 5 "$work/gdb")"
+else
+    echo "NOT TESTED HERE: gdb is not installed"
+fi
+
 # find_package: C++ and C, with each of the two libraries.
 compiler=$(cached CMAKE_CXX_COMPILER)
 c_compiler=$(cached CMAKE_C_COMPILER)

@@ -37,7 +37,7 @@ for command in "$bin/holdfast" "$bin/python -m holdfast"; do
     told=$($command --version)
     [[ $told == "holdfast ${installed% *},"* ]] || fail "'$command --version' printed $told"
 done
-others=(ml_dtypes pandas pyarrow polars)
+others=(ml_dtypes pandas pyarrow polars usearch)
 "$bin/pip" install --quiet "${others[@]}" >"$work/log" 2>&1 ||
     echo "NOT TESTED HERE: values of ${others[*]}, which pip cannot install"
 

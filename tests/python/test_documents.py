@@ -33,7 +33,13 @@ def test_the_program_of_the_store_runs_twice(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "page,expected", [("python-asyncio", "90 10\n"), ("python-cache", "499500 hello\n"), ("python-frames", "4.0\n")]
+    "page,expected",
+    [
+        ("python-asyncio", "90 10\n"),
+        ("python-cache", "499500 hello\n"),
+        ("python-frames", "4.0\n"),
+        ("python-vectors", "first en\nsecond de\n"),
+    ],
 )
 def test_the_program_of_a_page_runs_twice(tmp_path, monkeypatch, page, expected):
     document = DOCUMENT.with_name(page + ".md")
@@ -42,6 +48,8 @@ def test_the_program_of_a_page_runs_twice(tmp_path, monkeypatch, page, expected)
     if "frames" in page:
         pytest.importorskip("pandas", reason="NOT TESTED HERE: pandas is not installed")
         pytest.importorskip("pyarrow", reason="NOT TESTED HERE: pyarrow is not installed")
+    if "vectors" in page:
+        pytest.importorskip("usearch", reason="NOT TESTED HERE: usearch is not installed")
     program = re.search(r"```python\n(.*?)```", document.read_text(), re.DOTALL).group(1)
     monkeypatch.chdir(tmp_path)
     for _ in range(2):

@@ -1,9 +1,11 @@
 """Pretty printers of gdb for what lies in a heap: holdfast::ptr, the containers, values, and the heap itself.
 
-gdb loads this file with libholdfast.so where it is installed under /usr. Elsewhere, and for programs that are linked
-with the static library, write into ~/.gdbinit: `source PREFIX/share/holdfast/holdfast_printers.py`.
+gdb loads this file with libholdfast.so where it is installed under /usr; under another prefix, where ~/.gdbinit has
+`add-auto-load-safe-path PREFIX/lib`. For programs that are linked with the static library, write there:
+`source PREFIX/share/holdfast/holdfast_printers.py`.
 
-`print *$target(p)` follows a holdfast::ptr, and `print $target(p)->member`.
+`print *p`, `print p->member`, `print p[1]` and `print p.get()` follow a holdfast::ptr, also in a core file, and so does
+`print *$target(p)`.
 
 The printers read memory alone; they call nothing in the program. A container that was damaged ends its list early.
 """
@@ -12,6 +14,7 @@ import re
 
 import gdb
 import gdb.printing
+import gdb.xmethod
 
 _BIAS = 1 << 47
 _MASK = (1 << 48) - 1
@@ -458,5 +461,42 @@ class Target(gdb.Function):
         return gdb.Value(target_of(pointer)).cast(element_type(pointer).pointer())
 
 
+class Follow(gdb.xmethod.XMethodWorker):
+    """What a holdfast::ptr does in C++, without a call of the program's code."""
+
+    def __init__(self, type_, operator):
+        self.type, self.operator = type_, operator
+
+    def get_arg_types(self):
+        """The index of operator[]."""
+        return gdb.lookup_type("long") if self.operator == "operator[]" else None
+
+    def get_result_type(self, _pointer, *_index):
+        """T& or T*."""
+        return self.type.reference() if self.operator in ("operator*", "operator[]") else self.type.pointer()
+
+    def __call__(self, pointer, index=0):
+        pointer = pointer.dereference() if pointer.type.code == gdb.TYPE_CODE_PTR else pointer  # its `this`
+        target = gdb.Value(target_of(pointer)).cast(self.type.pointer()) + int(index)
+        return target.dereference() if self.operator in ("operator*", "operator[]") else target
+
+
+class FollowMatcher(gdb.xmethod.XMethodMatcher):
+    """Offers Follow to gdb."""
+
+    def __init__(self):
+        super().__init__("holdfast")
+        self.methods = [gdb.xmethod.XMethod(name) for name in ("operator*", "operator->", "operator[]", "get")]
+
+    def match(self, class_type, method_name):
+        """For the methods of a ptr."""
+        if not re.match(r"^holdfast::ptr<.*>$", class_type.strip_typedefs().unqualified().tag or ""):
+            return None
+        if not any(each.name == method_name and each.enabled for each in self.methods):
+            return None
+        return Follow(class_type.strip_typedefs().template_argument(0), method_name)
+
+
 Target()
+gdb.xmethod.register_xmethod_matcher(gdb.current_objfile(), FollowMatcher(), replace=True)
 gdb.printing.register_pretty_printer(gdb.current_objfile(), build(), replace=True)

@@ -28,7 +28,7 @@
  * hf_close, hf_discard, hf_snapshot and hf_collect all others neither call the heap nor store to its memory (see
  * <holdfast/manager.hpp>).
  *
- * A heap may be mapped elsewhere at the next open: keep pointers in it as hf_ptr. */
+ * A heap may be mapped elsewhere at the next open: keep pointers in it as hf_ptr, or typed (<holdfast/typed.h>). */
 #pragma once
 
 #include <stddef.h>
