@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Iterator
 
-from lint_classes import check_class_methods
+from lint_classes import check_class_chains, check_class_methods
 from lint_documents import (
     LAYERS,
     MAX_COLUMNS,
@@ -307,6 +307,7 @@ def lint(root: Path) -> list[Finding]:
     # The lint's own files name what they look for.
     others = [source for source in sources if not re.match(r"tools/lint\w*\.py$", source.path)]
     findings: list[Finding] = [*check_invariants(others), *check_class_methods(others)]
+    findings += check_class_chains(others)
     for source in sources:
         findings += check_text(source)
         findings += check_sizes(source)

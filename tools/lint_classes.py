@@ -1,11 +1,15 @@
-"""The member functions that a class declares, counted in its text: comments, literals and directives are blanked."""
+"""The member functions that a class declares, alone and with its bases, and its storeys of inheritance, counted in the
+text: comments, literals and directives are blanked."""
 
+import functools
 import re
 from typing import Iterator, NamedTuple
 
 from lint_source import DIRECTIVE, Finding, Scope, Source, blank_matches
 
 MAX_METHODS = 40
+MAX_STOREYS = 3  # of inheritance: the class itself is one
+MAX_METHODS_WITH_BASES = 60
 FOLDERS = ("src/", "bench/", "examples/")
 
 TOKEN = re.compile(r"\w+|::|->|&&|\|\||<=>|[<>=!]=|<<|\S")
@@ -14,6 +18,25 @@ CLOSING = {"(": ")", "[": "]", "{": "}"}
 NO_FUNCTION = {"using", "typedef", "friend", "static_assert", "enum", "namespace"}
 IN_PARENTHESES = {"alignas", "decltype", "noexcept", "explicit", "requires", "__attribute__", "sizeof"}
 MACRO = re.compile(r"[A-Z][A-Z0-9_]{2,}")  # HF_REQUIRES(mutex) declares nothing
+
+# Older than the rule, each with its present storeys and methods (at least the limits), which only fall.
+KNOWN_CHAINS = {
+    "holdfast::compat::interprocess::detail::refused_segment": (4, 83),
+    "holdfast::compat::interprocess::managed_mapped_file": (3, 82),
+    "holdfast::compat::interprocess::segment_manager": (3, 63),
+    "holdfast::compat::metall::basic_manager": (3, 65),
+    "holdfast::heap::atomic_operations_of": (3, 81),
+    "holdfast::heap::engine": (3, 84),
+    "holdfast::heap_collection": (5, 107),
+    "holdfast::heap_destinations": (3, 65),
+    "holdfast::heap_information": (6, 127),
+    "holdfast::heap_objects": (4, 96),
+    "holdfast::lane::lane_set": (3, 76),
+    "holdfast::manager": (7, 159),
+    "holdfast::store_engine::committer": (3, 79),
+    "holdfast::store_engine::cursor": (3, 68),
+    "holdfast::store_engine::engine": (3, 119),
+}
 
 
 class ClassMethods(NamedTuple):
@@ -29,6 +52,101 @@ def check_class_methods(sources: list[Source]) -> Iterator[Finding]:
             if found.methods > MAX_METHODS:
                 message = f"{found.name} has {found.methods} member functions, {MAX_METHODS} are allowed"
                 yield source.finding(found.position, "class-methods", message)
+
+
+def check_class_chains(sources: list[Source], known: dict[str, tuple[int, int]] | None = None) -> Iterator[Finding]:
+    """Who reads a class reads its bases: inheritance is no way to cut a large class into files."""
+    known = KNOWN_CHAINS if known is None else known
+    classes = Chains(sources)
+    for name, declared in classes.declared.items():
+        storeys = classes.storeys_of(name)
+        if storeys == 1:
+            continue  # class-methods has it
+        methods = classes.methods_of(name)
+        most_storeys, most_methods = known.get(name, (MAX_STOREYS, MAX_METHODS_WITH_BASES))
+        if storeys > most_storeys:
+            message = f"{name} has {storeys} storeys of inheritance, {most_storeys} are allowed"
+            yield declared.source.finding(declared.scope.head, "class-chain", message)
+        if methods > most_methods:
+            message = f"{name} has {methods} member functions with its bases, {most_methods} are allowed"
+            yield declared.source.finding(declared.scope.head, "class-chain", message)
+        now = max(storeys, MAX_STOREYS), max(methods, MAX_METHODS_WITH_BASES)
+        if now != (most_storeys, most_methods) and storeys <= most_storeys and methods <= most_methods:
+            message = f"{name} has become better than KNOWN_CHAINS says: {now} now"
+            yield declared.source.finding(declared.scope.head, "class-chain", message)
+
+
+class Declared(NamedTuple):
+    source: Source
+    scope: Scope
+    within: str  # the namespaces and classes around it
+
+
+class Chains:
+    """The classes of a tree by their full names, and what they have with their bases. Bases that the tree does not
+    define (those of the standard library, parameters of templates) count nothing."""
+
+    def __init__(self, sources: list[Source]) -> None:
+        self.declared: dict[str, Declared] = {}
+        for source in sources:
+            if source.is_cpp and source.path.startswith(FOLDERS):
+                self.add(source)
+
+    def add(self, source: Source) -> None:
+        enclosing: list[Scope] = []
+        for scope in source.scopes:
+            while enclosing and enclosing[-1].end < scope.begin:
+                enclosing.pop()
+            within = "::".join(outer.name for outer in enclosing if outer.name)
+            if scope.kind in CLASS_KEYS and scope.name:
+                name = f"{within}::{scope.name}" if within else scope.name
+                self.declared.setdefault(name, Declared(source, scope, within))
+            enclosing.append(scope)
+
+    def bases_of(self, name: str) -> list[str]:
+        declared = self.declared[name]
+        found = (self.find(base, declared.within) for base in bases_in(declared.scope.bases))
+        return [base for base in found if base not in ("", name)]
+
+    def find(self, name: str, within: str) -> str:
+        """As the compiler looks names up: in the innermost scope first. Empty where there is none."""
+        while True:
+            full = f"{within}::{name}" if within else name
+            if full in self.declared:
+                return full
+            if not within:
+                return ""
+            within = within.rpartition("::")[0]
+
+    @functools.cache
+    def storeys_of(self, name: str) -> int:
+        return 1 + max((self.storeys_of(base) for base in self.bases_of(name)), default=0)
+
+    def methods_of(self, name: str) -> int:
+        """Those of a base that comes by two ways count once."""
+        return sum(self.own_methods_of(each) for each in {name, *self.all_bases_of(name)})
+
+    def all_bases_of(self, name: str) -> Iterator[str]:
+        for base in self.bases_of(name):
+            yield base
+            yield from self.all_bases_of(base)
+
+    @functools.cache
+    def own_methods_of(self, name: str) -> int:
+        source, scope = self.declared[name].source, self.declared[name].scope
+        return count_methods(blank_matches(DIRECTIVE, source.code[scope.begin + 1 : scope.end]))
+
+
+def bases_in(text: str) -> list[str]:
+    """The names in `: public a, b<c, d>`, without template arguments."""
+    parenthesized = re.compile(r"\([^()]*\)")
+    while parenthesized.search(text):
+        text = parenthesized.sub("", text)
+    arguments = re.compile(r"<[^<>]*>")
+    while arguments.search(text):
+        text = arguments.sub("", text)
+    names = (re.sub(r"\b(?:public|private|protected|virtual|typename)\b", "", part) for part in text[1:].split(","))
+    return [name.strip().removeprefix("::") for name in names if name.strip()]
 
 
 def classes_of(source: Source) -> Iterator[ClassMethods]:

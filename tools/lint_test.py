@@ -7,6 +7,7 @@ from pathlib import Path
 
 import lint
 import lint_classes
+import lint_source
 
 CLEAN = {
     "README.md": "See [format](docs/format.md) and `src/heap/heap.hpp:1`, `heap/heap.hpp`, `src/*/heap.hpp`.\n",
@@ -275,6 +276,38 @@ class LintTest(unittest.TestCase):
         self.accepts("tests/x/x.hpp", head + "    void f();\n" * 41 + "};\n")
         nested = "    class in {\n" + "    void f();\n" * 40 + "    };\n"
         self.accepts("src/heap/x.hpp", head + nested + "    int g();\n};\n")
+
+    def test_bases_of_a_class(self) -> None:
+        def chain(*methods: int) -> str:
+            """Each class is the base of the next, in another namespace."""
+            text, base = "#pragma once\n", ""
+            for number, count in enumerate(methods):
+                text += f"namespace n::m{number} {{\ntemplate <class T>\nclass c{number}{base} {{\n"
+                text += "    void f();\n" * count + "};\n}\n"
+                base = f" : protected m{number}::c{number}<T, (1 > 0)>, std::vector<T>"
+            return text
+
+        self.accepts("src/heap/x.hpp", chain(20, 20, 20))
+        self.rejects("class-chain", 54, "src/heap/x.hpp", chain(20, 20, 21))
+        self.rejects("class-chain", 22, "src/heap/x.hpp", chain(1, 1, 1, 1))
+        twice = "struct b : a {};\nstruct c : a {};\nstruct d : b, c {};\n"
+        self.accepts("src/heap/x.hpp", "#pragma once\nstruct a {\n" + "    void f();\n" * 35 + "};\n" + twice)
+        self.accepts("tests/x/x.hpp", chain(1, 1, 1, 1))
+
+    def test_known_chains_only_fall(self) -> None:
+        def found(storeys: int, methods: int) -> int:
+            text = "struct a {};\nstruct b : a {};\nstruct c : b {};\nstruct d : c {};\n"
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "src/heap/x.hpp"
+                path.parent.mkdir(parents=True)
+                path.write_text(text)
+                source = lint_source.Source(Path(folder), "src/heap/x.hpp")
+                return len(list(lint_classes.check_class_chains([source], {"d": (storeys, methods)})))
+
+        self.assertEqual(found(4, 60), 0)
+        self.assertEqual(found(3, 60), 1)  # has grown
+        self.assertEqual(found(5, 60), 1)  # could be less
+        self.assertEqual(found(4, 61), 1)
 
     def test_what_is_a_method(self) -> None:
         for member in METHODS:

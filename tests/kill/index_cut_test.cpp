@@ -328,8 +328,7 @@ void run_load(open_options::domain_choice domain, std::vector<loss> losses = {lo
 
 /// Two leaves by the first bit of the hash, of which the first keeps 13 entries and the other one 40.
 void run_merge_of_hashes(std::vector<loss> losses) {
-    detail::order_of_hashes<std::uint64_t> order;
-    order.set_seed(fixed_seed);
+    const detail::order_of_hashes<std::uint64_t> order(fixed_seed);
     const auto is_first = [order](std::uint64_t number) { return order.bound_of(number) >> 63U == 0; };
     const std::vector<std::uint64_t> all = numbers_between(10, 1290);
     std::vector<std::uint64_t> first;

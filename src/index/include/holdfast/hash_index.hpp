@@ -61,7 +61,7 @@ public:
                 batch.clear();
                 for (std::size_t slot = 0; slot < base::layout::slots; ++slot) {
                     if (of.is_live(slot) && this->is_from(of, slot, from)) {
-                        batch.add(base::key_at(words, slot), base::value_at(words, slot));
+                        batch.add(base::types::key_at(words, slot), base::types::value_at(words, slot));
                     }
                 }
             },
@@ -88,11 +88,12 @@ public:
     template <class Iterator, class Sentinel>
     void bulk_load(Iterator first, Sentinel last) {
         if (!empty()) {
-            detail::throw_index_argument(this->heap_, "index of bulk_load", "one with entries", "an empty one");
+            detail::throw_index_argument(this->media().heap(), "index of bulk_load", "one with entries",
+                                         "an empty one");
         }
         if constexpr (std::forward_iterator<Iterator> && std::is_reference_v<decltype(*first)>) {
             this->load(detail::hashed_source<Key, Value, typename base::layout, detail::order_of_hashes<Key>, Iterator>(
-                this->heap_, this->name_, this->order_, std::move(first), std::move(last)));
+                this->media().heap(), this->media().name(), this->media().order(), std::move(first), std::move(last)));
         } else {
             std::vector<std::pair<typename base::owned_key, typename base::owned_value>> entries;
             for (; first != last; ++first) {

@@ -37,6 +37,7 @@
 #include <utility>
 #include <vector>
 
+#include <holdfast/detail/index_calls.hpp>
 #include <holdfast/detail/index_scan.hpp>
 #include <holdfast/detail/index_sources.hpp>
 #include <holdfast/manager.hpp>
@@ -47,8 +48,8 @@ template <class Key, class Value>
 struct stored_index : detail::index_head_on_media {};
 
 template <detail::index_key Key, detail::index_value Value>
-class ordered_index : public detail::index_scan<Key, Value> {
-    using base = detail::index_scan<Key, Value>;
+class ordered_index : public detail::index_calls<Key, Value, detail::order_of_keys<Key>> {
+    using base = detail::index_calls<Key, Value, detail::order_of_keys<Key>>;
 
 public:
     using typename base::entry;
@@ -70,10 +71,10 @@ public:
     }
 
     /// The entry of the smallest key that is not smaller, and of the largest that is not larger.
-    [[nodiscard]] std::optional<entry> lower_bound(const Key& key) const { return one({owned_key(key)}, true); }
-    [[nodiscard]] std::optional<entry> last_not_above(const Key& key) const { return one({owned_key(key)}, false); }
-    [[nodiscard]] std::optional<entry> first() const { return one({}, true); }
-    [[nodiscard]] std::optional<entry> last() const { return one({}, false); }
+    [[nodiscard]] std::optional<entry> lower_bound(const Key& key) const { return one(owned_key(key), true); }
+    [[nodiscard]] std::optional<entry> last_not_above(const Key& key) const { return one(owned_key(key), false); }
+    [[nodiscard]] std::optional<entry> first() const { return one(std::nullopt, true); }
+    [[nodiscard]] std::optional<entry> last() const { return one(std::nullopt, false); }
     [[nodiscard]] bool empty() const { return !first().has_value(); }
 
     /// Calls `each(key, value)` in ascending order, from the smallest key that is not smaller than `from` on, until it
@@ -81,20 +82,20 @@ public:
     /// may change the index. Views are valid until it returns. Returns how many entries it was given.
     template <class Function>
     std::size_t scan(const Key& from, Function&& each) const {
-        return run({owned_key(from)}, true, each);
+        return run(owned_key(from), true, each);
     }
     template <class Function>
     std::size_t scan(Function&& each) const {
-        return run({}, true, each);
+        return run(std::nullopt, true, each);
     }
     /// From the largest key that is not larger than `from` on.
     template <class Function>
     std::size_t scan_backward(const Key& from, Function&& each) const {
-        return run({owned_key(from)}, false, each);
+        return run(owned_key(from), false, each);
     }
     template <class Function>
     std::size_t scan_backward(Function&& each) const {
-        return run({}, false, each);
+        return run(std::nullopt, false, each);
     }
 
     /// No other thread uses the index meanwhile. Takes entries in ascending order of distinct keys into an empty index:
@@ -103,19 +104,20 @@ public:
     template <class Iterator, class Sentinel>
     void bulk_load(Iterator first, Sentinel last) {
         if (!empty()) {
-            detail::throw_index_argument(this->heap_, "index of bulk_load", "one with entries", "an empty one");
+            detail::throw_index_argument(this->media().heap(), "index of bulk_load", "one with entries",
+                                         "an empty one");
         }
         this->load(detail::ascending_source<Key, Value, typename base::layout, Iterator, Sentinel>(
-            this->heap_, std::move(first), std::move(last)));
+            this->media().heap(), std::move(first), std::move(last)));
     }
 
 private:
-    using scan_place = typename base::scan_place;
+    using scanner = detail::index_scan<Key, Value>;
 
     [[nodiscard]] std::optional<entry> one(std::optional<owned_key> from, bool forward) const {
         std::optional<entry> found;
         run(
-            {std::move(from)}, forward,
+            std::move(from), forward,
             [&](const Key& key, const Value& value) {
                 found.emplace(owned_key(key), owned_value(value));
                 return false;
@@ -124,11 +126,13 @@ private:
         return found;
     }
     template <class Function>
-    std::size_t run(scan_place place, bool forward, Function&& each, std::size_t most = base::layout::slots) const {
-        typename base::batch_of_leaf batch;
+    std::size_t run(std::optional<owned_key> from, bool forward, Function&& each,
+                    std::size_t most = base::layout::slots) const {
+        scanner place(this->opened(), std::move(from), forward);
+        typename scanner::batch batch;
         std::size_t given = 0;
-        while (!place.at_end) {
-            forward ? this->fetch_forward(place, most, batch) : this->fetch_backward(place, most, batch);
+        while (!place.at_end()) {
+            place.fetch(most, batch);
             for (std::size_t i = 0; i < batch.size(); ++i) {
                 ++given;
                 if (!each(batch.key(i), batch.value(i))) {

@@ -1,15 +1,19 @@
-// The calls that ordered_index and hash_index share.
+// What ordered_index and hash_index share: the calls on single entries, and those that visit all leaves. Readers lock
+// nothing where keys and values are inline; where a block may be freed, they keep writers out of one leaf.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <holdfast/detail/index_check.hpp>
+#include <holdfast/detail/index_tree.hpp>
+#include <holdfast/detail/leaf_entries.hpp>
 
 namespace holdfast {
 
@@ -25,48 +29,112 @@ struct index_statistics {
 
 namespace detail {
 
-template <class Key, class Value, class Order>
-class index_calls : protected index_check<Key, Value, Order> {
-    using base = index_check<Key, Value, Order>;
+enum class put_mode : std::uint8_t { insert, update, upsert };
 
+template <class Key, class Value, class Order>
+class index_calls {
 public:
     using key_type = Key;
     using mapped_type = Value;
-    using owned_key = typename base::owned_key;      ///< Key, or std::string
-    using owned_value = typename base::owned_value;  ///< Value, or std::string
+    using owned_key = typename index_types<Key, Value, Order>::owned_key;      ///< Key, or std::string
+    using owned_value = typename index_types<Key, Value, Order>::owned_value;  ///< Value, or std::string
     using entry = std::pair<owned_key, owned_value>;
 
     index_calls(const index_calls&) = delete;
     index_calls& operator=(const index_calls&) = delete;
 
     /// False, and nothing changes, where the key is there. Throws error(read_only), as do all changes.
-    bool insert(const Key& key, const Value& value) { return !this->put(key, value, put_mode::insert); }
+    bool insert(const Key& key, const Value& value) { return !put(key, value, put_mode::insert); }
     /// False where the key is not there.
-    bool update(const Key& key, const Value& value) { return this->put(key, value, put_mode::update); }
+    bool update(const Key& key, const Value& value) { return put(key, value, put_mode::update); }
     /// True where the key is new.
-    bool upsert(const Key& key, const Value& value) { return !this->put(key, value, put_mode::upsert); }
+    bool upsert(const Key& key, const Value& value) { return !put(key, value, put_mode::upsert); }
     /// False where the key was not there.
-    bool remove(const Key& key) { return base::remove(key); }
+    bool remove(const Key& key) {
+        media().refuse_read_only();
+        bool is_sparse = false;
+        {
+            const section inside(tree_.nodes().grace());
+            const std::uint8_t print = fingerprint<Key>(key);
+            for (;;) {
+                const auto at = tree_.descend_to(key, print);
+                if (!tree_.is_warm(at) || !at.node->lock.lock_if(at.version)) {
+                    continue;
+                }
+                const write_hold hold(at.node->lock);
+                const std::size_t found = types::find_slot(*at.node, key, print);
+                if (found == layout::slots) {
+                    return false;
+                }
+                leaf_entries<Key, Value, Order>(media(), *at.node).take_out(found);
+                const std::size_t count = at.node->count();
+                is_sparse = count < tree::few_entries && count % between_merges == 0;
+                break;
+            }
+        }
+        if (is_sparse) {
+            try {
+                tree_.merge(media().order().bound_of(key));
+            } catch (const std::bad_alloc& /*later*/) {  // the key is removed all the same
+            }
+        }
+        return true;
+    }
 
-    [[nodiscard]] std::optional<owned_value> find(const Key& key) const { return base::find(key); }
-    [[nodiscard]] bool contains(const Key& key) const { return base::find(key).has_value(); }
+    [[nodiscard]] std::optional<owned_value> find(const Key& key) const {
+        media().refuse_closed();
+        const section inside(tree_.nodes().grace());
+        const std::uint8_t print = fingerprint<Key>(key);
+        for (;;) {
+            const found_leaf at = tree_.descend_to(key, print);
+            if (!tree_.is_warm(at)) {
+                continue;
+            }
+            if constexpr (types::has_blocks) {
+                if (!at.node->lock.share_if(at.version)) {
+                    continue;
+                }
+                const shared_hold hold(at.node->lock);
+                const std::size_t slot = types::find_slot(*at.node, key, print);
+                return slot == layout::slots ? std::nullopt
+                                             : std::optional<owned_value>(types::value_at(at.node->media(), slot));
+            } else {
+                const std::uint64_t* const words = at.node->media();
+                const std::size_t slot = types::find_slot(*at.node, key, print);
+                std::optional<owned_value> found;
+                if (slot != layout::slots) {
+                    found = types::value_at(words, slot);
+                }
+                if (at.node->lock.is_still(at.version)) [[likely]] {
+                    return found;
+                }
+            }
+        }
+    }
+    [[nodiscard]] bool contains(const Key& key) const { return find(key).has_value(); }
     /// Looks at every leaf, and reads those that were not used since the open.
-    [[nodiscard]] std::size_t size() const { return base::size(); }
+    [[nodiscard]] std::size_t size() const {
+        std::size_t sum = 0;
+        std::size_t some = 0;
+        visit_leaves([&](const leaf& of, const bound* from) { some = count_from(of, from); },
+                     [&] {
+                         sum += some;
+                         return true;
+                     });
+        return sum;
+    }
 
     /// Numbers of one moment; splits and merges wait meanwhile.
     [[nodiscard]] index_statistics statistics() const {
         index_statistics all;
-        const std::lock_guard structure(this->structure_mutex_);
-        all.leaves = this->leaves_in_order().size();
-        all.slots = all.leaves * base::layout::slots;
-        {
-            const std::lock_guard retired(this->retired_mutex_);
-            all.retired_leaves = this->retired_.size();
-        }
-        all.leaf_bytes = (all.leaves + all.retired_leaves) * base::layout::bytes;
-        all.inner_nodes = this->inner_pool_.in_use();
-        all.height = this->height_.load();
-        all.dram_bytes = this->inner_pool_.bytes() + this->leaf_pool_.bytes() + this->directory_.bytes();
+        const auto hold = tree_.nodes().lock_structure();
+        all.leaves = tree_.nodes().leaves_in_order().size();
+        all.slots = all.leaves * layout::slots;
+        all.retired_leaves = tree_.chain().retired_leaves();
+        all.leaf_bytes = (all.leaves + all.retired_leaves) * layout::bytes;
+        all.inner_nodes = tree_.nodes().inner_nodes();
+        all.height = tree_.nodes().height();
+        all.dram_bytes = tree_.nodes().bytes();
         return all;
     }
 
@@ -74,17 +142,25 @@ public:
 
     /// Removes all entries in one step, then frees their memory; a crash, or too little memory, leaves that to the next
     /// clear() or open. Where it throws, nothing has changed.
-    void clear() { base::clear(); }
+    void clear() { tree_.clear(); }
     /// A line for each broken invariant ("IDX-3: ...").
-    [[nodiscard]] std::vector<std::string> check() { return base::check(); }
+    [[nodiscard]] std::vector<std::string> check() { return index_check<Key, Value, Order>(tree_).run(); }
 
 protected:
+    using tree = index_tree<Key, Value, Order>;
+    using types = index_types<Key, Value, Order>;
+    using bound = typename types::bound;
+    using inner = typename types::inner;
+    using layout = typename types::layout;
+    using leaf = typename types::leaf;
+    using leaf_bounds = typename tree::node_tree::leaf_bounds;
+    using found_leaf = typename tree::found_leaf;
+    using section = typename tree::node_tree::section;
+
     /// `Stored`: the type of the named object.
     template <class Stored>
     index_calls(manager& heap, std::string_view name, Stored& head)
-        : base(heap, name, head), claim_(heap, name, &head) {
-        this->open();
-    }
+        : claim_(heap, name, &head), tree_(heap, name, head) {}
     ~index_calls() = default;
 
     template <class Stored>
@@ -104,12 +180,119 @@ protected:
         if (heap.find<Stored>(name).first == nullptr) {
             return false;
         }
-        Index(heap, name).free_all();
+        Index(heap, name).tree_.free_all();
         return heap.destroy<Stored>(name);
     }
 
+    [[nodiscard]] const tree& opened() const noexcept { return tree_; }
+    [[nodiscard]] const index_media<Key, Value, Order>& media() const noexcept { return tree_.media(); }
+    /// Into an empty index (index_load.hpp).
+    template <class Source>
+    void load(Source&& source) {
+        tree_.load(source);
+    }
+
+    /// Reads all leaves in their order, each at one moment: `read(leaf, from)`, again where the leaf has changed
+    /// meanwhile, then `take()`, until that returns false. `from`: null, or the bound below which a merge put entries
+    /// that were read before.
+    template <class Read, class Take>
+    void visit_leaves(Read&& read, Take&& take) const {
+        leaf_place place;
+        while (!place.at_end) {
+            if (read_leaf(place, read) && !take()) {
+                return;
+            }
+        }
+    }
+    /// Whether a live entry is not below the bound, if any.
+    [[nodiscard]] bool is_from(const leaf& of, std::size_t slot, const bound* from) const {
+        return from == nullptr || !(media().bound_at(of.media(), slot) < *from);
+    }
+
 private:
+    static constexpr std::size_t between_merges = 4;  ///< removals from a leaf of few entries
+
+    struct leaf_place {
+        std::optional<typename types::bound_words::owned> from;  ///< none: the first
+        bool at_end = false;                                     ///< no leaf follows
+    };
+
+    /// Whether the key was there.
+    bool put(const Key& key, const Value& value, put_mode mode) {
+        media().refuse_read_only();
+        media().refuse_long(key);
+        media().refuse_long(value);
+        const section inside(tree_.nodes().grace());
+        const std::uint8_t print = fingerprint<Key>(key);
+        for (;;) {
+            const auto at = tree_.descend_to(key, print);
+            if (!tree_.is_warm(at) || !at.node->lock.lock_if(at.version)) {
+                continue;
+            }
+            const write_hold hold(at.node->lock);
+            const std::size_t found = types::find_slot(*at.node, key, print);
+            if (found != layout::slots) {
+                if (mode != put_mode::insert) {
+                    leaf_entries<Key, Value, Order>(media(), *at.node).replace(found, value);
+                }
+                return true;
+            }
+            if (mode == put_mode::update) {
+                return false;
+            }
+            const std::size_t free = at.node->free().slot_for(print);
+            if (free != layout::slots) {
+                leaf_entries<Key, Value, Order>(media(), *at.node).add(free, key, value, print);
+                return false;
+            }
+            tree_.split(*at.node, key);
+        }
+    }
+
+    [[nodiscard]] std::size_t count_from(const leaf& of, const bound* from) const {
+        std::size_t sum = from == nullptr ? of.count() : 0;
+        for (std::size_t slot = 0; from != nullptr && slot < layout::slots; ++slot) {
+            sum += of.is_live(slot) && is_from(of, slot, from) ? 1U : 0U;
+        }
+        return sum;
+    }
+    /// The place moves on unless something has changed.
+    template <class Read>
+    [[nodiscard]] bool read_leaf(leaf_place& place, Read& read) const {
+        media().refuse_closed();
+        const section inside(tree_.nodes().grace());
+        leaf_bounds bounds;
+        const auto choose = [&](const inner& at) { return place.from ? at.find(bound(*place.from), true) : 0; };
+        const found_leaf at = tree_.nodes().walk_down(choose, &bounds, types::prefetch_words);
+        if (!tree_.is_warm(at)) {
+            return false;
+        }
+        std::optional<bound> from;
+        if (place.from && (!bounds.low || key_of_separator(*bounds.low) < bound(*place.from))) {
+            from = bound(*place.from);
+        }
+        const bound* const known = from ? &*from : nullptr;
+        if constexpr (types::has_blocks) {
+            if (!at.node->lock.share_if(at.version)) {
+                return false;
+            }
+            const shared_hold hold(at.node->lock);
+            read(*at.node, known);
+        } else {
+            read(*at.node, known);
+            if (!at.node->lock.is_still(at.version)) {
+                return false;
+            }
+        }
+        place.at_end = !bounds.high.has_value();
+        if (bounds.high) {
+            place.from = typename types::bound_words::owned(key_of_separator(*bounds.high));
+        }
+        return true;
+    }
+
     index_claim claim_;
+    tree tree_;
 };
 
 }  // namespace detail

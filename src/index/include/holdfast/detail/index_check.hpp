@@ -1,4 +1,4 @@
-// The invariants of an ordered_index (index_core.hpp), one function each.
+// The invariants of an index (index_media.hpp), one function each.
 #pragma once
 
 #include <cstddef>
@@ -8,27 +8,28 @@
 #include <utility>
 #include <vector>
 
-#include <holdfast/detail/index_load.hpp>
+#include <holdfast/detail/index_tree.hpp>
 
 namespace holdfast::detail {
 
 template <class Key, class Value, class Order>
-class index_check : public index_load<Key, Value, Order> {
-    using base = index_load<Key, Value, Order>;
+class index_check {
+    using types = index_types<Key, Value, Order>;
+    using bound = typename types::bound;
+    using inner = typename types::inner;
+    using key_words = typename types::key_words;
+    using layout = typename types::layout;
+    using leaf = typename types::leaf;
+    using value_words = typename types::value_words;
 
 public:
-    using base::base;
-    using typename base::bound;
-    using typename base::inner;
-    using typename base::key_words;
-    using typename base::layout;
-    using typename base::leaf;
-    using typename base::value_words;
+    explicit index_check(const index_tree<Key, Value, Order>& of) : media_(of.media()), nodes_(of.nodes()) {}
 
-    [[nodiscard]] std::vector<std::string> check() {
-        this->refuse_closed();
+    /// A line for each broken invariant.
+    [[nodiscard]] std::vector<std::string> run() const {
+        media_.refuse_closed();
         std::vector<std::string> problems;
-        const std::vector<leaf*> nodes = this->leaves_in_order();
+        const std::vector<leaf*> nodes = nodes_.leaves_in_order();
         std::set<const void*> blocks;
         try {
             check_chain(nodes, problems);
@@ -41,9 +42,6 @@ public:
         }
         return problems;
     }
-
-protected:
-    ~index_check() = default;
 
 private:
     [[nodiscard]] static auto bytes_of(const Key& key) {
@@ -58,26 +56,26 @@ private:
         const std::uint64_t* before = nullptr;
         for (const leaf* const each : nodes) {
             const std::uint64_t* const words = each->media();
-            if (before == nullptr ? base::has_low(words) : !base::has_low(words) || base::next_of(before) != words) {
+            if (before == nullptr ? types::has_low(words) : !types::has_low(words) || types::next_of(before) != words) {
                 problems.emplace_back("IDX-1: a leaf does not follow the one before");
                 return;
             }
-            if (before != nullptr && base::has_low(before) && !(base::low_of(before) < base::low_of(words))) {
+            if (before != nullptr && types::has_low(before) && !(types::low_of(before) < types::low_of(words))) {
                 problems.emplace_back("IDX-1: low keys do not ascend");
             }
-            if (base::target(words + leaf_previous) != before) {
+            if (types::target(words + leaf_previous) != before) {
                 problems.emplace_back("IDX-1: the hint `previous` leads to another leaf");
             }
             if constexpr (Order::by_hash) {
-                const std::uint64_t* const next = base::next_of(words);
-                if (each->first() != (before == nullptr ? 0 : base::low_of(words)) ||
-                    each->last() != (next == nullptr ? ~std::uint64_t{0} : base::low_of(next) - 1)) {
+                const std::uint64_t* const next = types::next_of(words);
+                if (each->first() != (before == nullptr ? 0 : types::low_of(words)) ||
+                    each->last() != (next == nullptr ? ~std::uint64_t{0} : types::low_of(next) - 1)) {
                     problems.emplace_back("IDX-8: the hashes of a leaf are not those between two low ones");
                 }
             }
             before = words;
         }
-        if (before == nullptr || base::next_of(before) != nullptr || base::target(&this->head_.last) != before) {
+        if (before == nullptr || types::next_of(before) != nullptr || types::target(&media_.head().last) != before) {
             problems.emplace_back("IDX-1: the last leaf is not the head's");
         }
     }
@@ -85,7 +83,7 @@ private:
     void check_leaf(const leaf& of, std::set<const void*>& blocks, std::vector<std::string>& problems) const {
         leaf fresh;
         fresh.words.store(of.media());
-        static_cast<void>(this->warm(fresh));  // IDX-2, IDX-3, IDX-4, IDX-6
+        static_cast<void>(media_.warm(fresh));  // IDX-2, IDX-3, IDX-4, IDX-6
         std::set<decltype(bytes_of(std::declval<Key>()))> keys;
         for (std::size_t slot = 0; slot < layout::slots; ++slot) {
             if (!of.cold.load() && (of.is_live(slot) != fresh.is_live(slot) ||
@@ -95,7 +93,7 @@ private:
             if (!fresh.is_live(slot)) {
                 continue;
             }
-            if (!keys.insert(bytes_of(base::key_at(of.media(), slot))).second) {
+            if (!keys.insert(bytes_of(types::key_at(of.media(), slot))).second) {
                 problems.emplace_back("IDX-5: a key is twice in a leaf");
             }
             check_blocks(of.media(), slot, blocks, problems);
@@ -104,7 +102,7 @@ private:
     static void check_blocks(const std::uint64_t* words, std::size_t slot, std::set<const void*>& blocks,
                              std::vector<std::string>& problems) {
         const auto note = [&](std::size_t i) {
-            if (!blocks.insert(base::target(words + layout::word_of(slot, i))).second) {
+            if (!blocks.insert(types::target(words + layout::word_of(slot, i))).second) {
                 problems.emplace_back("IDX-6: two entries share a block");
             }
         };
@@ -118,8 +116,8 @@ private:
     // IDX-8.
     void check_inner(std::vector<std::string>& problems) const {
         std::size_t level = 0;
-        check_below(this->root_.load(), level, 0, problems);
-        if (level != this->height_.load()) {
+        check_below(nodes_.root(), level, 0, problems);
+        if (level != nodes_.height()) {
             problems.emplace_back("IDX-8: the height is wrong");
         }
     }
@@ -140,7 +138,7 @@ private:
                 while (!first->is_leaf) {
                     first = static_cast<const inner*>(first)->child(0);
                 }
-                const bound low = base::low_of(static_cast<const leaf*>(first)->media());
+                const bound low = types::low_of(static_cast<const leaf*>(first)->media());
                 const bound here = at.separators[i - 1].get();
                 if (low < here || here < low) {
                     problems.emplace_back("IDX-8: a separator is not the low key behind it");
@@ -149,6 +147,9 @@ private:
             check_below(at.child(i), height, depth + 1, problems);
         }
     }
+
+    const index_media<Key, Value, Order>& media_;
+    const inner_tree<Key, Value, Order>& nodes_;
 };
 
 }  // namespace holdfast::detail

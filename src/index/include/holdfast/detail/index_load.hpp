@@ -11,63 +11,36 @@
 #include <cstring>
 #include <utility>
 
-#include <holdfast/detail/index_open.hpp>
+#include <holdfast/detail/leaf_chain.hpp>
 
 namespace holdfast::detail {
 
+/// Makes leaves, to which head.cleared leads until they are the index.
 template <class Key, class Value, class Order>
-class index_load : public index_open<Key, Value, Order> {
-    using base = index_open<Key, Value, Order>;
+class chain_load {
+    using types = index_types<Key, Value, Order>;
+    using image = typename types::image;
+    using key_words = typename types::key_words;
+    using layout = typename types::layout;
 
 public:
-    using base::base;
-    using typename base::image;
-    using typename base::key_words;
-    using typename base::layout;
-    using typename base::tree;
+    explicit chain_load(const leaf_chain<Key, Value, Order>& chain) : media_(chain.media()) {}
 
-protected:
-    ~index_load() = default;
-
-    /// Into an empty index. Where it throws, the index is empty.
+    /// The last leaf, or null where the source has no entries.
     template <class Source>
-    void load(Source&& source) {
-        this->refuse_read_only();
-        this->free_left_overs();
-        std::uint64_t* last = nullptr;  // of those made so far; head.cleared leads to the first
-        try {
-            while (add_leaves(last, source)) {
-            }
-        } catch (...) {
-            this->free_or_leave();
-            throw;
+    [[nodiscard]] std::uint64_t* append_all(Source& source) {
+        std::uint64_t* last = nullptr;
+        while (add_leaves(last, source)) {
         }
-        if (last == nullptr) {
-            return;
-        }
-        std::uint64_t* const begin = base::target(&this->head_.cleared);
-        tree loaded{};
-        try {
-            loaded = this->tree_of(begin);
-            this->link(begin, last);
-        } catch (...) {
-            if (loaded.root != nullptr) {
-                this->give_back_all(loaded.root);
-            }
-            this->free_or_leave();
-            throw;
-        }
-        this->forget_nodes();
-        this->use(std::move(loaded));
-        this->free_or_leave();
+        return last;
     }
 
 private:
     /// In one transaction. False after the last entry.
     template <class Source>
     [[nodiscard]] bool add_leaves(std::uint64_t*& last, Source& source) {
-        constexpr std::size_t at_a_time = base::has_blocks ? 1 : 16;
-        transaction tx(this->heap_);
+        constexpr std::size_t at_a_time = types::has_blocks ? 1 : 16;
+        transaction tx(media_.heap());
         std::uint64_t* made = last;
         bool more = true;
         for (std::size_t i = 0; i < at_a_time && more; ++i) {
@@ -92,25 +65,25 @@ private:
         if (last != nullptr) {
             made[leaf_kind] |= leaf_has_low;
             made[leaf_previous] = word_of_target(words + leaf_previous, last);
-            base::put_low(tx, made, words, source.low_bound(entry.first));
+            leaf_chain<Key, Value, Order>::put_low(tx, made, words, source.low_bound(entry.first));
         }
         free_slots<layout> places;
         std::size_t count = 0;
         do {
-            this->refuse_long(entry.first);
-            this->refuse_long(entry.second);
+            media_.refuse_long(entry.first);
+            media_.refuse_long(entry.second);
             const std::uint8_t print = fingerprint<Key>(entry.first);
             const std::size_t slot = places.take_for(print);
             put_field(tx, made, words, slot, 0, entry.first);
             put_field(tx, made, words, slot, key_words::words, entry.second);
-            base::set_entry(made.data(), slot, print);
+            types::set_entry(made.data(), slot, print);
         } while (++count < most && source.next(entry));
         std::memcpy(words, made.data(), sizeof made);
         append(tx, before, last, words);
         return true;
     }
     void append(transaction& tx, const std::uint64_t* before, std::uint64_t*& last, std::uint64_t* words) {
-        std::uint64_t& link = last == nullptr ? this->head_.cleared : last[leaf_next];
+        std::uint64_t& link = last == nullptr ? media_.head().cleared : last[leaf_next];
         if (last == before) {
             tx.store(link, word_of_target(&link, words));
         } else {
@@ -123,7 +96,7 @@ private:
                           const T& value) {
         if constexpr (is_index_text<T>) {
             const std::size_t at = layout::word_of(slot, from);
-            made[at] = word_of_target(to + at, base::make_text(tx, value));
+            made[at] = word_of_target(to + at, make_text(tx, value));
         } else {
             const auto encoded = index_words<T>::encode(value);
             for (std::size_t i = 0; i < encoded.size(); ++i) {
@@ -131,6 +104,8 @@ private:
             }
         }
     }
+
+    const index_media<Key, Value, Order>& media_;
 };
 
 }  // namespace holdfast::detail

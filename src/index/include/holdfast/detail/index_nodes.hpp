@@ -31,6 +31,12 @@ struct index_node {
     explicit index_node(bool leaf) noexcept : is_leaf(leaf) {}
 };
 
+inline void prefetch_node(const index_node* node) noexcept {
+    const auto* const lines = reinterpret_cast<const char*>(node);
+    __builtin_prefetch(lines + 64);
+    __builtin_prefetch(lines + 128);
+}
+
 /// A key that parts two children, inline or as a text.
 template <class Key>
 struct separator_word {

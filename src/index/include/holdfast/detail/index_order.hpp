@@ -23,7 +23,8 @@ template <class Key>
 struct order_of_keys {
     using bound = Key;
     static constexpr bool by_hash = false;
-    void set_seed(std::uint64_t /*seed*/) noexcept {}
+    order_of_keys() = default;
+    explicit order_of_keys(std::uint64_t /*seed*/) noexcept {}
     [[nodiscard]] const Key& bound_of(const Key& key) const noexcept { return key; }
 
     struct range {
@@ -142,11 +143,10 @@ class order_of_hashes {
 public:
     using bound = std::uint64_t;
     static constexpr bool by_hash = true;
-    /// Comes before the first key. 0: no secret, as in older indexes.
-    void set_seed(std::uint64_t seed) noexcept {
-        first_ = hash_first ^ hash_mix(seed, hash_second);
-        second_ = hash_second ^ hash_mix(seed, hash_first);
-    }
+    order_of_hashes() = default;
+    /// 0: no secret, as in older indexes.
+    explicit order_of_hashes(std::uint64_t seed) noexcept
+        : first_(hash_first ^ hash_mix(seed, hash_second)), second_(hash_second ^ hash_mix(seed, hash_first)) {}
     /// On media, so it never changes. Its bits are not those of the fingerprint.
     [[nodiscard]] std::uint64_t bound_of(const Key& key) const noexcept {
         if constexpr (is_index_text<Key>) {

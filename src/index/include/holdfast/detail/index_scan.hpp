@@ -2,90 +2,85 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include <holdfast/detail/index_batch.hpp>
-#include <holdfast/detail/index_calls.hpp>
+#include <holdfast/detail/index_tree.hpp>
 
 namespace holdfast::detail {
 
+/// One leaf at a time, from a key on.
 template <class Key, class Value>
-class index_scan : public index_calls<Key, Value, order_of_keys<Key>> {
-    using base = index_calls<Key, Value, order_of_keys<Key>>;
+class index_scan {
+    using order = order_of_keys<Key>;
+    using types = index_types<Key, Value, order>;
+    using tree = index_tree<Key, Value, order>;
+    using inner = typename types::inner;
+    using layout = typename types::layout;
+    using leaf = typename types::leaf;
+    using owned_key = typename types::owned_key;
+    using separator = typename types::separator;
+    using found_leaf = typename tree::found_leaf;
+    using section = typename tree::node_tree::section;
+    using leaf_bounds = typename tree::node_tree::leaf_bounds;
 
-protected:
-    using base::base;
-    using typename base::found_leaf;
-    using typename base::inner;
-    using typename base::layout;
-    using typename base::leaf;
-    using typename base::leaf_bounds;
-    using typename base::owned_key;
-    using typename base::separator;
-    ~index_scan() = default;
+public:
+    using batch = index_batch<Key, Value, layout::slots>;
 
-    using batch_of_leaf = index_batch<Key, Value, layout::slots>;
+    /// From the smallest or largest key on where there is none.
+    index_scan(const tree& of, std::optional<owned_key> from, bool forward)
+        : tree_(of), forward_(forward), key_(std::move(from)) {}
 
-    /// One leaf at a time, from a key on.
-    struct scan_place {
-        std::optional<owned_key> key;  ///< none: the smallest or largest
-        bool inclusive = true;         ///< the key itself follows
-        bool at_end = false;           ///< no leaf follows
-    };
-    /// Copies at most `most` entries of a leaf, and moves the place on.
-    void fetch_forward(scan_place& place, std::size_t most, batch_of_leaf& batch) const {
-        fetch(place, true, most, batch);
-    }
-    void fetch_backward(scan_place& place, std::size_t most, batch_of_leaf& batch) const {
-        fetch(place, false, most, batch);
-    }
-
-private:
-    void fetch(scan_place& place, bool forward, std::size_t most, batch_of_leaf& batch) const {
-        this->refuse_closed();
-        const typename base::section inside(this->grace_);
+    [[nodiscard]] bool at_end() const noexcept { return at_end_; }
+    /// Copies at most `most` entries of the next leaf.
+    void fetch(std::size_t most, batch& to) {
+        tree_.media().refuse_closed();
+        const section inside(tree_.nodes().grace());
         for (;;) {
             leaf_bounds bounds;
-            const found_leaf at = find_place(place, forward, bounds, most);
-            if (!this->is_warm(at) || !is_ordered(at)) {
+            const found_leaf at = find_place(bounds, most);
+            if (!tree_.is_warm(at) || !is_ordered(at)) {
                 continue;
             }
-            if constexpr (base::has_blocks) {
+            if constexpr (types::has_blocks) {
                 if (!at.node->lock.share_if(at.version)) {
                     continue;
                 }
                 const shared_hold hold(at.node->lock);
-                const bool is_full = copy(*at.node, place, forward, most, batch);
-                move_on(place, forward, bounds, is_full ? &batch : nullptr);
+                const bool is_full = copy(*at.node, most, to);
+                move_on(bounds, is_full ? &to : nullptr);
                 return;
             } else {
-                const bool is_full = copy(*at.node, place, forward, most, batch);
+                const bool is_full = copy(*at.node, most, to);
                 if (at.node->lock.is_still(at.version)) [[likely]] {
-                    move_on(place, forward, bounds, is_full ? &batch : nullptr);
+                    move_on(bounds, is_full ? &to : nullptr);
                     return;
                 }
             }
         }
     }
+
+private:
     /// `most`: the entries that are wanted.
-    [[nodiscard]] found_leaf find_place(const scan_place& place, bool forward, leaf_bounds& bounds,
-                                        std::size_t most) const {
+    [[nodiscard]] found_leaf find_place(leaf_bounds& bounds, std::size_t most) const {
         const auto fetch_all = [most](const std::uint64_t* words) {
             if (most > layout::slots / 8) {
-                base::prefetch_words(words);
+                types::prefetch_words(words);
             }
         };
-        if (place.key) {
-            const Key key(*place.key);
-            const bool or_equal = forward || place.inclusive;
-            return this->walk_down([&](const inner& at) { return at.find(key, or_equal); }, &bounds, fetch_all);
+        if (key_) {
+            const Key key(*key_);
+            const bool or_equal = forward_ || inclusive_;
+            return tree_.nodes().walk_down([&](const inner& at) { return at.find(key, or_equal); }, &bounds, fetch_all);
         }
-        const auto first_or_last = [forward](const inner& at) {
-            return forward ? 0 : std::min<std::size_t>(at.count.load(std::memory_order_relaxed), inner::most);
+        const auto first_or_last = [this](const inner& at) {
+            return forward_ ? 0 : std::min<std::size_t>(at.count.load(std::memory_order_relaxed), inner::most);
         };
-        return this->walk_down(first_or_last, &bounds, fetch_all);
+        return tree_.nodes().walk_down(first_or_last, &bounds, fetch_all);
     }
     [[nodiscard]] bool is_ordered(const found_leaf& at) const {
         if (at.node->ordered.load(std::memory_order_relaxed)) [[likely]] {
@@ -93,26 +88,25 @@ private:
         }
         if (at.node->lock.lock_if(at.version)) {
             const write_hold hold(at.node->lock);
-            this->put_in_order(*at.node);
+            tree_.media().put_in_order(*at.node);
         }
         return false;
     }
     /// Whether it stopped because there were `most`.
-    [[nodiscard]] static bool copy(const leaf& of, const scan_place& place, bool forward, std::size_t most,
-                                   batch_of_leaf& batch) {
+    [[nodiscard]] bool copy(const leaf& of, std::size_t most, batch& to) const {
         const std::uint64_t* const words = of.media();
         const std::size_t count = std::min(of.count(), layout::slots);
         std::size_t begin = 0;
         std::size_t end = count;
-        if (place.key) {
-            const std::size_t at = rank_of(of, Key(*place.key), forward != place.inclusive, count);
-            (forward ? begin : end) = at;
+        if (key_) {
+            const std::size_t at = rank_of(of, Key(*key_), forward_ != inclusive_, count);
+            (forward_ ? begin : end) = at;
         }
         const std::size_t some = std::min(most, end - begin);
-        batch.clear();
+        to.clear();
         for (std::size_t i = 0; i < some; ++i) {
-            const std::size_t slot = of.slot_of_rank(forward ? begin + i : end - 1 - i);
-            batch.add(base::key_at(words, slot), base::value_at(words, slot));
+            const std::size_t slot = of.slot_of_rank(forward_ ? begin + i : end - 1 - i);
+            to.add(types::key_at(words, slot), types::value_at(words, slot));
         }
         return some < end - begin;
     }
@@ -123,7 +117,7 @@ private:
         std::size_t left = count;
         while (left > 0) {
             const std::size_t half = left / 2;
-            const Key here = base::key_at(words, of.slot_of_rank(first + half));
+            const Key here = types::key_at(words, of.slot_of_rank(first + half));
             const bool right = or_equal ? !(key < here) : here < key;
             first = right ? first + half + 1 : first;
             left = right ? left - half - 1 : half;
@@ -131,19 +125,25 @@ private:
         return first;
     }
     /// `part`: entries that do not end the leaf, or null.
-    static void move_on(scan_place& place, bool forward, const leaf_bounds& bounds, const batch_of_leaf* part) {
+    void move_on(const leaf_bounds& bounds, const batch* part) {
         if (part != nullptr) {
-            place.key = owned_key(part->key(part->size() - 1));
-            place.inclusive = false;
+            key_ = owned_key(part->key(part->size() - 1));
+            inclusive_ = false;
             return;
         }
-        const std::optional<separator>& bound = forward ? bounds.high : bounds.low;
-        place.at_end = !bound.has_value();
+        const std::optional<separator>& bound = forward_ ? bounds.high : bounds.low;
+        at_end_ = !bound.has_value();
         if (bound) {
-            place.key = owned_key(key_of_separator(*bound));
-            place.inclusive = forward;
+            key_ = owned_key(key_of_separator(*bound));
+            inclusive_ = forward_;
         }
     }
+
+    const tree& tree_;
+    const bool forward_;
+    std::optional<owned_key> key_;  ///< none: the smallest or largest
+    bool inclusive_ = true;         ///< the key itself follows
+    bool at_end_ = false;           ///< no leaf follows
 };
 
 }  // namespace holdfast::detail

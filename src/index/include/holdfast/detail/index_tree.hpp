@@ -1,309 +1,226 @@
-// The inner nodes of an index, and its leaves in DRAM, made from the chain on media.
+// An open index as a tree: the chain of leaves on media and the nodes in DRAM that lead to them, changed together.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <memory>
-#include <string>
-#include <thread>
+#include <new>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include <holdfast/detail/index_update.hpp>
+#include <holdfast/detail/chain_walk.hpp>
+#include <holdfast/detail/index_load.hpp>
+#include <holdfast/detail/inner_tree.hpp>
+#include <holdfast/detail/leaf_chain.hpp>
 
 namespace holdfast::detail {
 
 template <class Key, class Value, class Order>
-class index_tree : public index_update<Key, Value, Order> {
-    using base = index_update<Key, Value, Order>;
-
+class index_tree {
 public:
-    using base::base;
-    using typename base::inner;
-    using typename base::leaf;
-    using typename base::separator;
+    using types = index_types<Key, Value, Order>;
+    using bound = typename types::bound;
+    using chain_type = leaf_chain<Key, Value, Order>;
+    using inner = typename types::inner;
+    using layout = typename types::layout;
+    using leaf = typename types::leaf;
+    using media_type = index_media<Key, Value, Order>;
+    using node_tree = inner_tree<Key, Value, Order>;
+    using found_leaf = typename node_tree::found_leaf;
 
-protected:
+    /// Throws error(corrupt).
+    index_tree(manager& heap, std::string_view name, index_head_on_media& head) : chain_(heap, name, head) {
+        chain_walk<Key, Value, Order> walk(chain_, nodes_.leaf_pool());
+        const std::vector<leaf*> leaves = walk.walk();
+        chain_.check_left_overs(leaves);
+        nodes_.use(nodes_.build(leaves));
+        if (!heap.read_only()) {
+            if (walk.hints_are_wrong()) {
+                chain_.mend_hints(leaves);
+            }
+            if constexpr (types::text_keys) {
+                chain_.clear_dead_texts(leaves);
+            }
+            try {
+                chain_.free_left_overs();
+            } catch (const std::bad_alloc& /*the next open or clear() frees them*/) {
+            }
+        }
+    }
+    index_tree(const index_tree&) = delete;
+    index_tree& operator=(const index_tree&) = delete;
     ~index_tree() = default;
 
-    [[nodiscard]] std::uint64_t* first() const { return this->checked_leaf(&this->head_.first); }
+    [[nodiscard]] const media_type& media() const noexcept { return chain_.media(); }
+    [[nodiscard]] const chain_type& chain() const noexcept { return chain_; }
+    [[nodiscard]] const node_tree& nodes() const noexcept { return nodes_; }
 
-    [[nodiscard]] std::vector<leaf*> leaves_in_order() const {
-        std::vector<leaf*> all;
-        add_leaves_below(this->root_.load(), all);
-        return all;
+    [[nodiscard]] found_leaf descend_to(const Key& key, std::uint8_t print) const {
+        return nodes_.descend_to(media().order().bound_of(key), print);
     }
-
-    // Walking the chain:
-
-    struct walk_state {
-        std::vector<leaf*> nodes;
-        std::atomic<const std::uint64_t*> at{nullptr};  ///< a leaf that was passed
-        bool is_broken = false;                         ///< of the walk from the end, by hints
-        std::size_t reserved = 0;                       ///< nodes
-        bool has_wrong_hint = false;                    ///< that the walk from the begin has seen
-    };
-    static constexpr std::size_t between_looks = 64;
-
-    [[nodiscard]] static leaf* as_node(leaf* made, std::uint64_t* words) noexcept {
-        made->forget();
-        made->words.store(words, std::memory_order_release);
-        return made;
-    }
-    [[nodiscard]] leaf* next_node(walk_state& own, std::uint64_t* words) {
-        if (own.reserved == 0) {
-            this->leaf_pool_.reserve(between_looks);
-            own.reserved = between_looks;
+    /// Else reads the leaf, and the caller looks again.
+    [[nodiscard]] bool is_warm(const found_leaf& at) const {
+        if (!at.node->cold.load(std::memory_order_acquire)) [[likely]] {
+            return true;
         }
-        --own.reserved;
-        return as_node(this->leaf_pool_.take(), words);
+        if (at.node->lock.lock_if(at.version)) {
+            const write_hold hold(at.node->lock);
+            if (at.node->cold.load(std::memory_order_relaxed)) {
+                static_cast<void>(media().warm(*at.node));
+            }
+        }
+        return false;
     }
-    [[nodiscard]] static bool is_before(const std::uint64_t* a, const std::uint64_t* b) noexcept {
-        if (!base::has_low(b)) {
+
+    static constexpr std::size_t few_entries = layout::slots / 8;  ///< a leaf with fewer looks for a neighbour
+
+    /// The caller has the leaf's lock, and looks the key up again. Throws error(limit) where its keys have one hash.
+    void split(leaf& full, const Key& key) {
+        const typename chain_type::order sorted = media().sort_live(full);
+        std::size_t stay = 0;
+        typename node_tree::new_separator between(chain_.part(full, sorted, media().order().bound_of(key), stay));
+        node_reservation<leaf> leaves(nodes_.leaf_pool(), 1);
+        node_reservation<inner> inners = nodes_.reserve_inner_nodes();
+        typename node_tree::path steps;
+        steps.reserve(node_tree::most_levels);
+
+        const std::span<const std::uint8_t> moved(sorted.slot.data() + stay, sorted.count - stay);
+        const typename chain_type::order places = chain_type::places_of(full, moved);
+        std::uint64_t* const made = chain_.split_off(full.media(), moved, places, between.low());
+
+        leaf* const node = leaves.take();
+        node->lock.lock();  // an earlier life may have left it in a directory
+        const write_hold node_hold(node->lock);
+        node->forget();
+        for (std::size_t i = 0; i < moved.size(); ++i) {
+            node->set_print(places.slot[i], full.print(moved[i]));
+            node->set_live(places.slot[i], true);
+            full.set_live(moved[i], false);
+        }
+        node->words.store(made, std::memory_order_release);
+        node->cold.store(false, std::memory_order_release);
+        if constexpr (Order::by_hash) {
+            node->set(between.low(), full.last());
+            full.set(full.first(), between.low() - 1);
+        }
+        const auto structure = nodes_.lock_structure();
+        nodes_.find_path(between.low(), steps);
+        nodes_.insert_behind(steps, node, between.release(), inners);
+        nodes_.grow_directory();
+    }
+
+    /// After a removal, if both fit well.
+    void merge(const bound& place) {
+        const auto structure = nodes_.lock_structure();
+        typename node_tree::path steps = nodes_.path_to(place);
+        if (steps.empty()) {
+            return;
+        }
+        if (steps.back().node->count.load(std::memory_order_relaxed) == 0) {
+            nodes_.refill(steps);
+            steps = nodes_.path_to(place);
+        }
+        if (steps.empty() || steps.back().node->count.load(std::memory_order_relaxed) == 0) {
+            return;
+        }
+        inner& parent = *steps.back().node;
+        const std::size_t at = steps.back().child;
+        nodes_.reserve_removal();
+        if ((at < parent.count.load(std::memory_order_relaxed) && unite(parent, at)) ||
+            (at > 0 && unite(parent, at - 1))) {
+            nodes_.refill(steps);
+        }
+    }
+
+    /// Where it throws, nothing has changed.
+    void clear() {
+        media().refuse_read_only();
+        chain_.free_left_overs();
+        node_reservation<leaf> leaves(nodes_.leaf_pool(), 1);
+        auto directory = nodes_.prepare_directory(1);
+        std::uint64_t* const made = chain_.clear();
+        leaf* const node = chain_walk<Key, Value, Order>::as_node(leaves.take(), made);
+        if constexpr (Order::by_hash) {
+            node->set(0, ~std::uint64_t{0});
+        }
+        nodes_.use({node, 0, std::move(directory)});
+        chain_.free_or_leave();
+    }
+
+    /// Frees all but the head.
+    void free_all() {
+        clear();
+        chain_.free_last_leaf();
+    }
+
+    /// Into an empty index. Where it throws, the index is empty.
+    template <class Source>
+    void load(Source&& source) {
+        media().refuse_read_only();
+        chain_.free_left_overs();
+        std::uint64_t* last = nullptr;
+        try {
+            last = chain_load<Key, Value, Order>(chain_).append_all(source);
+        } catch (...) {
+            chain_.free_or_leave();
+            throw;
+        }
+        if (last == nullptr) {
+            return;
+        }
+        std::uint64_t* const begin = types::target(&media().head().cleared);
+        typename node_tree::tree loaded;
+        try {
+            loaded = nodes_.build(chain_walk<Key, Value, Order>(chain_, nodes_.leaf_pool()).walk_from(begin));
+            chain_.link(begin, last);
+        } catch (...) {
+            if (loaded.root != nullptr) {
+                nodes_.give_back_all(loaded.root);
+            }
+            chain_.free_or_leave();
+            throw;
+        }
+        nodes_.use(std::move(loaded));
+        chain_.free_or_leave();
+    }
+
+private:
+    /// False where it cannot be now.
+    [[nodiscard]] bool unite(inner& parent, std::size_t at) {
+        leaf& left = static_cast<leaf&>(*parent.child(at));
+        leaf& right = static_cast<leaf&>(*parent.child(at + 1));
+        if (!left.lock.try_lock()) {
             return false;
         }
+        write_hold left_hold(left.lock);
+        if (!right.lock.try_lock()) {
+            return false;
+        }
+        write_hold right_hold(right.lock);
+        for (leaf* const each : {&left, &right}) {
+            if (each->cold.load(std::memory_order_relaxed)) {
+                static_cast<void>(media().warm(*each));
+            }
+        }
+        if (left.count() + right.count() > layout::slots * 5 / 8) {
+            return false;
+        }
+        chain_.unite(left, right);
         if constexpr (Order::by_hash) {
-            return (base::has_low(a) ? base::low_of(a) : 0) < base::low_of(b);
-        } else {
-            return !base::has_low(a) || base::low_of(a) < base::low_of(b);
+            left.set(left.first(), right.last());
         }
-    }
-    /// Null at the end (IDX-1).
-    [[nodiscard]] std::uint64_t* following(const std::uint64_t* words) const {
-        std::uint64_t* const next = this->checked_leaf(words + leaf_next);
-        if (next != nullptr && !is_before(words, next)) {
-            this->corrupt("IDX-1, the low key of a leaf", "one that is not larger than that of the leaf before",
-                          "ascending keys");
-        }
-        return next;
-    }
-    [[nodiscard]] std::vector<leaf*> walk() {
-        constexpr std::size_t alone = 4096;  // fewer leaves are not worth a thread
-        walk_state ahead;
-        std::uint64_t* at = unmade_.empty() ? first() : unmade_.data();
-        if (at == nullptr || base::has_low(at)) {
-            this->corrupt("IDX-1, the first leaf", at == nullptr ? "none" : "one with a low key", "one without");
-        }
-        at = walk_ahead(ahead, at, nullptr, alone);
-        hints_are_wrong_ = ahead.has_wrong_hint;
-        if (at == nullptr) {
-            this->leaf_pool_.cancel(std::exchange(ahead.reserved, 0));
-            return std::move(ahead.nodes);
-        }
-        walk_state back;
-        {
-            const std::jthread other([&] { walk_back(back, ahead); });
-            at = walk_ahead(ahead, at, &back, ~std::size_t{0});
-        }
-        join(ahead, back);
-        static_cast<void>(walk_ahead(ahead, following(ahead.nodes.back()->media()), nullptr, ~std::size_t{0}));
-        this->leaf_pool_.cancel(ahead.reserved + back.reserved);
-        hints_are_wrong_ = ahead.has_wrong_hint || back.is_broken;
-        return std::move(ahead.nodes);
-    }
-    /// Returns where it stopped; null: at the end.
-    [[nodiscard]] std::uint64_t* walk_ahead(walk_state& own, std::uint64_t* at, const walk_state* other,
-                                            std::size_t most) {
-        for (std::size_t i = 1; at != nullptr && i <= most; ++i) {
-            own.nodes.push_back(next_node(own, at));
-            if (other != nullptr && i % between_looks == 0) {
-                own.at.store(at, std::memory_order_release);
-                const std::uint64_t* const met = other->at.load(std::memory_order_acquire);
-                if (met != nullptr && !is_before(at, met)) {
-                    return at;
-                }
-            }
-            std::uint64_t* const next = following(at);
-            own.has_wrong_hint =
-                own.has_wrong_hint || base::target(next == nullptr ? &this->head_.last : next + leaf_previous) != at;
-            at = next;
-        }
-        return at;
-    }
-    /// Hints, which a crash may have left old, are compared with `next`.
-    void walk_back(walk_state& own, const walk_state& other) noexcept {
-        try {
-            std::uint64_t* at = this->checked_leaf(&this->head_.last);
-            own.is_broken = at == nullptr || base::next_of(at) != nullptr;
-            for (std::size_t i = 1; !own.is_broken; ++i) {
-                own.nodes.push_back(next_node(own, at));
-                if (i % between_looks == 0) {
-                    own.at.store(at, std::memory_order_release);
-                    const std::uint64_t* const met = other.at.load(std::memory_order_acquire);
-                    if (met != nullptr && !is_before(met, at)) {
-                        return;
-                    }
-                }
-                std::uint64_t* const before = this->checked_leaf(at + leaf_previous);
-                own.is_broken = before == nullptr || base::next_of(before) != at || !is_before(before, at);
-                at = before;
-            }
-        } catch (const std::exception& /*the walk ahead says what it is*/) {
-            own.is_broken = true;
-        }
-    }
-    /// Durability `collect`: a kill leaves old ones.
-    void mend_hints(const std::vector<leaf*>& leaves) {
-        if (!hints_are_wrong_) {
-            return;
-        }
-        const auto mend = [this](std::uint64_t& hint, const std::uint64_t* to) {
-            const std::uint64_t wanted = word_of_target(&hint, to);
-            if (load_word(&hint) != wanted) {
-                const word_run run{&hint, {&wanted, 1}};
-                this->heap_.store_words({&run, 1});
-            }
-        };
-        for (std::size_t i = 1; i < leaves.size(); ++i) {
-            mend(leaves[i]->media()[leaf_previous], leaves[i - 1]->media());
-        }
-        mend(this->head_.last, leaves.back()->media());
-    }
-    /// What only the walk from the end has found.
-    void join(walk_state& ahead, walk_state& back) {
-        const std::uint64_t* const reached = ahead.nodes.back()->media();
-        std::size_t fresh = 0;  // of back.nodes, in descending order
-        while (fresh < back.nodes.size() && is_before(reached, back.nodes[fresh]->media())) {
-            ++fresh;
-        }
-        const bool fits = fresh > 0 && base::next_of(reached) == back.nodes[fresh - 1]->media();
-        for (std::size_t i = back.nodes.size(); i-- > 0;) {
-            if (fits && i < fresh) {
-                ahead.nodes.push_back(back.nodes[i]);
-            } else {
-                this->leaf_pool_.give(back.nodes[i]);
-            }
-        }
+        nodes_.remove_behind(parent, at);
+        right.forget();
+        right_hold.unlock();
+        left_hold.unlock();
+        nodes_.leaf_pool().give(&right);
+        return true;
     }
 
-    // Inner nodes:
-
-    [[nodiscard]] separator separator_of(const leaf& behind) const {
-        return typename base::new_separator(base::low_of(behind.media())).release();
-    }
-    struct tree {
-        index_node* root;
-        std::size_t height;
-        typename Order::directory::prepared directory;
-    };
-    /// Takes the leaves; where it throws, they are given back.
-    [[nodiscard]] tree make_tree(const std::vector<leaf*>& leaves) {
-        std::vector<index_node*> children;
-        std::vector<separator> between;
-        try {
-            children.assign(leaves.begin(), leaves.end());
-            between.reserve(leaves.size());
-            for (std::size_t i = 1; i < leaves.size(); ++i) {
-                between.push_back(separator_of(*leaves[i]));
-            }
-            if constexpr (Order::by_hash) {
-                for (std::size_t i = 0; i < leaves.size(); ++i) {
-                    leaves[i]->set(i == 0 ? 0 : between[i - 1],
-                                   i + 1 < leaves.size() ? between[i] - 1 : ~std::uint64_t{0});
-                }
-            }
-            tree made{nullptr, 0, this->directory_.prepare(leaves.size())};
-            for (; children.size() > 1; ++made.height) {
-                build_level(children, between);
-            }
-            made.root = children.front();
-            return made;
-        } catch (...) {
-            if constexpr (base::text_bounds) {
-                for (const std::string* const each : between) {
-                    static_cast<void>(std::unique_ptr<const std::string>(each));
-                }
-            }
-            if (children.empty()) {
-                for (leaf* const each : leaves) {
-                    give_back(each);
-                }
-            }
-            for (index_node* const each : children) {
-                give_back_all(each);
-            }
-            throw;
-        }
-    }
-    [[nodiscard]] tree tree_of(std::uint64_t* begin) {
-        walk_state own;
-        try {
-            static_cast<void>(walk_ahead(own, begin, nullptr, ~std::size_t{0}));
-        } catch (...) {
-            for (leaf* const each : own.nodes) {
-                give_back(each);
-            }
-            this->leaf_pool_.cancel(own.reserved);
-            throw;
-        }
-        this->leaf_pool_.cancel(own.reserved);
-        return make_tree(own.nodes);
-    }
-    void use(tree made) noexcept {
-        this->directory_.use(std::move(made.directory));
-        this->height_.store(made.height);
-        this->root_.store(made.root, std::memory_order_release);
-    }
-    /// Replaces nodes, and what parts them, by their parents. Where it throws, nothing has changed.
-    void build_level(std::vector<index_node*>& children, std::vector<separator>& between) {
-        constexpr std::size_t wanted = inner::most * 3 / 4;
-        const std::size_t parents = (children.size() + wanted - 1) / wanted;
-        std::vector<index_node*> above;
-        std::vector<separator> above_between;
-        above.reserve(parents);
-        above_between.reserve(parents);
-        this->inner_pool_.reserve(parents);
-        for (std::size_t p = 0; p < parents; ++p) {
-            const std::size_t begin = children.size() * p / parents;
-            const std::size_t end = children.size() * (p + 1) / parents;
-            inner* const made = this->inner_pool_.take();
-            for (std::size_t i = begin; i < end; ++i) {
-                made->children[i - begin].set(children[i]);
-                if (i > begin) {
-                    made->separators[i - begin - 1].set(between[i - 1]);
-                }
-            }
-            made->count.store(static_cast<std::uint32_t>(end - begin - 1), std::memory_order_release);
-            above.push_back(made);
-            if (end < children.size()) {
-                above_between.push_back(between[end - 1]);
-            }
-        }
-        children = std::move(above);
-        between = std::move(above_between);
-    }
-    void add_leaves_below(index_node* node, std::vector<leaf*>& all) const {
-        if (node->is_leaf) {
-            all.push_back(static_cast<leaf*>(node));
-            return;
-        }
-        const auto& at = static_cast<const inner&>(*node);
-        for (std::size_t i = 0; i <= at.count.load(std::memory_order_relaxed); ++i) {
-            add_leaves_below(at.child(i), all);
-        }
-    }
-    void forget_nodes() noexcept { give_back_all(this->root_.exchange(nullptr)); }
-    /// Also the texts of separators.
-    void give_back_all(index_node* root) noexcept {
-        base::free_texts(root);
-        give_back(root);
-    }
-    void give_back(index_node* node) noexcept {
-        if (node->is_leaf) {
-            this->leaf_pool_.give(static_cast<leaf*>(node));
-            return;
-        }
-        auto* const at = static_cast<inner*>(node);
-        for (std::size_t i = 0; i <= at->count.load(std::memory_order_relaxed); ++i) {
-            give_back(at->child(i));
-        }
-        this->inner_pool_.give(at);
-    }
-
-    bool hints_are_wrong_ = false;
-    std::vector<std::uint64_t> unmade_;  ///< of an empty index in a heap open read-only
+    chain_type chain_;
+    node_tree nodes_;
 };
 
 }  // namespace holdfast::detail

@@ -1,4 +1,5 @@
-// The data of an open ordered_index, and its leaves on media.
+// An index on media: its head, its leaves, and what reads and checks their words. Leaves of an index are chained
+// (leaf_chain.hpp); the inner nodes, which lead to them, are in DRAM alone (inner_tree.hpp).
 //
 // Invariants of the media, which check() looks at:
 //   IDX-1: from head.first on, `next` leads through all leaves; their low keys ascend, and the first has none.
@@ -12,36 +13,35 @@
 //   IDX-7: a leaf_node that is not cold has the live entries of its leaf, and their fingerprints.
 //   IDX-8: the inner nodes lead to the leaves in the order of the chain, and part them by their low keys.
 //
+//
 // Locks. A leaf's words on media change under the lock of its leaf_node, but `previous` under that of the leaf before.
-// Inner nodes change under structure_mutex_ and their own locks. A thread that has a leaf's lock may wait for
-// structure_mutex_, then for retired_mutex_; one that has structure_mutex_ only tries leaves' locks.
+// Inner nodes change under the mutex of inner_tree and their own locks. A thread that has a leaf's lock may wait for
+// that mutex, then for that of the retired leaves; one that has the mutex of inner_tree only tries leaves' locks.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
-#include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <holdfast/detail/index_format.hpp>
 #include <holdfast/detail/index_nodes.hpp>
 #include <holdfast/detail/index_order.hpp>
 #include <holdfast/detail/index_support.hpp>
 #include <holdfast/detail/index_words.hpp>
+#include <holdfast/manager.hpp>
 #include <holdfast/transaction.hpp>
 
 namespace holdfast::detail {
 
+/// The types of an index, and what reads the words of its leaves.
 template <class Key, class Value, class Order>
-class index_core {
-public:
+struct index_types {
     using key_words = index_words<Key>;
     using value_words = index_words<Value>;
     using bound = typename Order::bound;
@@ -58,29 +58,18 @@ public:
     static constexpr bool text_bounds = bound_words::is_block;
     static constexpr index_shape shape{key_words::words, value_words::words, key_words::is_block, value_words::is_block,
                                        key_words::bytes, value_words::bytes, Order::by_hash};
-
-    index_core(manager& heap, std::string_view name, index_head_on_media& head)
-        : heap_(heap),
-          life_(watch_of(heap)),
-          name_(name),
-          head_(head),
-          in_order_(heap.durability() == durability::collect) {}
-    index_core(const index_core&) = delete;
-    index_core& operator=(const index_core&) = delete;
-
-protected:
-    ~index_core() = default;
-
-    /// Where no text is read that has left the tree.
-    struct no_section {
-        explicit no_section(grace_periods& /*of*/) noexcept {}
-    };
-    using section = std::conditional_t<text_bounds, grace_periods::section, no_section>;
-
-    // Words of a leaf on media:
+    using image = std::array<std::uint64_t, layout::words>;  ///< of a leaf
 
     [[nodiscard]] static Key key_at(const std::uint64_t* words, std::size_t slot) noexcept {
-        return key_of_words(words + layout::word_of(slot, 0), words, slot);
+        if constexpr (text_keys) {
+            return text_at(words + layout::word_of(slot, 0));
+        } else {
+            typename key_words::array from;
+            for (std::size_t i = 0; i < from.size(); ++i) {
+                from[i] = load_word(words + layout::word_of(slot, i));
+            }
+            return key_words::decode(from);
+        }
     }
     [[nodiscard]] static Value value_at(const std::uint64_t* words, std::size_t slot) noexcept {
         if constexpr (value_words::is_block) {
@@ -109,9 +98,6 @@ protected:
             return bound_words::load(words + leaf_low);
         }
     }
-    [[nodiscard]] bound bound_at(const std::uint64_t* words, std::size_t slot) const noexcept {
-        return order_.bound_of(key_at(words, slot));
-    }
     [[nodiscard]] static std::uint64_t* target(const std::uint64_t* place) noexcept {
         return reinterpret_cast<std::uint64_t*>(target_of_word(place, load_word(place)));
     }
@@ -124,14 +110,92 @@ protected:
         return {reinterpret_cast<const char*>(block) + index_text_header, block->length};
     }
 
-    // What is read is checked:
+    // IDX-2.
+    [[nodiscard]] static bool is_header(std::uint64_t header) noexcept {
+        constexpr std::uint64_t bits = (std::uint64_t{1} << layout::per_cell) - 1;
+        std::uint64_t allowed = header & bits;
+        for (std::size_t i = 0; i < layout::per_cell; ++i) {
+            if (has_entry(header, i)) {
+                allowed |= std::uint64_t{0xff} << (8 * (i + 1));
+            }
+        }
+        return (header & ~allowed) == 0;
+    }
+    /// layout::slots where there is none.
+    [[nodiscard]] static std::size_t find_slot(const leaf& of, const Key& key, std::uint8_t print) noexcept {
+        const std::uint64_t* const words = of.media();
+        const auto candidates = of.live_with(print);
+        for (std::size_t i = 0; i < candidates.size(); ++i) {
+            for (std::uint64_t found = candidates[i]; found != 0; found &= found - 1) {
+                const std::size_t slot = 64 * i + static_cast<std::size_t>(std::countr_zero(found));
+                if (equal_keys(key_at(words, slot), key)) {
+                    return slot;
+                }
+            }
+        }
+        return layout::slots;
+    }
+    static void prefetch_words(const std::uint64_t* words) noexcept {
+        constexpr std::size_t line = 8;
+        for (std::size_t i = 0; i < layout::words; i += line) {
+            __builtin_prefetch(words + i);
+        }
+    }
+    [[nodiscard]] static std::uint64_t* make_empty_leaf(transaction& tx) {
+        auto* const made = static_cast<std::uint64_t*>(tx.allocate(layout::bytes));
+        std::memset(made, 0, layout::bytes);
+        made[leaf_kind] = index_leaf_magic;
+        return made;
+    }
+    static void set_entry(std::uint64_t* image_words, std::size_t slot, std::uint8_t print) noexcept {
+        std::uint64_t& header = image_words[layout::header_of(layout::cell_of(slot))];
+        header = with_entry(header, layout::entry_of(slot), print);
+    }
+};
 
+/// An open index's heap and head, and what is checked of its words when they are read.
+template <class Key, class Value, class Order>
+class index_media {
+public:
+    using types = index_types<Key, Value, Order>;
+    using bound = typename types::bound;
+    using key_words = typename types::key_words;
+    using value_words = typename types::value_words;
+    using layout = typename types::layout;
+    using leaf = typename types::leaf;
+
+    /// Makes the first leaf of a new index. Throws error(corrupt), also where the shape is that of another index.
+    index_media(manager& heap, std::string_view name, index_head_on_media& head)
+        : heap_(heap),
+          life_(watch_of(heap)),
+          name_(name),
+          head_(head),
+          in_order_(heap.durability() == durability::collect) {
+        if (head.magic != index_magic) {
+            corrupt("magic of the head", hexadecimal(head.magic), hexadecimal(index_magic));
+        }
+        if (head.shape == 0 && !heap.read_only()) {
+            make_first_leaf();
+        }
+        order_ = Order(checked_seed());
+    }
+    index_media(const index_media&) = delete;
+    index_media& operator=(const index_media&) = delete;
+
+    [[nodiscard]] manager& heap() const noexcept { return heap_; }
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
+    [[nodiscard]] index_head_on_media& head() const noexcept { return head_; }
+    [[nodiscard]] const Order& order() const noexcept { return order_; }
+    /// In durability `collect` a kill leaves any prefix of a transaction's stores.
+    [[nodiscard]] bool in_order() const noexcept { return in_order_; }
+
+    /// Throws error(corrupt).
     [[noreturn]] void corrupt(std::string_view field, std::string_view found, std::string_view expected) const {
         throw_corrupt_index(heap_, name_, field, found, expected);
     }
     /// The leaf that a word leads to; null for null.
     [[nodiscard]] std::uint64_t* checked_leaf(const std::uint64_t* place) const {
-        std::uint64_t* const found = target(place);
+        std::uint64_t* const found = types::target(place);
         if (found == nullptr) {
             return nullptr;
         }
@@ -139,8 +203,8 @@ protected:
             [[unlikely]] {
             corrupt("IDX-1, a pointer to a leaf", address_text(heap_, found), "a leaf");
         }
-        if constexpr (text_bounds) {
-            if (has_low(found)) {
+        if constexpr (types::text_bounds) {
+            if (types::has_low(found)) {
                 check_text(found + leaf_low);
             }
         }
@@ -155,7 +219,7 @@ protected:
         }
     }
     void check_text(const std::uint64_t* place) const {
-        const index_text_on_media* const block = block_at(place);
+        const index_text_on_media* const block = types::block_at(place);
         const std::uint64_t room = room_at(block);
         if (room < index_text_header || block->length > room - index_text_header) {
             corrupt("IDX-6, a pointer to a text", address_text(heap_, block), "a block that holds it");
@@ -168,23 +232,23 @@ protected:
         const std::uint64_t* const next = checked_leaf(words + leaf_next);
         std::array<std::uint64_t, leaf::bit_words> live{};
         for (std::size_t slot = 0; slot < layout::slots; ++slot) {
-            const std::uint64_t header = header_at(words, slot);
+            const std::uint64_t header = types::header_at(words, slot);
             const std::size_t entry = layout::entry_of(slot);
-            if (entry == 0 && !is_header(header)) {
+            if (entry == 0 && !types::is_header(header)) {
                 corrupt("IDX-2, a cell", hexadecimal(header), "bits and fingerprints of its entries");
             }
             if (!has_entry(header, entry)) {
                 continue;
             }
-            if constexpr (text_keys) {
+            if constexpr (types::text_keys) {
                 check_text(words + layout::word_of(slot, 0));
             }
-            const Key key = key_at(words, slot);
+            const Key key = types::key_at(words, slot);
             const bound place = order_.bound_of(key);
-            if (has_low(words) && place < low_of(words)) {
+            if (types::has_low(words) && place < types::low_of(words)) {
                 corrupt("IDX-3, a key of a leaf", "one below its low key", "none");
             }
-            if (next != nullptr && !(place < low_of(next))) {
+            if (next != nullptr && !(place < types::low_of(next))) {
                 has_dead = true;
                 continue;
             }
@@ -204,17 +268,6 @@ protected:
         of.cold.store(false, std::memory_order_release);
         return has_dead;
     }
-    // IDX-2.
-    [[nodiscard]] static bool is_header(std::uint64_t header) noexcept {
-        constexpr std::uint64_t bits = (std::uint64_t{1} << layout::per_cell) - 1;
-        std::uint64_t allowed = header & bits;
-        for (std::size_t i = 0; i < layout::per_cell; ++i) {
-            if (has_entry(header, i)) {
-                allowed |= std::uint64_t{0xff} << (8 * (i + 1));
-            }
-        }
-        return (header & ~allowed) == 0;
-    }
     void refuse_closed() const {
         if (!life_.goes_on()) [[unlikely]] {
             throw_closed_index(name_);
@@ -226,8 +279,6 @@ protected:
             throw_read_only_index(heap_, name_);
         }
     }
-
-    // Live entries in order:
 
     struct slots_in_order {
         std::array<std::uint8_t, layout::slots> slot;
@@ -261,36 +312,59 @@ protected:
         }
         of.ordered.store(true, std::memory_order_relaxed);
     }
+    [[nodiscard]] bound bound_at(const std::uint64_t* words, std::size_t slot) const noexcept {
+        return order_.bound_of(types::key_at(words, slot));
+    }
+    template <class T>
+    void refuse_long(const T& value) const {
+        if constexpr (is_index_text<T>) {
+            if (value.size() > longest_index_text) {
+                throw_index_argument(heap_, "bytes of a key or value", std::to_string(value.size()),
+                                     "at most " + std::to_string(longest_index_text));
+            }
+        }
+    }
+
+private:
+    void make_first_leaf() {
+        index_head_on_media& head = head_;
+        transaction tx(heap_);
+        std::uint64_t* const made = types::make_empty_leaf(tx);
+        tx.store(head.first, word_of_target(&head.first, made));
+        tx.store(head.last, word_of_target(&head.last, made));
+        std::uint64_t word = encode(types::shape);
+        if constexpr (Order::by_hash) {
+            const std::uint64_t seed = head.seed != 0 ? head.seed : random_index_seed();
+            tx.store(head.seed, seed);
+            word = with_seed(word, seed);
+        }
+        if (!in_order_) {
+            tx.store(head.shape, word);
+            tx.commit();
+            return;
+        }
+        tx.commit();  // comes last: a kill may leave any prefix of the stores
+        const word_run run{&head.shape, {&word, 1}};
+        heap_.store_words({&run, 1});
+    }
+    /// Of the hash.
+    [[nodiscard]] std::uint64_t checked_seed() const {
+        const std::uint64_t found = head_.shape;
+        const bool has_seed = Order::by_hash && (found & index_has_seed) != 0;
+        const std::uint64_t seed = has_seed ? head_.seed : 0;
+        const std::uint64_t expected = has_seed ? with_seed(encode(types::shape), seed) : encode(types::shape);
+        if (found != expected && found != 0) {  // 0: there is none, and the heap is open read-only
+            corrupt("shape of the head", hexadecimal(found), hexadecimal(expected));
+        }
+        return seed;
+    }
 
     manager& heap_;
     heap_watch life_;  ///< of heap_, which may be gone
     std::string name_;
     index_head_on_media& head_;
     Order order_;
-    bool in_order_;  ///< durability `collect`: a kill leaves any prefix of a transaction's stores
-    mutable node_pool<inner> inner_pool_;
-    mutable node_pool<leaf> leaf_pool_;
-    mutable grace_periods grace_;
-    mutable typename Order::directory directory_;
-    std::atomic<index_node*> root_{nullptr};
-    mutable std::mutex structure_mutex_;
-    std::atomic<std::size_t> height_{0};  ///< of inner nodes
-    mutable std::mutex retired_mutex_;
-    left_to_parent<std::vector<std::uint64_t*>> retired_;  ///< those of head.retired, which is the last one
-
-private:
-    [[nodiscard]] static Key key_of_words(const std::uint64_t* place, const std::uint64_t* words,
-                                          std::size_t slot) noexcept {
-        if constexpr (text_keys) {
-            return text_at(place);
-        } else {
-            typename key_words::array from;
-            for (std::size_t i = 0; i < from.size(); ++i) {
-                from[i] = load_word(words + layout::word_of(slot, i));
-            }
-            return key_words::decode(from);
-        }
-    }
+    bool in_order_;
 };
 
 }  // namespace holdfast::detail
