@@ -23,6 +23,7 @@ void turn::let_next_begin() noexcept {
             owner_.store(next.thread, std::memory_order_relaxed);
         } else {
             readers_.push_back({next.thread, 1});  // lock_shared() has made room
+            reading_.store(readers_.size(), std::memory_order_relaxed);
             --coming_readers_;
         }
         next.has_begun = true;
@@ -60,11 +61,15 @@ void turn::unlock_shared() noexcept {
     const auto mine = std::ranges::find(readers_, std::this_thread::get_id(), &reader::thread);
     if (--mine->times == 0) {
         readers_.erase(mine);
+        reading_.store(readers_.size(), std::memory_order_relaxed);
         let_next_begin();
     }
 }
 
 bool turn::is_read_by_this_thread() const {
+    if (reading_.load(std::memory_order_relaxed) == 0) [[likely]] {
+        return false;
+    }
     const std::lock_guard held(mutex_);
     return std::ranges::find(readers_, std::this_thread::get_id(), &reader::thread) != readers_.end();
 }

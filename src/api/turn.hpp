@@ -53,6 +53,8 @@ private:
     mutable std::mutex mutex_;
     std::atomic<std::thread::id> owner_{};
     std::vector<reader> readers_;
+    /// Of `readers_`. A thread that reads knows of itself; where nobody does, none needs the lock to see that.
+    std::atomic<std::size_t> reading_{0};
     std::size_t coming_readers_ = 0;  ///< that have room in `readers_`
     waiter* first_ = nullptr;
     waiter* last_ = nullptr;
