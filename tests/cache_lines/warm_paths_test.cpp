@@ -74,7 +74,8 @@ TEST_P(warm_paths_test, blocks_by_the_thousand) {
                 }
             };
         });
-        EXPECT_LE(found.transfers_a_call(), 0.02) << found.describe();
+        // In `atomic` a checkpoint falls in between, which one thread makes for all.
+        EXPECT_LE(found.transfers_a_call(), is_atomic() ? 0.05 : 0.02) << found.describe();
     }
 }
 
