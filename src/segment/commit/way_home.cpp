@@ -60,23 +60,27 @@ base::result<void> write_to_first_file(persist::file& home, patch_reader& reader
         meter.add(bytes.size());
         return home.write_at(begin, bytes, where);
     };
+    const auto add = [&](std::uint64_t at, std::span<const std::byte> run) -> base::result<void> {
+        const bool follows = at == begin + bytes.size() && bytes.size() + run.size() <= most;
+        if (!bytes.empty() && !follows) {
+            HF_TRY(write());
+            bytes.clear();
+        }
+        if (bytes.empty()) {
+            begin = at;
+        }
+        bytes.insert(bytes.end(), run.begin(), run.end());
+        return {};
+    };
     final_bytes page;
     for (const std::uint64_t id = file_of(patches.front().place);
          !patches.empty() && file_of(patches.front().place) == id;) {
         const std::uint64_t first = page_of_place(patches.front().place) * base::page_size;
         HF_TRY(page.take(reader, patches));
-        HF_TRY(page.for_each_run([&](std::size_t offset, std::span<const std::byte> run) -> base::result<void> {
-            const bool follows = first + offset == begin + bytes.size() && bytes.size() + run.size() <= most;
-            if (!bytes.empty() && !follows) {
-                HF_TRY(write());
-                bytes.clear();
-            }
-            if (bytes.empty()) {
-                begin = first + offset;
-            }
-            bytes.insert(bytes.end(), run.begin(), run.end());
-            return {};
-        }));
+        const auto add_run = [&](std::size_t offset, std::span<const std::byte> run) {
+            return add(first + offset, run);
+        };
+        HF_TRY(page.for_each_run(add_run));
     }
     return write();
 }
