@@ -484,19 +484,19 @@ void commit_builder::release() noexcept {
     };
     const bool is_small = sums_.size() <= few;
     for (const summed_run& run : runs_) {
-        auto* const content = const_cast<std::byte*>(run.run.content);
+        auto* const memory = const_cast<std::byte*>(run.run.content);
         if (is_of_tables(run.run)) {
-            from_.scanner.note_own_stores(content, run.run.count);
+            from_.scanner.note_own_stores(memory, run.run.count);
         }
         if (run.before == content::none || run.is_copy || !is_file_below(run.run)) {
             continue;
         }
         if (!is_small && !from_.lag.is_on()) {
-            drop(content, run.run.count);
+            drop(memory, run.run.count);
             continue;
         }
         for (std::uint64_t i = 0; i < run.run.count; ++i) {
-            std::byte* const page = content + i * page_size;
+            std::byte* const page = memory + i * page_size;
             const bool lags = from_.lag.is_on() && from_.lag.find(place_of(run.run.file, run.run.page + i)) != nullptr;
             if (!(is_small && from_.scanner.keep_warm(page)) && !lags) {
                 drop(page, 1);
