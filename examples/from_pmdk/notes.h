@@ -1,4 +1,4 @@
-/* What it keeps in a heap: the same, with pointers of 8 bytes. */
+/* The notes in a heap, as after.c keeps them: with pointers of 8 bytes. */
 #pragma once
 
 #include <holdfast/typed.h>

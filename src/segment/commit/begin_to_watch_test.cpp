@@ -3,11 +3,14 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -137,6 +140,51 @@ TEST_F(begin_to_watch, later_where_there_is_no_descriptor) {
         expect_found(by);
         EXPECT_EQ(by.watched_bytes(), is_there() ? range_.size() : 0);
         expect_found(by);
+    });
+    EXPECT_TRUE(ended.succeeded()) << ended;
+}
+
+/// From the middle on pages cannot be protected again, as where the kernel has no memory for it. Pages that nobody
+/// stored to may be found as well.
+TEST_F(begin_to_watch, loses_no_store_where_pages_are_not_protected_again) {
+    const auto ended = base::run_in_child([this] {
+        auto by = scanner(store_watch::everywhere);
+        const auto commit_with_own_store = [&](std::uint64_t page, std::uint64_t own, std::uint64_t next) {
+            store(page);
+            by.begin_commit();
+            std::vector<memory_run> runs;
+            must(by.scan(range_.begin(), range_.size(), runs, by.find_noted()));
+            EXPECT_TRUE(std::ranges::any_of(runs, [&](const memory_run& run) {
+                const std::byte* const at = range_.begin() + page * page_size;
+                return run.address <= at && at < end_of(run);
+            })) << page;
+            store(own);
+            by.note_own_stores(range_.begin() + own * page_size, 1);
+            for (const std::uint64_t each : {page, own}) {
+                std::byte* const at = range_.begin() + each * page_size;
+                if (!by.keep_warm(at)) {
+                    drop_private_pages(at, page_size);
+                }
+            }
+            // So there is one fault at the store to it, and that one commit's own page might be taken for it.
+            static_cast<void>(*const_cast<volatile std::byte*>(range_.begin() + next * page_size));
+            by.end_commit();
+        };
+        for (std::uint64_t i = 0; i < 20; ++i) {
+            commit_with_own_store(100 + i % 3, 300, 1000);
+        }
+        std::array<sock_filter, 6> program{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                                            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+                                            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+                                            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, UFFDIO_WRITEPROTECT, 0, 1),
+                                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+                                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+        const sock_fprog filter{program.size(), program.data()};
+        ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+        for (std::uint64_t i = 0; i < 20; ++i) {
+            commit_with_own_store(1000 + i * 100, 300, 1100 + i * 100);
+        }
     });
     EXPECT_TRUE(ended.succeeded()) << ended;
 }

@@ -1,7 +1,8 @@
 // The commits of an open heap.
 //
-//   - After a commit that succeeded, no page below the committed frontier is private, except where MAP-2 and MAP-3 say
-//     so.
+//   - After a commit that succeeded, a private page below the committed frontier is as the commit has it: one that
+//   MAP-2
+//     or MAP-3 names, one whose last version is not home (lagging_home), or a warm one (warm_pages).
 //   - After a failure before anything is in doubt, media and the mapped sums are those of the last commit, and the
 //     commit may be repeated.
 //   - After a failed sync, or a failure behind the commit point, the heap is poisoned: no commit and no clean close

@@ -118,9 +118,7 @@ std::string dirty_scanner::describe() {
 
 void dirty_scanner::begin_commit() noexcept {
     commits_ = true;
-    ++commit_;
-    faults_at_begin_ = faults_of_process();
-    own_at_begin_ = faults_of_thread();
+    others_faults_ = faults_of_process() - faults_of_thread();
     for (auto& [begin, of] : zones_) {
         of.scanned = false;
     }
@@ -134,7 +132,7 @@ void dirty_scanner::end_commit() noexcept {
         of.exact = true;
     }
     // The commit's own faults are no stores of others: its stores were noted by note_own_stores().
-    faults_ = faults_at_begin_ + (faults_of_thread() - own_at_begin_);
+    faults_ = others_faults_ + faults_of_thread();
 }
 
 dirty_scanner::zone* dirty_scanner::watcher_of(const std::byte* page) noexcept {
@@ -155,7 +153,7 @@ void dirty_scanner::note_own_stores(std::byte* begin, std::uint64_t pages) noexc
 
 bool dirty_scanner::keep_warm(std::byte* page) noexcept {
     return watch_ != nullptr && watch_->started() && watch_->counts_faults() && watcher_of(page) != nullptr &&
-           warm_.add(page, commit_);
+           warm_.add(page);
 }
 
 /// The watched memory of the warm blocks, sorted, neighbours united.

@@ -52,9 +52,10 @@ public:
     /// find_noted() just before.
     base::result<void> scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs,
                             const noted_pages& noted = {}, memory_of what = memory_of::user);
-    /// All pages that this process has stored to, without a look at all memory, where the count of faults shows that
-    /// these are all. Those of other processes (process_vm_writev, a debugger) may be left for a later scan; none of
-    /// them may store between two calls of which the first was before this process's stores.
+    /// All watched pages that this process has stored to since the last commit, without a look at all memory, where the
+    /// count of faults shows that these are all. A page that another process has stored to (process_vm_writev, a
+    /// debugger) may be left for a later scan. If another process stores between two calls, pages that this one stores
+    /// to between them may be left, too.
     [[nodiscard]] noted_pages find_noted();
     /// The scans up to the next end_commit() are one commit's, which scans each range once. Other scans change nothing.
     void begin_commit() noexcept;
@@ -131,11 +132,9 @@ private:
     std::map<std::byte*, zone> zones_;
     std::vector<memory_run> kept_;
     warm_pages warm_;
-    std::uint64_t commit_ = 0;  ///< number of the commit that runs, or ran last
     // Counts of faults. None: no commit has ended since memory is watched.
     std::optional<std::uint64_t> faults_;  ///< of the process, behind which every first store is counted
-    std::uint64_t faults_at_begin_ = 0;    ///< of a commit
-    std::uint64_t own_at_begin_ = 0;       ///< likewise, of its thread
+    std::uint64_t others_faults_ = 0;      ///< at the begin of a commit, of all threads but the one that commits
     // A program that stores to ever new places has its pages searched for in vain.
     unsigned searches_to_skip_ = 0;
     unsigned vain_searches_ = 0;  ///< one after the other

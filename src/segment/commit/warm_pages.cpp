@@ -4,18 +4,17 @@
 
 namespace holdfast::segment {
 
-bool warm_pages::add(std::byte* page, std::uint64_t commit) noexcept {
+bool warm_pages::add(std::byte* page) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(page);
     std::byte* const begin = page - address % block_size;
     auto found = std::ranges::find(blocks_, begin, &block::begin);
     if (found == blocks_.end()) {
         try {
-            found = blocks_.insert(blocks_.begin(), {begin, 0, commit});
+            found = blocks_.insert(blocks_.begin(), {begin, 0});
         } catch (const std::bad_alloc&) {
             return false;
         }
-    } else if (found->commit != commit) {
-        found->commit = commit;
+    } else {
         std::rotate(blocks_.begin(), found, found + 1);
         found = blocks_.begin();
     }

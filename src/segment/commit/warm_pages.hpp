@@ -20,11 +20,10 @@ public:
     struct block {
         std::byte* begin = nullptr;  ///< a multiple of its size
         std::uint64_t pages = 0;     ///< a bit for each
-        std::uint64_t commit = 0;    ///< that found one of them last
     };
 
-    /// False, and nothing is changed, where there is no memory for it. Pages of one commit have one number.
-    [[nodiscard]] bool add(std::byte* page, std::uint64_t commit) noexcept;
+    /// The page's block comes first then. False, and nothing is changed, where there is no memory for it.
+    [[nodiscard]] bool add(std::byte* page) noexcept;
     /// Some are to go.
     [[nodiscard]] bool is_full() const noexcept { return blocks_.size() > most_blocks || pages_ > most_pages; }
     /// The last found come first.

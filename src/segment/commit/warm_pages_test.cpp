@@ -28,11 +28,11 @@ protected:
 };
 
 TEST_F(warm_pages_test, has_the_last_found_first) {
-    ASSERT_TRUE(pages_.add(page(1, 0), 1));
-    ASSERT_TRUE(pages_.add(page(2, 63), 1));
-    ASSERT_TRUE(pages_.add(page(3, 7), 2));
-    ASSERT_TRUE(pages_.add(page(1, 5), 3));
-    ASSERT_TRUE(pages_.add(page(1, 5), 3));
+    ASSERT_TRUE(pages_.add(page(1, 0)));
+    ASSERT_TRUE(pages_.add(page(2, 63)));
+    ASSERT_TRUE(pages_.add(page(3, 7)));
+    ASSERT_TRUE(pages_.add(page(1, 5)));
+    ASSERT_TRUE(pages_.add(page(1, 5)));
     ASSERT_EQ(pages_.blocks().size(), 3U);
     EXPECT_EQ(pages_.blocks()[0].begin, page(1, 0));
     EXPECT_EQ(pages_.blocks()[0].pages, 0b100001U);
@@ -45,12 +45,12 @@ TEST_F(warm_pages_test, lets_the_first_found_go_when_it_is_full) {
     std::set<std::byte*> all;
     std::uint64_t commit = 0;
     while (!pages_.is_full()) {
-        ASSERT_TRUE(pages_.add(page(commit, commit % 64), commit));
+        ASSERT_TRUE(pages_.add(page(commit, commit % 64)));
         all.insert(page(commit, commit % 64));
         ++commit;
         ASSERT_LT(commit, blocks);
     }
-    ASSERT_TRUE(pages_.add(page(0, 0), commit));
+    ASSERT_TRUE(pages_.add(page(0, 0)));
     const std::set<std::byte*> gone = shrink();
     EXPECT_FALSE(pages_.is_full());
     EXPECT_FALSE(gone.contains(page(0, 0)));
@@ -67,7 +67,7 @@ TEST_F(warm_pages_test, lets_the_first_found_go_when_it_is_full) {
 TEST_F(warm_pages_test, is_bounded_by_pages) {
     std::uint64_t added = 0;
     while (!pages_.is_full()) {
-        ASSERT_TRUE(pages_.add(page(added / 64, added % 64), added / 8));
+        ASSERT_TRUE(pages_.add(page(added / 64, added % 64)));
         ++added;
         ASSERT_LE(added, std::uint64_t{4096});
     }
