@@ -34,6 +34,7 @@ struct options {
 };
 
 constexpr unsigned writers = 16;
+constexpr std::uint64_t words_a_page = 512;
 constexpr std::uint64_t of_a_part = 10;
 constexpr std::uint64_t together = 1000;  ///< inserts of a transaction without a sync
 
@@ -60,6 +61,8 @@ public:
         }
     }
     void change_a_page() { ++content_[next_++ * 0x9e37'79b9'7f4a'7c15U % words_]; }
+    /// Of 200 that lie together.
+    void change_a_page_again() { ++content_[next_++ * 0x9e37'79b9'7f4a'7c15U % std::min(words_, 200 * words_a_page)]; }
     [[nodiscard]] std::uint64_t size() const { return all_.size(); }
 
 private:
@@ -75,6 +78,7 @@ private:
 enum class work : std::uint8_t {
     write,
     page,
+    page_again,
     insert,
     insert_of_writers,
     insert_and_commit,
@@ -86,7 +90,8 @@ enum class work : std::uint8_t {
 };
 constexpr std::array names{
     "write of 4 KiB, O_DSYNC",
-    "transact: a word of one page",
+    "transact: a word anywhere",
+    "transact: a word in one of 200 pages",
     "transact: an insert",
     "transact: an insert, 16 threads",
     "an insert, then commit()",
@@ -112,6 +117,7 @@ void measure(subject& in, const options& chosen, unsigned round, measurement& to
         to.own[what].add(time_of(threads, count, [&](unsigned, std::uint64_t) { call(); }));
     };
     add(work::page, chosen.count, [&] { heap.transact([&] { in.change_a_page(); }); });
+    add(work::page_again, chosen.count, [&] { heap.transact([&] { in.change_a_page_again(); }); });
     add(work::insert, chosen.count, [&] { heap.transact([&] { in.insert(); }); });
     add(
         work::insert_of_writers, std::max<std::uint64_t>(chosen.count / writers, 5),
