@@ -56,6 +56,8 @@ TEST_P(full_disk_transact, without_room_for_its_record_is_taken_back_and_the_hea
             rows_of(heap)[key].assign(length, 1);
         }
     });
+    // The new row finds room beside this one, so that only the record lacks space.
+    heap.transact([&] { heap.construct<vector<std::uint64_t>>("beside")(10, 0, heap.get_allocator<>()); });
     const std::uint64_t blocks = heap.statistics().allocated_blocks;
     rows& all = rows_of(heap);
     const auto fill_all = [&](std::uint64_t value) {
