@@ -18,6 +18,9 @@ namespace {
 
 using base::page_size;
 
+/// Of a commit whose pages stay in memory.
+constexpr std::size_t most_pages_kept = 64;
+
 template <class T>
 void sort_unique(std::vector<T>& values) {
     std::sort(values.begin(), values.end());
@@ -470,8 +473,15 @@ void commit_builder::let_warm_go(Drop&& drop) noexcept {
     }
 }
 
+bool commit_builder::is_small_change() const noexcept {
+    return sums_.size() <= most_pages_kept && going_.holes.empty() && !going_.frontier &&
+           std::ranges::all_of(runs_, [this](const summed_run& each) {
+               return each.before != content::none && !each.is_copy && is_file_below(each.run) &&
+                      from_.scanner.watches(each.run.content, each.run.count);
+           });
+}
+
 void commit_builder::release() noexcept {
-    constexpr std::size_t few = 64;
     // adopt() replaces the memory beyond the end of the last commit by a mapping.
     std::array<std::span<std::byte>, 128> batch;
     std::size_t count = 0;
@@ -482,7 +492,7 @@ void commit_builder::release() noexcept {
         }
         batch[count++] = {address, pages * page_size};
     };
-    const bool is_small = sums_.size() <= few;
+    const bool is_small = sums_.size() <= most_pages_kept;
     for (const summed_run& run : runs_) {
         auto* const memory = const_cast<std::byte*>(run.run.content);
         if (is_of_tables(run.run)) {

@@ -37,6 +37,9 @@ public:
     /// Comes after scan().
     void build(commit_plan& plan, commit_statistics& statistics);
     [[nodiscard]] bool empty() const noexcept;
+    /// Few pages, of files and tables that keep their sizes, and all watched: pages that stay private cost a scan
+    /// nothing. Comes after build().
+    [[nodiscard]] bool is_small_change() const noexcept;
     /// After a refused commit: a page may be freed before the next one, which then does not write it, so its sum must
     /// match the media.
     void restore_sums() noexcept;

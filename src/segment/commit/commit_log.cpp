@@ -197,7 +197,7 @@ void commit_log::release(const log::mark& begin, std::uint64_t version) noexcept
     }
 }
 
-base::result<void> commit_log::go_home(persist::storage& storage, const heap_paths& paths, std::uint64_t version) {
+base::result<void> commit_log::take_home(persist::storage& storage, const heap_paths& paths, std::uint64_t version) {
     HF_TRY_ASSIGN(const log_content content, log_content::read(storage, paths, lag_.home(), {.home = version}));
     patch_reader reader(storage, paths, content);
     const replay_watch nobody;
@@ -217,23 +217,75 @@ base::result<void> commit_log::go_home(persist::storage& storage, const heap_pat
     return {};
 }
 
+/// From the copies, which are the last version.
+base::result<void> commit_log::take_all_home(persist::storage& storage, const heap_paths& paths,
+                                             const superblock_on_media& superblock) {
+    constexpr std::size_t at_once = 64;
+    std::vector<std::byte> bytes;
+    bytes.reserve(at_once * page_size);
+    std::uint64_t first = 0;
+    const auto write = [&]() -> base::result<void> {
+        if (bytes.empty()) {
+            return {};
+        }
+        const std::uint64_t id = file_of(first);
+        HF_TRY_ASSIGN(const auto file, home_.get(storage, paths, id));
+        note_home(id, bytes.size() / page_size);
+        if (!HF_MUTANT("commit.behind.write")) {
+            HF_TRY(file->write_at(page_of_place(first) * page_size, bytes, "commit.behind.write"));
+        }
+        bytes.clear();
+        return {};
+    };
+    HF_TRY(lag_.for_each([&](std::uint64_t place, const std::byte* content) -> base::result<void> {
+        const bool follows = place == first + bytes.size() / page_size && file_of(place) == file_of(first);
+        if (!follows || bytes.size() == at_once * page_size) {
+            HF_TRY(write());
+            first = place;
+        }
+        bytes.insert(bytes.end(), content, content + page_size);
+        return {};
+    }));
+    HF_TRY(write());
+    const auto home = std::make_unique<superblock_on_media>(superblock);
+    home->log_begin = opened_ == nullptr ? superblock.log_begin : opened_->end();
+    lag_.go_on(*home);
+    if (lag_.users() != nullptr) {
+        lag_.users()->publish_home(superblock.sequence);
+    }
+    return {};
+}
+
 base::result<bool> commit_log::follow_readers(persist::storage& storage, const heap_paths& paths,
-                                              std::uint64_t newest) {
+                                              const superblock_on_media& superblock, go_home when) {
     if (!lag_.is_on()) {
         return true;
     }
+    const std::uint64_t newest = superblock.sequence;
     const std::uint64_t version = HF_MUTANT("commit.follow.beyond_readers") ? newest : lag_.oldest_in_use(newest);
-    const std::uint64_t behind = opened_ == nullptr ? 0 : opened_->end().position - lag_.home().log_begin.position;
-    const bool is_worth_it = version == newest || behind >= worth_going_home || lag_.size() >= most_pages_behind;
-    if (version > lag_.home().sequence && is_worth_it) {
-        HF_TRY(go_home(storage, paths, version));
+    if (version == newest) {
+        const bool waits = when == go_home::where_worth_it && leaves_behind() && lag_.size() <= limits_.pages_behind &&
+                           !is_long(superblock);
+        if (waits) {
+            return false;
+        }
+        if (lag_.home().sequence < newest) {
+            HF_TRY(take_all_home(storage, paths, superblock));
+        }
+        return true;
     }
-    return lag_.home().sequence == newest;
+    const std::uint64_t behind = opened_ == nullptr ? 0 : opened_->end().position - lag_.home().log_begin.position;
+    const bool is_worth_it = behind >= worth_going_home || lag_.size() >= most_pages_behind;
+    if (version > lag_.home().sequence && is_worth_it) {
+        HF_TRY(take_home(storage, paths, version));
+    }
+    return false;
 }
 
 base::result<void> commit_log::checkpoint(persist::storage& storage, const heap_paths& paths,
                                           superblock_on_media& superblock) {
     if (lag_.is_on()) {
+        HF_TRY(follow_readers(storage, paths, superblock, go_home::always));
         return checkpoint_behind(storage, paths, superblock);
     }
     if (!HF_MUTANT("checkpoint.begin_first")) {

@@ -31,6 +31,7 @@ struct commit_log_limits {
     std::uint64_t checkpoint_bytes = 0;  ///< a longer log is due
     std::uint64_t checkpoint_pages = 32 * 1024;
     std::uint64_t logged_fresh_pages = 16;  ///< more of them go home before the record
+    std::uint64_t pages_behind = 512;       ///< of small commits, which go home together; 0: each commit's go at once
     std::optional<std::uint64_t> epoch{};   ///< log_options::epoch
 };
 
@@ -73,9 +74,18 @@ public:
     [[nodiscard]] std::uint64_t bytes() const noexcept;
     [[nodiscard]] bool is_empty() const noexcept { return bytes() == 0; }
 
-    /// Home goes on to the oldest version in use, at most to that of the last commit, `newest`; not where that is worth
-    /// little. True where home has the last commit.
-    base::result<bool> follow_readers(persist::storage& storage, const heap_paths& paths, std::uint64_t newest);
+    enum class go_home {
+        where_worth_it,
+        always,
+    };
+    /// Home goes on to the oldest version in use, at most to that of `superblock`, the last commit's. True where home
+    /// has the last commit.
+    base::result<bool> follow_readers(persist::storage& storage, const heap_paths& paths,
+                                      const superblock_on_media& superblock, go_home when);
+    /// Another process reads the heap.
+    [[nodiscard]] bool is_read() const noexcept { return lag_.users() != nullptr && lag_.users()->any(); }
+    /// A small commit may leave its pages behind, which readers would pay for.
+    [[nodiscard]] bool leaves_behind() const noexcept { return limits_.pages_behind != 0 && !is_read(); }
     /// A checkpoint where the log is long. One that has much to sync waits for a later commit, when the device has
     /// written most of it, unless the log grows by too much meanwhile. To submit scattered pages takes seconds of a
     /// processor, so a thread does that; the checkpoint itself takes the few milliseconds that are left, so a commit
@@ -100,7 +110,9 @@ private:
     base::result<void> move_begin(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                                   heap_state state, bool ends);
     base::result<void> sync_home(persist::storage& storage, const heap_paths& paths);
-    base::result<void> go_home(persist::storage& storage, const heap_paths& paths, std::uint64_t version);
+    base::result<void> take_home(persist::storage& storage, const heap_paths& paths, std::uint64_t version);
+    base::result<void> take_all_home(persist::storage& storage, const heap_paths& paths,
+                                     const superblock_on_media& superblock);
     [[nodiscard]] bool is_log_read(std::uint64_t version) const noexcept;
     void release(const log::mark& begin, std::uint64_t version) noexcept;
     base::result<void> checkpoint_behind(persist::storage& storage, const heap_paths& paths,

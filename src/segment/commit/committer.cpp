@@ -136,7 +136,9 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
                                                           metadata_check check, search_for how) {
     const auto start = clock::now();
     commit_statistics statistics;
-    HF_TRY(follow_readers());
+    const bool moves_space = !going.holes.empty() || going.frontier || mapping_.frontier() != mapping_.committed() ||
+                             objects_.size() != objects_.committed_size() || segments_.names_changed();
+    HF_TRY(follow_readers(moves_space ? commit_log::go_home::always : commit_log::go_home::where_worth_it));
     const free_runs stay = kept();
     scanner_->begin_commit();
     const noted_pages noted = how == search_for::own_stores ? scanner_->find_noted() : noted_pages();
@@ -168,7 +170,12 @@ base::result<void> committer::write_commit(commit_builder& builder, commit_plan&
         plan.superblock = superblock_.next(mapping_.view().base(), mapping_.frontier(), objects_.size());
         plan.names_changed = segments_.names_changed();
         plan.reserved = space_.promised();
-        auto done = run(plan, report);
+        plan.may_stay_behind = superblock_.is_on_media() && log_.leaves_behind() && builder.is_small_change() &&
+                               plan.fresh_sums.size() <= log_.limits().logged_fresh_pages;
+        auto done = plan.may_stay_behind ? base::result<void>() : follow_readers(commit_log::go_home::always);
+        if (done) {
+            done = run(plan, report);
+        }
         if (done) {
             return done;
         }
@@ -249,7 +256,7 @@ base::result<std::uint64_t> committer::private_bytes() const {
 /// Where home lags, a page that was used since home's version is not free for a reader of it. Takes at most one byte
 /// for each page of the heap: the shortest runs are left out.
 void committer::note_free(const free_runs& free) noexcept {
-    if (log_.lag().is_on()) {
+    if (log_.lag().is_on() && log_.is_read()) {
         try {
             committed_free_ = common(committed_free_, free);
         } catch (const std::bad_alloc&) {
@@ -305,13 +312,16 @@ base::result<void> committer::finish_log(base::function_ref<base::result<void>()
 
 base::result<void> committer::checkpoint() {
     return finish_log([this]() -> base::result<void> {
-        HF_TRY(follow_readers());
+        HF_TRY(follow_readers(commit_log::go_home::always));
         return superblock_.checkpoint();
     });
 }
 
 base::result<void> committer::end_log() {
-    return finish_log([this] { return superblock_.end_log(); });
+    return finish_log([this]() -> base::result<void> {
+        HF_TRY(follow_readers(commit_log::go_home::always));
+        return superblock_.end_log();
+    });
 }
 
 base::result<void> committer::begin_behind(const superblock_on_media& home, const log_content& content) {
@@ -319,21 +329,20 @@ base::result<void> committer::begin_behind(const superblock_on_media& home, cons
     const std::uint64_t version = superblock_.now().sequence;
     for (const log_content::patch& patch : content.patches()) {
         if (log_.lag().find(patch.place) == nullptr) {
-            log_.lag().put(patch.place, lagging_home::copy_of({mapping_.address_of(patch.place), base::page_size}),
-                           version);
+            log_.lag().put(patch.place, {mapping_.address_of(patch.place), base::page_size}, version);
         }
     }
     return {};
 }
 
-base::result<void> committer::follow_readers() {
+base::result<void> committer::follow_readers(commit_log::go_home when) {
     if (!log_.lag().is_on()) {
         return {};
     }
     const std::uint64_t before = log_.lag().home().sequence;
     HF_TRY_ASSIGN(const bool is_home,
-                  log_.follow_readers(location_.storage(), location_.paths(), superblock_.now().sequence));
-    if (log_.lag().home().sequence != before) {
+                  log_.follow_readers(location_.storage(), location_.paths(), superblock_.now(), when));
+    if (is_home || log_.lag().home().sequence != before) {
         drop_what_is_home(log_.lag().home().sequence);
     }
     if (is_home) {
@@ -342,7 +351,8 @@ base::result<void> committer::follow_readers() {
     return {};
 }
 
-/// Pages with stores since stay as they are, and so do those that the files are not mapped for (MAP-2, MAP-3).
+/// Pages with stores since stay as they are, and so do warm ones and those that the files are not mapped for (MAP-2,
+/// MAP-3).
 void committer::drop_what_is_home(std::uint64_t version) noexcept {
     const std::uint64_t user_pages = mapping_.view().shape().pages();
     const base::pages adopted = mapping_.adopted();
@@ -365,7 +375,7 @@ void committer::drop_what_is_home(std::uint64_t version) noexcept {
     std::size_t count = 0;
     log_.lag().forget(version, [&](std::uint64_t place, const std::byte* content) {
         std::byte* const memory = mapping_.address_of(place);
-        if (is_mapped(place) && std::memcmp(memory, content, base::page_size) == 0) {
+        if (is_mapped(place) && !scanner_->warm().has(memory) && std::memcmp(memory, content, base::page_size) == 0) {
             batch.at(count++) = {memory, base::page_size};
         }
         if (count == batch.size()) {
@@ -388,7 +398,7 @@ base::result<void> committer::close_cleanly() {
         return {};
     }
     const base::cancellation_off until_done;
-    HF_TRY(follow_readers());
+    HF_TRY(follow_readers(commit_log::go_home::always));
     if (!space_.clear_content_beyond()) {
         return {};  // the next open removes the content, as after a crash
     }

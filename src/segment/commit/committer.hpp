@@ -140,7 +140,7 @@ private:
     base::result<void> read_home(std::byte* begin, std::uint64_t bytes) const;
     base::result<void> finish_log(base::function_ref<base::result<void>()> how);
     /// Home goes on to what all readers have.
-    base::result<void> follow_readers();
+    base::result<void> follow_readers(commit_log::go_home when);
     void drop_what_is_home(std::uint64_t version) noexcept;
     void restore_behind(std::byte* begin, std::byte* end) noexcept;
     void adopt(const commit_plan& plan) noexcept;

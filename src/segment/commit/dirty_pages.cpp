@@ -119,6 +119,7 @@ std::string dirty_scanner::describe() {
 void dirty_scanner::begin_commit() noexcept {
     commits_ = true;
     others_faults_ = faults_of_process() - faults_of_thread();
+    found_before_.clear();
     for (auto& [begin, of] : zones_) {
         of.scanned = false;
     }
@@ -126,6 +127,7 @@ void dirty_scanner::begin_commit() noexcept {
 
 void dirty_scanner::end_commit() noexcept {
     commits_ = false;
+    found_before_.clear();
     // What a commit does not scan is no part of the heap any more.
     std::erase_if(zones_, [](const auto& each) { return !each.second.scanned; });
     for (auto& [begin, of] : zones_) {
@@ -135,24 +137,29 @@ void dirty_scanner::end_commit() noexcept {
     faults_ = others_faults_ + faults_of_thread();
 }
 
-dirty_scanner::zone* dirty_scanner::watcher_of(const std::byte* page) noexcept {
+std::byte* dirty_scanner::watching_zone(const std::byte* page) const noexcept {
     const auto above = zones_.upper_bound(const_cast<std::byte*>(page));
     if (above == zones_.begin()) {
         return nullptr;
     }
     const auto at = std::prev(above);
-    return page < at->first + at->second.watched ? &at->second : nullptr;
+    return page < at->first + at->second.watched ? at->first : nullptr;
+}
+
+bool dirty_scanner::watches(const std::byte* begin, std::uint64_t pages) const noexcept {
+    const std::byte* const zone = watching_zone(begin);
+    return zone != nullptr && watching_zone(begin + (pages - 1) * base::page_size) == zone;
 }
 
 void dirty_scanner::note_own_stores(std::byte* begin, std::uint64_t pages) noexcept {
-    zone* const of = watcher_of(begin);
-    if (of != nullptr && !watch_->protect_again(begin, pages * base::page_size)) {
-        of->watched = 0;
+    std::byte* const zone = watching_zone(begin);
+    if (zone != nullptr && !watch_->protect_again(begin, pages * base::page_size)) {
+        zones_.find(zone)->second.watched = 0;
     }
 }
 
 bool dirty_scanner::keep_warm(std::byte* page) noexcept {
-    return watch_ != nullptr && watch_->started() && watch_->counts_faults() && watcher_of(page) != nullptr &&
+    return watch_ != nullptr && watch_->started() && watch_->counts_faults() && watching_zone(page) != nullptr &&
            warm_.add(page);
 }
 
@@ -181,14 +188,14 @@ std::vector<memory_run> dirty_scanner::warm_memory() const {
     return runs;
 }
 
-/// The pages that were stored to among the warm blocks and their neighbours. `where`: all lie in this memory.
-noted_pages dirty_scanner::find_among_warm(std::vector<memory_run>& where) const {
+/// The pages that were stored to among the warm blocks and their neighbours.
+noted_pages dirty_scanner::find_among_warm(written afterwards) const {
     constexpr std::uint64_t near = 32;  // a system call costs as much as to look at so many pages
-    std::vector<memory_run> found;
+    std::vector<memory_run> where;
     std::vector<memory_run> noted;
     for (const memory_run& memory : warm_memory()) {
         noted.clear();
-        if (!pages_.find_written(memory.address, memory.pages * base::page_size, pagemap::written::stay, noted)) {
+        if (!pages_.find_written(memory.address, memory.pages * base::page_size, written::stay, noted)) {
             return {};
         }
         const std::size_t first = where.size();
@@ -201,23 +208,9 @@ noted_pages dirty_scanner::find_among_warm(std::vector<memory_run>& where) const
             }
         }
     }
-    for (const memory_run& run : where) {
-        if (!pages_.find_stored(run.address, run.pages * base::page_size, found)) {
-            return {};
-        }
-    }
-    return found;
-}
-
-/// Pages that are stored to meanwhile are found, too.
-noted_pages dirty_scanner::protect_again(const std::vector<memory_run>& where) {
     std::vector<memory_run> found;
     for (const memory_run& run : where) {
-        if (!pages_.find_written(run.address, run.pages * base::page_size, pagemap::written::are_protected_again,
-                                 found)) {
-            for (auto& [begin, of] : zones_) {
-                of.exact = false;
-            }
+        if (!pages_.find_stored(run.address, run.pages * base::page_size, afterwards, found)) {
             return {};
         }
     }
@@ -226,7 +219,7 @@ noted_pages dirty_scanner::protect_again(const std::vector<memory_run>& where) {
 
 noted_pages dirty_scanner::find_noted() {
     constexpr std::uint64_t most_faults = 256;
-    constexpr unsigned most_vain_searches = 8;  // then one commit in 32 searches
+    constexpr unsigned most_vain_searches = 7;  // then one commit in 17 searches
     if (!faults_ || others_store_ || watch_ == nullptr || !watch_->counts_faults()) {
         return {};
     }
@@ -238,17 +231,23 @@ noted_pages dirty_scanner::find_noted() {
         searches_to_skip_ -= commits_ ? 1 : 0;
         return faults == 0 ? noted_pages(std::in_place) : noted_pages();
     }
-    std::vector<memory_run> where;
-    noted_pages found = find_among_warm(where);
+    noted_pages found = find_among_warm(commits_ ? written::are_protected_again : written::stay);
     const std::uint64_t count = found ? pages_in(*found) : 0;
     others_store_ = count > faults;
-    if (!found || count != faults) {
-        vain_searches_ = std::min(vain_searches_ + 1, most_vain_searches);
-        searches_to_skip_ = (1U << vain_searches_) / 8;
-        return {};
+    if (found && count == faults) {
+        vain_searches_ = faults == 0 ? vain_searches_ : 0;
+        return found;
     }
-    vain_searches_ = faults == 0 ? vain_searches_ : 0;
-    return commits_ ? protect_again(where) : std::move(found);
+    vain_searches_ = std::min(vain_searches_ + 1, most_vain_searches);
+    searches_to_skip_ = (1U << vain_searches_) / 8;
+    if (commits_ && found) {
+        found_before_ = std::move(*found);
+    } else if (commits_) {
+        for (auto& [begin, of] : zones_) {
+            of.exact = false;
+        }
+    }
+    return {};
 }
 
 void dirty_scanner::keep(std::vector<memory_run> memory) {
@@ -329,7 +328,9 @@ base::result<void> dirty_scanner::scan(std::byte* begin, std::uint64_t bytes, st
                                        const noted_pages& noted, memory_of what) {
     HF_ASSERT(base::is_aligned(reinterpret_cast<std::uintptr_t>(begin), base::page_size) &&
               bytes % base::page_size == 0);
-    keep_from_merging(begin, bytes);  // the program may have asked for it since
+    if (!noted) {
+        keep_from_merging(begin, bytes);  // the program may have asked for it since
+    }
     std::vector<piece> pieces;
     for (std::uint64_t at = 0; at < bytes; at += zone_size) {
         plan_zone(begin + at, std::min(zone_size, bytes - at), what, pieces);
@@ -346,6 +347,11 @@ base::result<void> dirty_scanner::scan(std::byte* begin, std::uint64_t bytes, st
             throw std::bad_alloc();
         }
         HF_TRY(part.done);
+        if (commits_ && !found_before_.empty()) {
+            std::vector<memory_run> before;
+            append_part(found_before_, part.begin, part.bytes, before);
+            part.runs = united(part.runs, before);
+        }
         for (const memory_run& found : part.runs) {
             append(runs, found);
         }
@@ -431,7 +437,7 @@ void dirty_scanner::look(piece& part) const {
     const auto found = static_cast<std::int64_t>(pages_in(part.runs));
     const auto pages = static_cast<std::int64_t>(part.bytes / base::page_size);
     const nanoseconds took = time_of_thread() - start - asking_the_kernel - finding_a_page * found;
-    part.lost = std::max(nanoseconds{}, took) / pages * (pages - found);
+    part.lost = std::max(nanoseconds{}, took) * (pages - found) / pages;
     if (part.how != way::and_watch || !part.done || !watch_->watch(part.begin, part.bytes)) {
         return;
     }

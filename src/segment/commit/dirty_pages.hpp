@@ -66,6 +66,7 @@ public:
     void note_own_stores(std::byte* begin, std::uint64_t pages) noexcept;
     /// The page, which is committed, may stay private. False: it must be dropped.
     [[nodiscard]] bool keep_warm(std::byte* page) noexcept;
+    [[nodiscard]] bool watches(const std::byte* begin, std::uint64_t pages) const noexcept;
     [[nodiscard]] warm_pages& warm() noexcept { return warm_; }
     /// Sorted: memory that devices store to, of which every private page is found. May throw std::bad_alloc.
     void keep(std::vector<memory_run> memory);
@@ -114,11 +115,10 @@ private:
     bool can_watch() noexcept;
     [[nodiscard]] bool pays(const zone& of, std::uint64_t bytes, memory_of what) const noexcept;
     [[nodiscard]] bool is_kept(const std::byte* begin, std::uint64_t bytes) const noexcept;
-    /// The zone that watches the page, or null.
-    [[nodiscard]] zone* watcher_of(const std::byte* page) noexcept;
+    /// Where the zone begins that watches the page, or null.
+    [[nodiscard]] std::byte* watching_zone(const std::byte* page) const noexcept;
     [[nodiscard]] std::vector<memory_run> warm_memory() const;
-    [[nodiscard]] noted_pages find_among_warm(std::vector<memory_run>& where) const;
-    [[nodiscard]] noted_pages protect_again(const std::vector<memory_run>& where);
+    [[nodiscard]] noted_pages find_among_warm(pagemap::written afterwards) const;
     void run(std::vector<piece>& pieces);
     void run_piece(piece& part) const noexcept;
     void look(piece& part) const;
@@ -132,6 +132,7 @@ private:
     std::map<std::byte*, zone> zones_;
     std::vector<memory_run> kept_;
     warm_pages warm_;
+    std::vector<memory_run> found_before_;  ///< by a search in vain of the commit that runs, which protected them
     // Counts of faults. None: no commit has ended since memory is watched.
     std::optional<std::uint64_t> faults_;  ///< of the process, behind which every first store is counted
     std::uint64_t others_faults_ = 0;      ///< at the begin of a commit, of all threads but the one that commits

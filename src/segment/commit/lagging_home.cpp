@@ -21,15 +21,12 @@ bool lagging_home::is_as_committed(std::uint64_t place, const std::byte* memory)
     return last != nullptr && std::memcmp(last, memory, page_size) == 0;
 }
 
-std::unique_ptr<std::byte[]> lagging_home::copy_of(std::span<const std::byte> content) {
-    auto copy = std::make_unique_for_overwrite<std::byte[]>(page_size);
-    std::memcpy(copy.get(), content.data(), page_size);
-    return copy;
-}
-
-void lagging_home::put(std::uint64_t place, std::unique_ptr<std::byte[]> content, std::uint64_t version) {
+void lagging_home::put(std::uint64_t place, std::span<const std::byte> content, std::uint64_t version) {
     page& kept = pages_[place];
-    kept.content = std::move(content);
+    if (kept.content == nullptr) {
+        kept.content = std::make_unique_for_overwrite<std::byte[]>(page_size);
+    }
+    std::memcpy(kept.content.get(), content.data(), page_size);
     kept.version = version;
 }
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 
+#include "base/result.hpp"
 #include "base/units.hpp"
 #include "segment/files/versions_in_use.hpp"
 #include "segment/format/superblock_format.hpp"
@@ -49,12 +50,18 @@ public:
     /// The page is in memory as the last version has it, though it is private.
     [[nodiscard]] bool is_as_committed(std::uint64_t place, const std::byte* memory) const noexcept;
     [[nodiscard]] std::uint64_t size() const noexcept { return pages_.size(); }
-    /// Makes the copies that put() takes. May throw std::bad_alloc.
-    [[nodiscard]] static std::unique_ptr<std::byte[]> copy_of(std::span<const std::byte> content);
     /// May throw std::bad_alloc.
-    void put(std::uint64_t place, std::unique_ptr<std::byte[]> content, std::uint64_t version);
+    void put(std::uint64_t place, std::span<const std::byte> content, std::uint64_t version);
     /// Of pages that begin at `place`: what is known to be newer than home.
     void lay_over(std::uint64_t place, std::span<std::byte> content) const noexcept;
+    /// Calls `each(place, content)`, in order of place, while it succeeds.
+    template <class Each>
+    base::result<void> for_each(Each&& each) const {
+        for (const auto& [place, last] : pages_) {
+            HF_TRY(each(place, static_cast<const std::byte*>(last.content.get())));
+        }
+        return {};
+    }
     /// Pages that home has: calls `each(place, content)`.
     template <class Each>
     void forget(std::uint64_t version, Each&& each) {

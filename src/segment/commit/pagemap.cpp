@@ -52,6 +52,10 @@ constexpr std::uint64_t bit_present = std::uint64_t{1} << 63;
 constexpr std::uint64_t bit_swapped = std::uint64_t{1} << 62;
 constexpr std::uint64_t bit_file = std::uint64_t{1} << 61;
 
+std::uint64_t as_wanted(pagemap::written afterwards) noexcept {
+    return fail_where_unwatched | (afterwards == pagemap::written::are_protected_again ? protect_what_matches : 0);
+}
+
 unsigned long scan_request() noexcept { return _IOWR('f', 16, pm_scan_arg); }
 
 }  // namespace
@@ -78,7 +82,8 @@ base::result<pagemap> pagemap::open() {
 template <class Request>
 base::result<void> pagemap::scan(std::byte* begin, std::uint64_t bytes, const Request& wanted,
                                  std::vector<memory_run>& runs) const {
-    std::array<page_region, 1024> regions;  // the kernel fills what it counts
+    std::array<page_region, 1024> regions;  // the kernel fills what it counts, and allocates as many
+    const std::uint64_t most = std::min<std::uint64_t>(regions.size(), bytes / base::page_size / 2 + 1);
     const auto start = reinterpret_cast<std::uint64_t>(begin);
     std::uint64_t next = start;
     while (next < start + bytes) {
@@ -87,7 +92,7 @@ base::result<void> pagemap::scan(std::byte* begin, std::uint64_t bytes, const Re
         request.start = next;
         request.end = start + bytes;
         request.vec = reinterpret_cast<std::uint64_t>(regions.data());
-        request.vec_len = regions.size();
+        request.vec_len = most;
         wanted(request);
         const int count = ::ioctl(file_.get(), scan_request(), &request);
         if (count < 0) {
@@ -130,18 +135,18 @@ base::result<void> pagemap::find_written(std::byte* begin, std::uint64_t bytes, 
         begin, bytes,
         [afterwards](pm_scan_arg& request) {
             request.return_mask = page_is_written;  // the kernel has a quick search for just this answer
-            request.flags =
-                fail_where_unwatched | (afterwards == written::are_protected_again ? protect_what_matches : 0);
+            request.flags = as_wanted(afterwards);
             request.category_mask = page_is_written;
         },
         runs);
 }
 
-base::result<void> pagemap::find_stored(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs) const {
+base::result<void> pagemap::find_stored(std::byte* begin, std::uint64_t bytes, written afterwards,
+                                        std::vector<memory_run>& runs) const {
     return scan(
         begin, bytes,
-        [](pm_scan_arg& request) {
-            request.flags = fail_where_unwatched;
+        [afterwards](pm_scan_arg& request) {
+            request.flags = as_wanted(afterwards);
             request.category_inverted = page_is_file | page_is_zero;
             request.category_mask = page_is_written | page_is_file | page_is_zero;
             request.category_anyof_mask = page_is_present | page_is_swapped;

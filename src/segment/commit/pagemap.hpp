@@ -46,9 +46,10 @@ public:
     base::result<void> find_written(std::byte* begin, std::uint64_t bytes, written afterwards,
                                     std::vector<memory_run>& runs) const;
 
-    /// Those of find_written() that are private, and stay as they are: a fault has happened at each. Takes several
+    /// Those of find_written() that are private: a fault has happened at each. Others stay as they are. Takes several
     /// times as long as find_written().
-    base::result<void> find_stored(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs) const;
+    base::result<void> find_stored(std::byte* begin, std::uint64_t bytes, written afterwards,
+                                   std::vector<memory_run>& runs) const;
 
     /// No scan succeeds any more.
     void close() noexcept { file_.reset(); }

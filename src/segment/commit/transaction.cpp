@@ -248,7 +248,7 @@ private:
                 const std::uint64_t place = place_of(part.file, part.page + i);
                 const auto page = copies_.bytes().subspan(i * base::page_size, base::page_size);
                 HF_TRY(pages_.since[next_ + i] || HF_MUTANT("commit.record.unknown")
-                           ? writer.difference(place, page.data(), before_.data() + i * base::page_size)
+                           ? writer.difference(place, page.data(), before(place, i))
                            : writer.pages(place, page));
             }
             next_ += part.count;
@@ -256,18 +256,31 @@ private:
         }
         return {};
     }
-    /// Where differences are wanted.
+    /// Reads from home what differences are wanted against, but for pages of which there is a copy.
     base::result<void> read_before(const page_run& part) {
-        const auto first = pages_.since.begin() + static_cast<std::ptrdiff_t>(next_);
-        const auto end = first + static_cast<std::ptrdiff_t>(part.count);
-        if (std::find(first, end, true) == end && !HF_MUTANT("commit.record.unknown")) {
-            return {};
-        }
         before_.resize(part.count * base::page_size);
-        HF_TRY_ASSIGN(const auto file, log_.home().get(storage_, paths_, part.file));
-        HF_TRY(file->read_at(part.page * base::page_size, before_));
-        log_.lag().lay_over(place_of(part.file, part.page), before_);
+        const auto is_wanted = [&](std::uint64_t i) {
+            return (pages_.since[next_ + i] || HF_MUTANT("commit.record.unknown")) &&
+                   log_.lag().find(place_of(part.file, part.page + i)) == nullptr;
+        };
+        for (std::uint64_t i = 0; i < part.count;) {
+            std::uint64_t end = i;
+            while (end < part.count && is_wanted(end)) {
+                ++end;
+            }
+            if (end > i) {
+                HF_TRY_ASSIGN(const auto file, log_.home().get(storage_, paths_, part.file));
+                HF_TRY(file->read_at((part.page + i) * base::page_size,
+                                     std::span(before_).subspan(i * base::page_size, (end - i) * base::page_size)));
+            }
+            i = end + 1;
+        }
         return {};
+    }
+    /// Of the part that read_before() has read.
+    [[nodiscard]] const std::byte* before(std::uint64_t place, std::uint64_t i) const noexcept {
+        const std::byte* const copy = log_.lag().find(place);
+        return copy != nullptr ? copy : before_.data() + i * base::page_size;
     }
 
     static constexpr std::uint64_t at_once = 64;
@@ -278,7 +291,7 @@ private:
     log::log& to_;
     const logged_pages& pages_;
     transaction_report& report_;
-    page_copies copies_{at_once};
+    page_copies copies_{std::min(at_once, page_count(pages_.runs))};
     std::vector<std::byte> before_;
     std::size_t next_ = 0;
     log::mark end_;
@@ -343,7 +356,7 @@ base::result<void> carry_home(persist::storage& storage, const heap_paths& paths
 base::result<void> leave_behind(commit_log& log, const superblock_on_media& home, std::uint64_t version,
                                 const logged_pages& pages, page_copies::replacement from_record) {
     constexpr std::uint64_t at_once = 64;
-    page_copies copies(at_once);
+    page_copies copies(std::min(at_once, page_count(pages.runs)));
     std::size_t next = 0;
     if (!log.lag().is_on()) {
         log.lag().begin(home);
@@ -358,7 +371,7 @@ base::result<void> leave_behind(commit_log& log, const superblock_on_media& home
             HF_TRY(copies.add(part, std::span(pages.sums).subspan(next, part.count), replace));
             for (std::uint64_t i = 0; i < part.count; ++i) {
                 const auto content = copies.bytes().subspan(i * base::page_size, base::page_size);
-                log.lag().put(place_of(part.file, part.page + i), lagging_home::copy_of(content), version);
+                log.lag().put(place_of(part.file, part.page + i), content, version);
             }
             next += part.count;
             done += part.count;
@@ -402,7 +415,7 @@ base::result<void> home_or_behind(persist::storage& storage, const heap_paths& p
         lag.users()->publish(version);
     }
     const bool is_read = lag.oldest_in_use(version) < version && !HF_MUTANT("commit.home.beyond_readers");
-    if (!lag.is_on() && !is_read) {
+    if (!lag.is_on() && !is_read && !plan.may_stay_behind) {
         HF_TRY(carry_home(storage, paths, log, pages, from_record, report));
         if (lag.users() != nullptr) {
             lag.users()->publish_home(version);
@@ -411,7 +424,7 @@ base::result<void> home_or_behind(persist::storage& storage, const heap_paths& p
     }
     HF_TRY(leave_behind(log, before, version, pages, from_record));
     // They were free in each version that somebody may read, and memory becomes a mapping of them.
-    if (pages.are_home.empty() && !plan.fresh.empty()) {
+    if (pages.are_home.empty() && !plan.fresh.empty() && !plan.may_stay_behind) {
         logged_pages fresh;
         fresh.runs = plan.fresh;
         fresh.sums = plan.fresh_sums;
@@ -441,7 +454,7 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
     report.stage = commit_stage::unchanged;
     HF_TRY(log.check_own(storage, paths, plan.superblock));
     // Of a fresh page that went home, a record from before must not go there again (LOG-10), so that a record says so.
-    const bool lags = log.lag().is_on();
+    const bool lags = log.lag().is_on() && !plan.may_stay_behind;
     const bool fresh_goes_home = goes_home_first(plan, lags ? 0 : log.limits().logged_fresh_pages);
     const logged_pages pages = pages_for_record(plan, !fresh_goes_home);
     HF_TRY(check_way_home(paths, pages.runs));

@@ -32,6 +32,9 @@ struct commit_plan {
     std::vector<bool> changed_since;
     std::vector<page_run> reserved;  ///< have space on disk from this commit on
     bool names_changed = false;      ///< files were created since the last commit
+    /// Its pages may stay in memory, and go home later: they are few, of files that keep their sizes, none becomes a
+    /// hole, and the record has them all.
+    bool may_stay_behind = false;
 };
 
 enum class commit_stage {

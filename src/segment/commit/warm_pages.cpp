@@ -24,4 +24,10 @@ bool warm_pages::add(std::byte* page) noexcept {
     return true;
 }
 
+bool warm_pages::has(const std::byte* page) const noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(page);
+    const auto found = std::ranges::find(blocks_, page - address % block_size, &block::begin);
+    return found != blocks_.end() && (found->pages >> address % block_size / base::page_size & 1) != 0;
+}
+
 }  // namespace holdfast::segment

@@ -24,6 +24,7 @@ public:
 
     /// The page's block comes first then. False, and nothing is changed, where there is no memory for it.
     [[nodiscard]] bool add(std::byte* page) noexcept;
+    [[nodiscard]] bool has(const std::byte* page) const noexcept;
     /// Some are to go.
     [[nodiscard]] bool is_full() const noexcept { return blocks_.size() > most_blocks || pages_ > most_pages; }
     /// The last found come first.

@@ -102,6 +102,47 @@ std::vector<commit_scenario> scenarios_of_readers() {
     return all;
 }
 
+model_step staying(model_step step) {
+    step.stays = true;
+    return step;
+}
+
+/// Pages of small commits go home together.
+std::vector<commit_scenario> scenarios_of_pages_that_stay() {
+    std::vector<commit_scenario> all;
+    const model_step begin{pages(0, {0, 1, 5}) + pages(objects_file_id, {1}), 1, 65536, false, {}, 0};
+    all.push_back({"pages_stay_behind",
+                   small_segment,
+                   {begin, staying(change(pages(0, {0, 1}))), staying(change(pages(0, {1}))), change(pages(0, {5})),
+                    staying(change(pages(0, {1})))},
+                   1});
+    all.push_back({"pages_stay_behind_and_are_too_many",
+                   small_segment,
+                   {begin, staying(change(pages(0, {0}))), staying(change(pages(0, {1, 5}))),
+                    staying(change(pages(0, {0}))), staying(change(pages(0, {5})))},
+                   1});
+    all.push_back({"pages_stay_behind_and_the_heap_is_closed",
+                   small_segment,
+                   {begin, staying(change(pages(0, {0, 1}))), closing(pages(0, {1})), staying(change(pages(0, {5})))},
+                   1});
+    all.push_back({"pages_stay_behind_and_the_heap_grows",
+                   small_segment,
+                   {begin, staying(change(pages(0, {0, 1}))), growing(pages(0, {1}) + pages(1, {0, 10})),
+                    staying(change(pages(1, {0}))), staying(change(pages(0, {0})))},
+                   1});
+    all.push_back({"pages_stay_behind_and_become_holes",
+                   large_segment,
+                   {begin, staying(change(pages(0, {1, 5}))), giving({}, pages(0, {5}), 0, false),
+                    staying(change(pages(0, {5}))), staying(change(pages(0, {1, 5})))},
+                   1});
+    all.push_back({"pages_stay_behind_and_a_reader_comes",
+                   small_segment,
+                   {begin, staying(change(pages(0, {0, 1}))), beside("o", staying(change(pages(0, {1})))),
+                    beside("r", change(pages(0, {5}))), beside("l", staying(change(pages(0, {0}))))},
+                   1});
+    return all;
+}
+
 }  // namespace
 
 std::vector<commit_scenario> make_scenarios() {
@@ -160,7 +201,7 @@ std::vector<commit_scenario> make_scenarios() {
                    small_segment,
                    {creation(), closing(pages(0, {1})), change(pages(0, {1, 2})), closing({}), change(pages(0, {3}))},
                    1});
-    for (const auto& more : {scenarios_of_space(), scenarios_of_readers()}) {
+    for (const auto& more : {scenarios_of_space(), scenarios_of_readers(), scenarios_of_pages_that_stay()}) {
         all.insert(all.end(), more.begin(), more.end());
     }
     return all;

@@ -15,6 +15,7 @@ namespace holdfast::simulator {
 using base::page_size;
 using base::result;
 using persist::access_mode;
+using segment::commit_log;
 using segment::commit_plan;
 using segment::geometry;
 using segment::objects_file_id;
@@ -116,6 +117,10 @@ bool has_sum(const model_state& state, page_place place) {
     return sum != 0;
 }
 
+bool moves_space(const model_step& step) {
+    return step.grow_regions != 0 || step.lower_regions != 0 || step.grow_objects != 0 || !step.holes.empty();
+}
+
 /// Whether the page lies within the state's sizes.
 bool is_inside(page_place place, const segment::superblock_on_media& superblock) {
     const geometry shape{superblock.segment_size};
@@ -188,7 +193,7 @@ model_heap::model_heap(persist::storage& storage, const model_state& state, cons
       readers_(storage, directory) {}
 
 segment::commit_log_limits model_heap::limits(std::uint64_t epoch) noexcept {
-    return {2 * page_size, 3 * page_size, 1000, 2, epoch};
+    return {2 * page_size, 3 * page_size, 1000, 2, 3, epoch};
 }
 
 void model_heap::adopt(const model_state& next) {
@@ -211,6 +216,7 @@ commit_plan model_heap::plan_for(const model_step& step, const model_state& next
     commit_plan plan;
     plan.superblock = next.superblock;
     plan.names_changed = names_changed_;
+    plan.may_stay_behind = step.stays && !moves_space(step) && !names_changed_ && log_.leaves_behind();
     for (const page_place& place : written) {
         const page_content& content = next.pages.at(place);
         const bool fresh = !is_inside(place, before) || state_->anything.contains(place);  // JRN-5
@@ -325,12 +331,15 @@ result<void> model_heap::commit(const model_step& step, const model_state& next,
     if (!step.readers.empty()) {
         if (log_.lag().users() == nullptr) {
             log_.lag().set_users(&readers_);
-            readers_.begin(state_->superblock.sequence);
+            const std::uint64_t version = state_->superblock.sequence;
+            readers_.begin(version, log_.lag().is_on() ? log_.lag().home().sequence : version);
         }
         readers_.know(state_->superblock.sequence, state_->pages);
         readers_.act(step.readers);
     }
-    HF_TRY(follow_readers());
+    // The committer knows only later how many pages there are.
+    HF_TRY(follow_readers(moves_space(step) || names_changed_ ? commit_log::go_home::always
+                                                              : commit_log::go_home::where_worth_it));
     HF_TRY(grow(next));
     HF_TRY(take_back(step));
     const std::uint64_t frontier_before = state_->superblock.frontier;
@@ -338,7 +347,12 @@ result<void> model_heap::commit(const model_step& step, const model_state& next,
         HF_TRY(log_.get(storage_, paths_, on_media_));
         written_ = on_media_;
     }
-    HF_TRY(segment::run_transaction(storage_, paths_, log_, plan_for(step, next), on_media_, report));
+    commit_plan plan = plan_for(step, next);
+    plan.may_stay_behind = plan.may_stay_behind && plan.fresh_sums.size() <= log_.limits().logged_fresh_pages;
+    if (!plan.may_stay_behind) {
+        HF_TRY(follow_readers(commit_log::go_home::always));
+    }
+    HF_TRY(segment::run_transaction(storage_, paths_, log_, plan, on_media_, report));
     adopt(next);
     readers_.know(next.superblock.sequence, next.pages);
     readers_.look();
@@ -361,8 +375,8 @@ result<void> model_heap::commit(const model_step& step, const model_state& next,
 }
 
 /// As segment::committer.
-result<void> model_heap::follow_readers() {
-    HF_TRY_ASSIGN(const bool is_home, log_.follow_readers(storage_, paths_, state_->superblock.sequence));
+result<void> model_heap::follow_readers(commit_log::go_home when) {
+    HF_TRY_ASSIGN(const bool is_home, log_.follow_readers(storage_, paths_, on_media_, when));
     if (log_.lag().is_on()) {
         log_.lag().forget(log_.lag().home().sequence, [](std::uint64_t, const std::byte*) {});
         if (is_home) {
@@ -378,6 +392,7 @@ result<void> model_heap::checkpoint() {
 
 result<void> model_heap::close() {
     if (on_media_.state != segment::heap_state::clean) {
+        HF_TRY(follow_readers(commit_log::go_home::always));
         HF_TRY(segment::close_cleanly(storage_, paths_, log_, on_media_));
         written_ = on_media_;
     }

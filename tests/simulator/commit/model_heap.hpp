@@ -30,6 +30,7 @@ struct model_step {
     std::vector<page_place> holes{};  ///< user pages that become free and go back to the file system
     std::uint64_t lower_regions = 0;  ///< cut off the end; not in a step that grows
     std::string readers{};            ///< what they do before it (model_readers::act)
+    bool stays = false;               ///< its pages may stay in memory, where it moves no space
 };
 
 /// A complete committed state. Sequence 0: no heap.
@@ -74,7 +75,7 @@ public:
                                   const std::set<page_place>& places);
 
 private:
-    base::result<void> follow_readers();
+    base::result<void> follow_readers(segment::commit_log::go_home when);
     base::result<void> grow(const model_state& next);
     base::result<void> take_back(const model_step& step);
     base::result<void> give_back(const model_step& step, std::uint64_t frontier_before);

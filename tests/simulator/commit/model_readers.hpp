@@ -42,7 +42,10 @@ public:
         home_ = version;
         look();
     }
-    void begin(std::uint64_t version) noexcept { durable_ = home_ = version; }
+    void begin(std::uint64_t version, std::uint64_t home) noexcept {
+        durable_ = version;
+        home_ = home;
+    }
     /// Compares all views.
     void look() noexcept;
 

@@ -25,6 +25,7 @@ commit_scenario random_scenario(std::uint64_t seed) {
         next.lower_regions = next.grow_regions == 0 && regions > 1 && chance(30) ? 1 : 0;
         next.grow_objects = chance(20) ? 65536 : 0;
         next.close = chance(25);
+        next.stays = chance(60);
         regions += next.grow_regions;
         regions -= next.lower_regions;
         objects += next.grow_objects;
