@@ -177,6 +177,7 @@ void manager_core::close(bool commit_changes) {
         value_or_throw(close_engine(commit_changes));
         guests_.leave();
         life_.end();
+        plain_.forget();
         engine_.reset();
     }
 }
@@ -187,8 +188,19 @@ void manager_core::commit() {
     note_commit(value_or_throw(around_commit([&] { return open.commit(); })));
 }
 
-void manager_core::commit_inside(bool is_gate_closed) {
-    note_commit(value_or_throw(commit_beside([&] { return engine().undo().commit(); }, is_gate_closed)));
+segment::appended_commit manager_core::commit_inside(bool is_gate_closed) {
+    const auto guests = guests_.try_all();
+    const bool has_guests = !guests || !guests->empty();
+    const auto commit = [&]() -> base::result<segment::commit_statistics> {
+        HF_TRY_ASSIGN(segment::commit_statistics done, engine().undo().commit());
+        if (has_guests) {  // they are told that it is durable
+            HF_TRY(done.record.wait());
+        }
+        return done;
+    };
+    const segment::commit_statistics done = value_or_throw(commit_beside(commit, is_gate_closed));
+    note_commit(done);
+    return done.record;
 }
 
 void manager_core::note_commit(const segment::commit_statistics& done) noexcept {

@@ -124,8 +124,8 @@ public:
         const plain_transactions::pause turn(plain_, "commit");
         return commit_beside(commit, false);
     }
-    /// Durability `commit`, for the thread that has the turn. Throws what fails.
-    void commit_inside(bool is_gate_closed);
+    /// Durability `commit`, for the thread that has the turn. Durable when what it returns is. Throws what fails.
+    segment::appended_commit commit_inside(bool is_gate_closed);
     [[nodiscard]] plain_transactions& plain() noexcept { return plain_; }
     /// The watch may outlive the heap.
     [[nodiscard]] heap_life::watch life() const noexcept { return life_.begin_watch(); }

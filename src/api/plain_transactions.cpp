@@ -18,7 +18,6 @@ using namespace std::chrono_literals;
 using base::failure;
 using base::failure_code;
 
-constexpr std::size_t most_waiters = 64;
 /// What was stored since the last commit is copied for an abort, or committed where it is more.
 constexpr std::uint64_t most_copied_pages = 512;
 constexpr auto longest_wait = 2s;
@@ -138,23 +137,17 @@ void plain_transactions::begin_outermost() {
 void plain_transactions::commit_large_rest() {
     heap::savepoints& undo = heap_.engine().undo();
     undo.keep();
-    if (batch_ != nullptr) {
-        commit_batch();
-    } else {
-        try {
-            commit_heap(true);
-            finish({});
-        } catch (const std::exception&) {
-            value_or_throw(heap_.engine().check_process());
-        }
+    try {
+        commit_heap();
+    } catch (const std::exception&) {
+        value_or_throw(heap_.engine().check_process());
     }
     value_or_throw(undo.begin());
 }
 
 void plain_transactions::commit() {
-    heap::savepoints& undo = heap_.engine().undo();
     if (depth_ > 1) {
-        undo.keep();
+        heap_.engine().undo().keep();
         --depth_;
         return;
     }
@@ -162,35 +155,28 @@ void plain_transactions::commit() {
         end_later();
         return;
     }
-    std::shared_ptr<batch> mine;
-    try {
-        value_or_throw(heap_.engine().check_process());
-        if (batch_ == nullptr) {
-            batch_ = std::make_shared<batch>();
-        }
-        mine = batch_;
-    } catch (...) {
+    if (auto own = heap_.engine().check_process(); !own) {
         abort();
-        throw;
+        throw_failure(own.error());
     }
-    if (undo.count() > 1) {
-        undo.keep();
-    }
+    std::uint64_t number = 0;
     {
         const std::lock_guard lock(results_mutex_);
-        ++ended_;
-        mine->first = mine->waiters == 0 ? ended_ : mine->first;
+        number = ++ended_;
     }
-    ++mine->waiters;
-    if (mine->waiters == most_waiters) {
-        commit_batch();
+    try {
+        commit_heap();
+    } catch (...) {
+        note_undone(number, std::current_exception());
+        release();
+        throw;
     }
+    const segment::appended_commit mine = last_commit();
+    base::result<void> durable = mine.is_quick() ? mine.wait() : base::result<void>();
     release();
-    std::unique_lock lock(results_mutex_);
-    results_.wait(lock, [&] { return mine->is_done; });
-    if (mine->problem != nullptr) {
-        std::rethrow_exception(mine->problem);
-    }
+    durable = durable ? mine.wait() : std::move(durable);
+    value_or_throw(std::move(durable));
+    heap_.engine().files().commits().publish(mine.version());
 }
 
 ticket plain_transactions::commit_later() {
@@ -209,7 +195,7 @@ ticket plain_transactions::commit_later() {
 /// Its number.
 std::uint64_t plain_transactions::end_later() noexcept {
     heap_.engine().undo().keep();
-    batch_has_guests_ = batch_has_guests_ || has_guests_;
+    rest_has_guests_ = rest_has_guests_ || has_guests_;
     std::uint64_t number = 0;
     {
         const std::lock_guard lock(results_mutex_);
@@ -225,7 +211,7 @@ void plain_transactions::abort() noexcept {
         return;
     }
     if (has_guests_) {
-        batch_has_guests_ = true;
+        rest_has_guests_ = true;
         undo.keep();
     } else {
         undo.roll_back();
@@ -259,9 +245,6 @@ void plain_transactions::close_gate() {
 }
 
 void plain_transactions::release() noexcept {
-    if (batch_ != nullptr && !turn_.is_writer_next()) {
-        commit_batch();
-    }
     if (std::exchange(depth_, 0) != 0) {
         open_turns::remove(*this);
     }
@@ -271,25 +254,21 @@ void plain_transactions::release() noexcept {
     turn_.unlock();
 }
 
-void plain_transactions::commit_batch() noexcept {
-    std::exception_ptr problem;
-    try {
-        commit_heap(!batch_has_guests_);
-    } catch (...) {
-        problem = std::current_exception();
-    }
-    finish(std::move(problem));
-}
-
-/// Where it throws, the heap has gone back to its savepoint, if it has one and may.
-void plain_transactions::commit_heap(bool can_go_back) {
+/// All that has ended. Where it throws, the heap has gone back to its savepoint, if it has one and may. Returns the
+/// number of the last.
+std::uint64_t plain_transactions::commit_heap() {
     heap::savepoints& undo = heap_.engine().undo();
-    if (!can_go_back && undo.any()) {
+    if (rest_has_guests_ && undo.any()) {
         undo.keep();
     }
     try {
-        heap_.commit_inside(is_gate_closed_);
+        segment::appended_commit done = heap_.commit_inside(is_gate_closed_);
+        rest_has_guests_ = false;
+        const std::lock_guard lock(results_mutex_);
+        last_ = std::move(done);
+        return committed_ = ended_;
     } catch (...) {
+        rest_has_guests_ = false;
         if (undo.any()) {
             undo.roll_back();
         }
@@ -297,26 +276,35 @@ void plain_transactions::commit_heap(bool can_go_back) {
     }
 }
 
-void plain_transactions::finish(std::exception_ptr problem) noexcept {
-    batch_has_guests_ = false;
-    const std::shared_ptr<batch> done = std::exchange(batch_, nullptr);
+void plain_transactions::note_undone(std::uint64_t number, const std::exception_ptr& problem) noexcept {
     const std::lock_guard lock(results_mutex_);
-    if (problem == nullptr) {
-        committed_ = ended_;
-    } else if (done != nullptr) {
-        try {
-            undone_.push_back({done->first, ended_, problem});
-        } catch (const std::bad_alloc&) {  // the ticket of one that is undone waits for a commit like any other
-        }
-    }
-    if (done != nullptr) {
-        done->problem = std::move(problem);
-        done->is_done = true;
-        results_.notify_all();
+    try {
+        undone_.push_back({number, problem});
+    } catch (const std::bad_alloc&) {  // the ticket of one that is undone waits for a commit like any other
     }
 }
 
-void plain_transactions::note_committed() noexcept { finish({}); }
+segment::appended_commit plain_transactions::last_commit() const {
+    const std::lock_guard lock(results_mutex_);
+    return last_;
+}
+
+base::result<void> plain_transactions::wait_for_last_commit() const {
+    const segment::appended_commit last = last_commit();
+    if (last.is_durable()) {
+        return {};
+    }
+    HF_TRY(last.wait());
+    heap_.engine().files().commits().publish(last.version());
+    return {};
+}
+
+void plain_transactions::note_committed() noexcept {
+    rest_has_guests_ = false;
+    const std::lock_guard lock(results_mutex_);
+    committed_ = ended_;
+    last_ = {};
+}
 
 void plain_transactions::begin_to_read() {
     value_or_throw(heap_.engine().check_process());
@@ -324,13 +312,16 @@ void plain_transactions::begin_to_read() {
         refuse_inside("read");
     }
     turn_.lock_shared();
+    if (auto durable = wait_for_last_commit(); !durable) {  // who reads sees nothing that a crash may take back
+        turn_.unlock_shared();
+        throw_failure(durable.error());
+    }
 }
 
 void plain_transactions::sync(std::uint64_t number) {
     const auto is_done = [&] {
         const std::lock_guard lock(results_mutex_);
-        const auto found = std::ranges::find_if(
-            undone_, [&](const undone& each) { return each.first <= number && number <= each.last; });
+        const auto found = std::ranges::find_if(undone_, [&](const undone& each) { return each.number == number; });
         if (found != undone_.end()) {
             std::rethrow_exception(found->problem);
         }
@@ -345,21 +336,27 @@ void plain_transactions::sync(std::uint64_t number) {
         }
         return number <= committed_;
     };
-    if (is_done()) {
-        return;
-    }
-    const pause others(*this, "sync");
     if (!is_done()) {
-        heap_.commit_inside(false);
-        note_committed();
+        refuse_inside("sync");
+        turn_.lock();
+        try {
+            if (!is_done()) {
+                commit_heap();
+            }
+        } catch (...) {
+            release();
+            throw;
+        }
+        release();
     }
+    value_or_throw(wait_for_last_commit());
 }
 
 void plain_transactions::sync_all() {
     std::uint64_t last = 0;
     {
         const std::lock_guard lock(results_mutex_);
-        last = ended_ == committed_ || (!undone_.empty() && undone_.back().last == ended_) ? 0 : ended_;
+        last = ended_ == committed_ || (!undone_.empty() && undone_.back().number == ended_) ? 0 : ended_;
     }
     if (last != 0) {
         sync(last);
@@ -369,9 +366,7 @@ void plain_transactions::sync_all() {
 plain_transactions::pause::pause(plain_transactions& of, std::string_view call) : of_(of) {
     of.refuse_inside(call);
     of.turn_.lock();
-    if (of.batch_ != nullptr) {
-        of.commit_batch();
-    }
+    static_cast<void>(of.wait_for_last_commit().ok());  // where that fails, so does what comes
 }
 
 plain_transactions::pause::~pause() { of_.release(); }

@@ -1,24 +1,21 @@
 // Transactions over all that a program stores to an open heap, in durability `commit` (decision 38): plain stores,
 // containers, objects with names, blocks.
 //
-// A thread that has the turn changes the heap. Where others wait for the turn when its transaction ends, the next goes
-// on from there, and one of them commits for all: they share a record and a sync. Nobody is told that a transaction is
-// durable before that.
+// A thread that has the turn changes the heap, puts the record of its transaction into the log, and lets the turn go.
+// Only then it waits for the record: one that waits writes for all, while the next one changes the heap. Nobody is told
+// that a transaction is durable before it is, and nobody reads what is not.
 //
 // Invariants:
 //   TX-5: while a transaction is open, its thread has the turn, and the gate of changes is closed for others.
 //   TX-6: the last savepoint of the heap is that of the innermost transaction; the first is that to which the heap goes
-//         back where the commit of those who wait fails.
-//   TX-7: who lets the turn go while transactions wait for a commit has committed them, or leaves that to the next one
-//         that has the turn.
+//         back where the outermost cannot be committed.
+//   TX-7: last_ is the last commit whose record is in the log. Records become durable in their order.
 //
 // Thread-safe.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <string_view>
 #include <vector>
@@ -27,6 +24,7 @@
 
 #include "api/turn.hpp"
 #include "base/result.hpp"
+#include "segment/commit/commit_log.hpp"
 
 namespace holdfast::detail {
 
@@ -79,18 +77,12 @@ public:
     };
     /// During a pause: all is durable.
     void note_committed() noexcept;
+    /// The heap is about to be closed.
+    void forget() noexcept { last_ = {}; }
 
 private:
-    /// Those that one commit makes durable, or that fail with it.
-    struct batch {
-        std::uint64_t first = 0;  ///< number of the first that waits
-        std::size_t waiters = 0;
-        bool is_done = false;
-        std::exception_ptr problem;
-    };
     struct undone {
-        std::uint64_t first;
-        std::uint64_t last;
+        std::uint64_t number;
         std::exception_ptr problem;
     };
 
@@ -101,23 +93,23 @@ private:
     std::uint64_t end_later() noexcept;
     void close_gate();
     void release() noexcept;
-    void commit_batch() noexcept;
-    void commit_heap(bool can_go_back);
-    void finish(std::exception_ptr problem) noexcept;
+    std::uint64_t commit_heap();
+    void note_undone(std::uint64_t number, const std::exception_ptr& problem) noexcept;
+    [[nodiscard]] segment::appended_commit last_commit() const;
+    base::result<void> wait_for_last_commit() const;
 
     manager_core& heap_;
     turn turn_;
     // Of the thread that has the turn.
     unsigned depth_ = 0;
     bool is_gate_closed_ = false;
-    bool has_guests_ = false;        ///< the transaction that is open
-    bool batch_has_guests_ = false;  ///< one since the last commit
-    std::shared_ptr<batch> batch_;   ///< null: nobody waits
+    bool has_guests_ = false;       ///< the transaction that is open
+    bool rest_has_guests_ = false;  ///< one that ended since the last commit
 
-    std::mutex results_mutex_;
-    std::condition_variable results_;
+    mutable std::mutex results_mutex_;
     std::uint64_t ended_ = 0;      ///< transactions, committed or not
-    std::uint64_t committed_ = 0;  ///< of these
+    std::uint64_t committed_ = 0;  ///< of these: durable as soon as last_ is
+    segment::appended_commit last_;
     std::vector<undone> undone_;
 };
 

@@ -74,9 +74,4 @@ bool turn::is_read_by_this_thread() const {
     return std::ranges::find(readers_, std::this_thread::get_id(), &reader::thread) != readers_.end();
 }
 
-bool turn::is_writer_next() const {
-    const std::lock_guard held(mutex_);
-    return first_ != nullptr && first_->exclusive;
-}
-
 }  // namespace holdfast::detail

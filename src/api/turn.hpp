@@ -30,8 +30,6 @@ public:
         return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
     }
     [[nodiscard]] bool is_read_by_this_thread() const;
-    /// For the thread that has the turn: the next one wants to change the heap, too.
-    [[nodiscard]] bool is_writer_next() const;
 
 private:
     struct waiter {

@@ -141,7 +141,7 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
     }
     const base::pages mapped_before = files.mapping().adopted();
     HF_TRY_ASSIGN(const segment::commit_statistics done,
-                  write_commit(merged(heap_.free_space(), sparse.free), space, segment::search_for::all_stores));
+                  write_commit(merged(heap_.free_space(), sparse.free), space, segment::commit_of::everything));
     end.moved = false;
     blocks.slabs().sparse().note_holes(sparse.holes);
     heap_.extents().space().gave_back(going);
@@ -152,12 +152,12 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
 
 base::result<segment::commit_statistics> heap_space::write_commit(const segment::free_runs& free,
                                                                   const segment::space_going& going,
-                                                                  segment::search_for how) {
+                                                                  segment::commit_of what) {
     object_directory::page_check directory(heap_.objects());
     const auto check = [&](std::uint64_t file, std::uint64_t at) {
         return file == segment::objects_file_id ? directory.page(at) : check_metadata(file, at);
     };
-    return heap_.files().commits().commit(free, going, check, how);
+    return heap_.files().commits().commit(free, going, check, what);
 }
 
 base::result<segment::commit_statistics> heap_space::commit_with_savepoint() {
@@ -168,7 +168,7 @@ base::result<segment::commit_statistics> heap_space::commit_with_savepoint() {
     slab::undo_of(heap_.blocks()).note_bitmaps();
     heap_.blocks().slabs().write_bitmaps();
     HF_TRY_ASSIGN(const segment::commit_statistics done,
-                  write_commit(heap_.free_space(), {}, segment::search_for::own_stores));
+                  write_commit(heap_.free_space(), {}, segment::commit_of::transaction));
     heap_.blocks().slabs().source().renew_guards(mapped_before, heap_.files().mapping().adopted());
     return done;
 }

@@ -60,7 +60,7 @@ public:
 private:
     [[nodiscard]] base::result<segment::commit_statistics> write_commit(const segment::free_runs& free,
                                                                         const segment::space_going& going,
-                                                                        segment::search_for how);
+                                                                        segment::commit_of what);
     [[nodiscard]] base::result<void> check_metadata(std::uint64_t segment, std::uint64_t at);
 
     heap_operations& heap_;

@@ -260,6 +260,7 @@ std::optional<std::uint64_t> log::take() noexcept {
 }
 
 std::optional<std::uint64_t> log::write() noexcept {
+    const auto begin = std::chrono::steady_clock::now();
     const std::optional<std::uint64_t> last = take();
     for (portion& each : taken_) {
         if (each.end == each.first) {
@@ -272,6 +273,8 @@ std::optional<std::uint64_t> log::write() noexcept {
             return {};
         }
     }
+    last_write_.store((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1),
+                      std::memory_order_relaxed);
     if (last.has_value()) {
         const base::scoped_lock lock(mutex_);
         spare_pages_ = std::move(taken_.front().pages);

@@ -8,6 +8,8 @@
 //     release(mark)              the caller has made the mark durable as the new beginning
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -62,6 +64,10 @@ public:
     /// nothing is durable from now on.
     [[nodiscard]] base::result<void> wait(std::uint64_t sequence);
     [[nodiscard]] bool is_durable(std::uint64_t sequence) const noexcept { return group_.durable() >= sequence; }
+    /// What the last write took, until it was durable.
+    [[nodiscard]] std::chrono::nanoseconds last_write() const noexcept {
+        return std::chrono::nanoseconds(last_write_.load(std::memory_order_relaxed));
+    }
 
     /// So many files are there and stay, those in use included: until they are full, append() needs no space. Nor does
     /// it need memory within a file, for so many bytes until the next write. `content`: of files that may never be
@@ -116,6 +122,7 @@ private:
     std::vector<portion> taken_;  ///< what the leader writes
     std::uint64_t first_file_ HF_GUARDED_BY(mutex_) = 0;
     std::optional<base::failure> failure_ HF_GUARDED_BY(mutex_);
+    std::atomic<std::int64_t> last_write_{0};  ///< nanoseconds
     group_commit<> group_;
 };
 

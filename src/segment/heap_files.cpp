@@ -197,6 +197,7 @@ base::result<file_statistics> heap_files::statistics() const {
 
 base::result<page_comparison> heap_files::verify(std::vector<failure>& problems, std::size_t limit) const {
     if (commits_.lag().is_on()) {
+        HF_TRY(commits_.wait_for_log());
         HF_TRY_ASSIGN(const log_content behind, log_content::read(storage(), paths(), commits_.lag().home()));
         return verify_pages(storage(), paths(), superblock(), problems, limit, &behind);
     }

@@ -256,19 +256,41 @@ base::result<void> commit_log::take_all_home(persist::storage& storage, const he
     return {};
 }
 
+appended_commit commit_log::appended(std::uint64_t version) {
+    const base::scoped_lock lock(mutex_);
+    return log_ == nullptr ? appended_commit() : appended_commit(log_, log_->end().sequence, version);
+}
+
+void commit_log::publish(std::uint64_t version) noexcept {
+    const base::scoped_lock lock(mutex_);
+    if (lag_.users() != nullptr && version > published_) {
+        published_ = version;
+        lag_.users()->publish(version);
+    }
+}
+
+/// Of what is not durable nothing goes home, and home has nothing that readers may not see.
+base::result<void> commit_log::wait_for_all(std::uint64_t newest) {
+    if (opened_ != nullptr && !HF_MUTANT("commit.behind.unsynced")) {
+        HF_TRY(opened_->wait(opened_->end().sequence));
+    }
+    publish(newest);
+    return {};
+}
+
 base::result<bool> commit_log::follow_readers(persist::storage& storage, const heap_paths& paths,
                                               const superblock_on_media& superblock, go_home when) {
     if (!lag_.is_on()) {
         return true;
     }
     const std::uint64_t newest = superblock.sequence;
+    if (when == go_home::where_worth_it && leaves_behind() && lag_.size() <= limits_.pages_behind &&
+        !is_long(superblock)) {
+        return false;
+    }
+    HF_TRY(wait_for_all(newest));
     const std::uint64_t version = HF_MUTANT("commit.follow.beyond_readers") ? newest : lag_.oldest_in_use(newest);
     if (version == newest) {
-        const bool waits = when == go_home::where_worth_it && leaves_behind() && lag_.size() <= limits_.pages_behind &&
-                           !is_long(superblock);
-        if (waits) {
-            return false;
-        }
         if (lag_.home().sequence < newest) {
             HF_TRY(take_all_home(storage, paths, superblock));
         }

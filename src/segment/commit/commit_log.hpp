@@ -6,6 +6,7 @@
 //     closed, unless readers still do.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -35,7 +36,31 @@ struct commit_log_limits {
     std::optional<std::uint64_t> epoch{};   ///< log_options::epoch
 };
 
-/// reserve() is thread-safe. The others run alone.
+/// A commit whose record is in the log and perhaps not durable. A copy of nothing is durable. Thread-safe.
+class appended_commit {
+public:
+    appended_commit() = default;
+    appended_commit(std::shared_ptr<log::log> in, std::uint64_t sequence, std::uint64_t version) noexcept
+        : log_(std::move(in)), sequence_(sequence), version_(version) {}
+
+    [[nodiscard]] bool is_durable() const noexcept { return log_ == nullptr || log_->is_durable(sequence_); }
+    /// It is durable on return. `poisoned`: it may be or not.
+    [[nodiscard]] base::result<void> wait() const {
+        return log_ == nullptr ? base::result<void>() : log_->wait(sequence_);
+    }
+    /// To wait takes less than to wake another thread.
+    [[nodiscard]] bool is_quick() const noexcept {
+        return log_ == nullptr || log_->last_write() < std::chrono::microseconds(20);
+    }
+    [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+
+private:
+    std::shared_ptr<log::log> log_;
+    std::uint64_t sequence_ = 0;
+    std::uint64_t version_ = 0;
+};
+
+/// reserve(), publish() and appended() are thread-safe. The others run alone.
 class commit_log {
 public:
     explicit commit_log(const commit_log_limits& limits = {}) : limits_(limits) {}
@@ -82,6 +107,10 @@ public:
     /// has the last commit.
     base::result<bool> follow_readers(persist::storage& storage, const heap_paths& paths,
                                       const superblock_on_media& superblock, go_home when);
+    /// The last record in the log, the end of the commit with this version.
+    [[nodiscard]] appended_commit appended(std::uint64_t version);
+    /// The version is durable, and so are all before it: readers may go to it.
+    void publish(std::uint64_t version) noexcept;
     /// Another process reads the heap.
     [[nodiscard]] bool is_read() const noexcept { return lag_.users() != nullptr && lag_.users()->any(); }
     /// A small commit may leave its pages behind, which readers would pay for.
@@ -110,6 +139,7 @@ private:
     base::result<void> move_begin(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
                                   heap_state state, bool ends);
     base::result<void> sync_home(persist::storage& storage, const heap_paths& paths);
+    base::result<void> wait_for_all(std::uint64_t newest);
     base::result<void> take_home(persist::storage& storage, const heap_paths& paths, std::uint64_t version);
     base::result<void> take_all_home(persist::storage& storage, const heap_paths& paths,
                                      const superblock_on_media& superblock);
@@ -120,7 +150,8 @@ private:
 
     commit_log_limits limits_;
     base::mutex mutex_;
-    std::unique_ptr<log::log> log_ HF_GUARDED_BY(mutex_);
+    std::uint64_t published_ HF_GUARDED_BY(mutex_) = 0;
+    std::shared_ptr<log::log> log_ HF_GUARDED_BY(mutex_);
     log::log* opened_ = nullptr;
     bool goes_on_ = false;
     std::uint64_t begin_ = 0;  ///< position

@@ -86,7 +86,7 @@ base::result<bool> committer::unchanged(const free_runs& free) {
 }
 
 base::result<commit_statistics> committer::commit(const free_runs& free, const space_going& going, metadata_check check,
-                                                  search_for how) {
+                                                  commit_of what) {
     HF_TRY(location_.check_process());  // the scanner would look at the parent's memory
     HF_TRY(location_.check_writer(location_.paths().directory(), "commit"));
     if (poison_.code != failure_code::none) {
@@ -111,7 +111,7 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
         if (HF_MUTANT("space.punch_before_commit")) {
             static_cast<void>(space_.punch(going.holes));
         }
-        auto done = commit_scanned(free, going, check, how);
+        auto done = commit_scanned(free, going, check, what);
         if (!done) {
             mapping_.set_frontier(before);
             log_.home().forget();
@@ -133,7 +133,7 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
 }
 
 base::result<commit_statistics> committer::commit_scanned(const free_runs& free, const space_going& going,
-                                                          metadata_check check, search_for how) {
+                                                          metadata_check check, commit_of what) {
     const auto start = clock::now();
     commit_statistics statistics;
     const bool moves_space = !going.holes.empty() || going.frontier || mapping_.frontier() != mapping_.committed() ||
@@ -141,7 +141,7 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     HF_TRY(follow_readers(moves_space ? commit_log::go_home::always : commit_log::go_home::where_worth_it));
     const free_runs stay = kept();
     scanner_->begin_commit();
-    const noted_pages noted = how == search_for::own_stores ? scanner_->find_noted() : noted_pages();
+    const noted_pages noted = what == commit_of::transaction ? scanner_->find_noted() : noted_pages();
     commit_builder changes = builder(free, going, stay, noted);
     HF_TRY(changes.scan());
     HF_TRY(changes.check_metadata(check));
@@ -149,7 +149,7 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     HF_TRY(superblock_.mark_running());
     commit_plan plan;
     transaction_report report;
-    HF_TRY(write_commit(changes, plan, statistics, report));
+    HF_TRY(write_commit(changes, plan, statistics, report, what));
     changes.release();
     scanner_->end_commit();
     adopt(plan);
@@ -160,11 +160,14 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     statistics.sync_ns = report.sync_ns;
     statistics.written_bytes = report.written_bytes;
     statistics.total_ns = elapsed_ns(start);
+    if (plan.is_waited_for) {
+        statistics.record = log_.appended(plan.superblock.sequence);
+    }
     return statistics;
 }
 
 base::result<void> committer::write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
-                                           transaction_report& report) {
+                                           transaction_report& report, commit_of what) {
     try {
         builder.build(plan, statistics);
         plan.superblock = superblock_.next(mapping_.view().base(), mapping_.frontier(), objects_.size());
@@ -172,6 +175,7 @@ base::result<void> committer::write_commit(commit_builder& builder, commit_plan&
         plan.reserved = space_.promised();
         plan.may_stay_behind = superblock_.is_on_media() && log_.leaves_behind() && builder.is_small_change() &&
                                plan.fresh_sums.size() <= log_.limits().logged_fresh_pages;
+        plan.is_waited_for = plan.may_stay_behind && what == commit_of::transaction;
         auto done = plan.may_stay_behind ? base::result<void>() : follow_readers(commit_log::go_home::always);
         if (done) {
             done = run(plan, report);
@@ -181,21 +185,21 @@ base::result<void> committer::write_commit(commit_builder& builder, commit_plan&
         }
         commit_failed_ = true;
         builder.restore_sums();
-        failure what = std::move(done).error();
+        failure why = std::move(done).error();
         if (report.stage != commit_stage::unchanged) {
-            poison_.code = what.code;  // first: the text needs memory
+            poison_.code = why.code;  // first: the text needs memory
         }
-        if (what.path.empty()) {  // who had no memory had none for more words
-            what.path = location_.paths().directory();
-            what.field = "commit";
+        if (why.path.empty()) {  // who had no memory had none for more words
+            why.path = location_.paths().directory();
+            why.field = "commit";
         }
         if (report.stage == commit_stage::durable) {
-            what.hint = "the commit itself is durable; opening the heap again finishes it";
+            why.hint = "the commit itself is durable; opening the heap again finishes it";
         }
         if (report.stage != commit_stage::unchanged) {
-            poison_ = what;
+            poison_ = why;
         }
-        return what;
+        return why;
     } catch (const std::bad_alloc&) {
         commit_failed_ = true;
         builder.restore_sums();

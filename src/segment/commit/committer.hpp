@@ -46,12 +46,12 @@ struct commit_statistics {
     std::uint64_t write_ns = 0;
     std::uint64_t sync_ns = 0;
     std::uint64_t total_ns = 0;
+    appended_commit record;  ///< to wait for, where the commit is not durable yet
 };
 
-/// Whose stores a commit must find.
-enum class search_for {
-    all_stores,
-    own_stores,  ///< of this process; others' may be left for a later commit
+enum class commit_of {
+    everything,   ///< durable on return
+    transaction,  ///< the caller waits for its record; stores of other processes may be left for a later commit
 };
 
 /// Judges a page of metadata, by segment and byte in its metadata, or of the directory of objects, by objects_file_id
@@ -81,10 +81,15 @@ public:
     /// devices that store to them, and compare them with the media. May throw std::bad_alloc.
     void keep(const free_runs& pages);
 
-    /// Makes the mapped state durable, then gives the space in `going` back, if it can. `check` judges each page of
-    /// metadata before it is written, checksum pages excepted; its failure refuses the commit.
+    /// Makes the mapped state durable, or of a transaction puts its record into the log, then gives the space in
+    /// `going` back, if it can. `check` judges each page of metadata before it is written, checksum pages excepted; its
+    /// failure refuses the commit.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going, metadata_check check,
-                                           search_for how = search_for::all_stores);
+                                           commit_of what = commit_of::everything);
+    /// What is in the log is durable on return. Thread-safe.
+    base::result<void> wait_for_log() const { return log_.appended(0).wait(); }
+    /// The version is durable: a thread has waited for its record. Thread-safe.
+    void publish(std::uint64_t version) noexcept { log_.publish(version); }
     /// Comes at an open, before any change. Without it, free pages go through the log.
     void note_free(const free_runs& free) noexcept;
     /// What the log has becomes durable at home. Comes after a commit.
@@ -128,9 +133,9 @@ private:
                                          const noted_pages& noted);
     [[nodiscard]] free_runs kept() const;
     base::result<commit_statistics> commit_scanned(const free_runs& free, const space_going& going,
-                                                   metadata_check check, search_for how);
+                                                   metadata_check check, commit_of what);
     base::result<void> write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
-                                    transaction_report& report);
+                                    transaction_report& report, commit_of what);
     base::result<void> run(commit_plan& plan, transaction_report& report);
     base::result<void> after_commit(base::result<void> done);
     base::result<void> find_stores(std::vector<memory_run>& user, std::vector<memory_run>& objects);

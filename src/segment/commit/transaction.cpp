@@ -203,7 +203,7 @@ public:
                  const logged_pages& pages, transaction_report& report)
         : storage_(storage), paths_(paths), log_(log), to_(to), pages_(pages), report_(report) {}
 
-    /// Durable on return.
+    /// Durable on return, if nobody else waits for it.
     base::result<void> write(const commit_plan& plan) {
         const stopwatch watch(report_.sync_ns);
         const auto take_part = [this](std::span<const std::byte> part) -> base::result<void> {
@@ -218,6 +218,10 @@ public:
             HF_TRY(add(writer, run));
         }
         HF_TRY(append(record_commit, writer.finish(plan.superblock)));
+        if (plan.is_waited_for) {
+            report_.stage = commit_stage::uncertain;
+            return {};
+        }
         return wait(commit_stage::durable);
     }
 
@@ -352,7 +356,8 @@ base::result<void> carry_home(persist::storage& storage, const heap_paths& paths
     return {};
 }
 
-/// The record is durable, and somebody reads an older version: its pages stay where they are (LOG-4).
+/// The record is in the log, and somebody reads an older version, or the pages are few: they stay where they are
+/// (LOG-4).
 base::result<void> leave_behind(commit_log& log, const superblock_on_media& home, std::uint64_t version,
                                 const logged_pages& pages, page_copies::replacement from_record) {
     constexpr std::uint64_t at_once = 64;
@@ -404,15 +409,15 @@ base::result<void> write_record(persist::storage& storage, const heap_paths& pat
     return attempt();
 }
 
-/// The record is durable. `before`: the last version, with its end in the log.
+/// The record is durable, or its pages stay behind. `before`: the last version, with its end in the log.
 base::result<void> home_or_behind(persist::storage& storage, const heap_paths& paths, commit_log& log,
                                   const commit_plan& plan, const logged_pages& pages,
                                   page_copies::replacement from_record, const superblock_on_media& before,
                                   transaction_report& report) {
     lagging_home& lag = log.lag();
     const std::uint64_t version = plan.superblock.sequence;
-    if (lag.users() != nullptr) {
-        lag.users()->publish(version);
+    if (!plan.is_waited_for) {
+        log.publish(version);
     }
     const bool is_read = lag.oldest_in_use(version) < version && !HF_MUTANT("commit.home.beyond_readers");
     if (!lag.is_on() && !is_read && !plan.may_stay_behind) {
@@ -464,7 +469,8 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
     HF_TRY(reserve(storage, paths, plan.reserved));
     superblock_on_media before = on_media;
     pages_of_record record(storage, paths, log, before, pages);
-    const auto from_record = [&record](std::uint64_t index, std::span<std::byte> page) {
+    const auto from_record = [&](std::uint64_t index, std::span<std::byte> page) -> base::result<void> {
+        HF_TRY(log.appended(plan.superblock.sequence).wait());
         return record.read(index, page);
     };
     if (HF_MUTANT("commit.home_before_record")) {

@@ -35,6 +35,8 @@ struct commit_plan {
     /// Its pages may stay in memory, and go home later: they are few, of files that keep their sizes, none becomes a
     /// hole, and the record has them all.
     bool may_stay_behind = false;
+    /// Whoever wants it durable waits for the record himself. Only where its pages may stay behind.
+    bool is_waited_for = false;
 };
 
 enum class commit_stage {

@@ -119,10 +119,10 @@ protected:
         EXPECT_EQ(::pwrite(file_.get(), begin, pages * page_size, begin - range_.begin()), bytes);
     }
     /// `own`: a page that the commit itself stores to behind its scan.
-    void commit(search_for how = search_for::all_stores, std::optional<std::uint64_t> own = {}) {
+    void commit(commit_of what = commit_of::everything, std::optional<std::uint64_t> own = {}) {
         constexpr std::uint64_t few = 30;
         scanner_.begin_commit();
-        const noted_pages noted = how == search_for::own_stores ? scanner_.find_noted() : noted_pages();
+        const noted_pages noted = what == commit_of::transaction ? scanner_.find_noted() : noted_pages();
         times_known_ += noted ? 1U : 0U;
         std::vector<memory_run> runs = find(noted);
         if (own) {
@@ -244,8 +244,8 @@ TEST_P(watched_memory, loses_no_store) {
             case 3: find(scanner_.find_noted()); break;
             case 4: abort(); break;
             case 5:
-            case 6: commit(search_for::all_stores, own); break;
-            default: commit(search_for::own_stores, own);
+            case 6: commit(commit_of::everything, own); break;
+            default: commit(commit_of::transaction, own);
         }
         if (round % 16 == 15) {
             check();
@@ -269,7 +269,7 @@ TEST_P(watched_memory, is_not_searched_where_faults_tell_all) {
         if (round % 5 == 4) {
             abort();
         } else {
-            commit(search_for::own_stores, round % 3 == 0 ? std::optional<std::uint64_t>(20) : std::nullopt);
+            commit(commit_of::transaction, round % 3 == 0 ? std::optional<std::uint64_t>(20) : std::nullopt);
         }
         ASSERT_FALSE(HasFailure()) << "round " << round;
     }
@@ -338,7 +338,7 @@ TEST_P(watched_memory, loses_no_store_beside_another_process) {
                 store(page, ++value * 8 + 3);
             }
             std::ranges::for_each(now_, [](std::uint64_t& each) { touch(each); });
-            commit(search_for::own_stores);
+            commit(commit_of::transaction);
         }
         // At the first store to a page that is not in memory there are two faults.
         for (const std::uint64_t page : {page_of_other, page_of_other + 1}) {
@@ -346,7 +346,7 @@ TEST_P(watched_memory, loses_no_store_beside_another_process) {
         }
         static_cast<void>(scanner_.find_noted());
         store(1500, ++value * 8 + 3);
-        commit(search_for::own_stores);
+        commit(commit_of::transaction);
         for (const std::uint64_t page : {page_of_other, page_of_other + 1}) {
             now_[page] = read(page);
             EXPECT_EQ(::pread(file_.get(), &committed_[page], sizeof committed_[page], place_in_file(page)), 8);

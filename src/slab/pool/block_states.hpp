@@ -82,26 +82,37 @@ template <class Of>
 
 }  // namespace detail
 
-/// States begin at a multiple of 64.
-[[nodiscard]] inline std::uint64_t live_bits_of(const std::uint8_t* states) noexcept {
-    return detail::gather_states(states, [](std::uint64_t eight) { return eight | eight >> 1U; });
-}
-
 #if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
 namespace detail {
-[[nodiscard]] inline std::uint64_t equal_states(const std::uint8_t* states, std::uint8_t wanted) noexcept {
+/// Bits of the bytes whose highest bit is set in what `of` makes of them.
+template <class Of>
+[[nodiscard]] inline std::uint64_t bits_of_bytes(const std::uint8_t* states, Of of) noexcept {
     std::uint64_t bits = 0;
-    const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
     for (unsigned i = 0; i < 4; ++i) {
         // Loads are in order; the fence below is for the compiler.
         const __m128i some = _mm_load_si128(reinterpret_cast<const __m128i*>(states) + i);
-        bits |= std::uint64_t{static_cast<std::uint16_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(some, all)))} << (16 * i);
+        bits |= std::uint64_t{static_cast<std::uint16_t>(_mm_movemask_epi8(of(some)))} << (16 * i);
     }
     std::atomic_thread_fence(std::memory_order_acquire);
     return bits;
 }
+[[nodiscard]] inline std::uint64_t equal_states(const std::uint8_t* states, std::uint8_t wanted) noexcept {
+    const __m128i all = _mm_set1_epi8(static_cast<char>(wanted));
+    return bits_of_bytes(states, [all](__m128i some) { return _mm_cmpeq_epi8(some, all); });
+}
 }  // namespace detail
 #endif
+
+/// States begin at a multiple of 64.
+[[nodiscard]] inline std::uint64_t live_bits_of(const std::uint8_t* states) noexcept {
+#if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)
+    // The two lowest bits of each byte become its highest.
+    return detail::bits_of_bytes(
+        states, [](__m128i some) { return _mm_or_si128(_mm_slli_epi16(some, 7), _mm_slli_epi16(some, 6)); });
+#else
+    return detail::gather_states(states, [](std::uint64_t eight) { return eight | eight >> 1U; });
+#endif
+}
 
 [[nodiscard]] inline std::uint64_t free_bits_of(const std::uint8_t* states) noexcept {
 #if defined(__SSE2__) && !defined(HF_STATES_ONE_BY_ONE)

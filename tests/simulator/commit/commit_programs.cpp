@@ -107,6 +107,12 @@ model_step staying(model_step step) {
     return step;
 }
 
+model_step appended(model_step step, bool goes_home = false) {
+    step.waits = true;
+    step.goes_home = goes_home;
+    return staying(std::move(step));
+}
+
 /// Pages of small commits go home together.
 std::vector<commit_scenario> scenarios_of_pages_that_stay() {
     std::vector<commit_scenario> all;
@@ -134,6 +140,16 @@ std::vector<commit_scenario> scenarios_of_pages_that_stay() {
                    large_segment,
                    {begin, staying(change(pages(0, {1, 5}))), giving({}, pages(0, {5}), 0, false),
                     staying(change(pages(0, {5}))), staying(change(pages(0, {1, 5})))},
+                   1});
+    all.push_back({"others_wait_for_records",
+                   small_segment,
+                   {begin, appended(change(pages(0, {0, 1}))), appended(change(pages(0, {1}))),
+                    appended(change(pages(0, {1, 5})), true), change(pages(0, {0}))},
+                   1});
+    all.push_back({"others_wait_for_records_beside_a_reader",
+                   small_segment,
+                   {begin, appended(change(pages(0, {0, 1}))), beside("o", change(pages(0, {1}))),
+                    beside("l", appended(change(pages(0, {0})), true)), beside("o", change(pages(0, {5})))},
                    1});
     all.push_back({"pages_stay_behind_and_a_reader_comes",
                    small_segment,

@@ -349,6 +349,7 @@ result<void> model_heap::commit(const model_step& step, const model_state& next,
     }
     commit_plan plan = plan_for(step, next);
     plan.may_stay_behind = plan.may_stay_behind && plan.fresh_sums.size() <= log_.limits().logged_fresh_pages;
+    plan.is_waited_for = plan.may_stay_behind && step.waits;
     if (!plan.may_stay_behind) {
         HF_TRY(follow_readers(commit_log::go_home::always));
     }
@@ -356,6 +357,12 @@ result<void> model_heap::commit(const model_step& step, const model_state& next,
     adopt(next);
     readers_.know(next.superblock.sequence, next.pages);
     readers_.look();
+    if (plan.is_waited_for && step.goes_home) {
+        HF_TRY(follow_readers(commit_log::go_home::always));
+    } else if (plan.is_waited_for) {
+        HF_TRY(log_.appended(next.superblock.sequence).wait());
+        log_.publish(next.superblock.sequence);
+    }
     if (next.superblock.frontier < frontier_before) {
         log_.forget_beyond(base::divide_up(next.superblock.frontier, next.superblock.segment_size));
     }

@@ -31,6 +31,8 @@ struct model_step {
     std::uint64_t lower_regions = 0;  ///< cut off the end; not in a step that grows
     std::string readers{};            ///< what they do before it (model_readers::act)
     bool stays = false;               ///< its pages may stay in memory, where it moves no space
+    bool waits = false;               ///< for its record, behind the commit
+    bool goes_home = false;           ///< and instead of that home goes on
 };
 
 /// A complete committed state. Sequence 0: no heap.

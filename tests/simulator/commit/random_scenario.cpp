@@ -26,6 +26,8 @@ commit_scenario random_scenario(std::uint64_t seed) {
         next.grow_objects = chance(20) ? 65536 : 0;
         next.close = chance(25);
         next.stays = chance(60);
+        next.waits = chance(50);
+        next.goes_home = chance(30);
         regions += next.grow_regions;
         regions -= next.lower_regions;
         objects += next.grow_objects;
