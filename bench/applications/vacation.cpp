@@ -261,9 +261,10 @@ application_outcome work(application_memory& memory, const allocation_run& run, 
     std::uint64_t checksum = thread;
     {
         agency own(blocks, run.relations, random);
-        do {
+        // At least one a relation, or there would be nothing to prove.
+        for (std::size_t done = 0; done < run.relations || blocks.calls() + blocks.live() < calls; ++done) {
             own.transact();
-        } while (blocks.calls() + blocks.live() < calls);
+        }
         checksum += own.prove();
     }
     require_answer(blocks.live() == 0, "vacation: a block is left");
