@@ -26,7 +26,7 @@ std::string beginning_of_uuid(std::uint64_t name) {
 
 [[noreturn, gnu::cold, gnu::noinline]] void throw_no_target(const global_words& words) {
     const std::string uuid = beginning_of_uuid(words.heap);
-    const heap::mapped_heap& found = heap::find_mapped(words.heap, words.offset);
+    const heap::mapped_heap found = heap::find_mapped(words.heap, words.offset);
     if (found.name == 0) {
         throw_failure(failure{failure_code::not_found,
                               {},
@@ -61,7 +61,7 @@ global_words global_words_of(const volatile void* target) {
     if (target == nullptr) {
         return {};
     }
-    const heap::mapped_heap& found = heap::find_mapped_at(const_cast<const void*>(target));
+    const heap::mapped_heap found = heap::find_mapped_at(const_cast<const void*>(target));
     if (found.name == 0) {
         throw_failure(out_of("target of a global_ptr", target, "an address in a heap that is open in this process",
                              "a global_ptr leads to memory of heaps alone"));
@@ -78,7 +78,7 @@ void* target_of_global(const global_words& words) {
 }
 
 void* find_target_of_global(const global_words& words) noexcept {
-    const heap::mapped_heap& found = heap::find_mapped(words.heap, words.offset);
+    const heap::mapped_heap found = heap::find_mapped(words.heap, words.offset);
     return words.offset < found.bytes ? reinterpret_cast<void*>(found.base + words.offset)  // NOLINT(*-int-to-ptr)
                                       : nullptr;
 }
@@ -87,7 +87,7 @@ void refuse_foreign_target(const void* pointer, std::uintptr_t target) {
     if (target == 0) {
         return;
     }
-    const heap::mapped_heap& own = heap::find_mapped_at(pointer);
+    const heap::mapped_heap own = heap::find_mapped_at(pointer);
     // One behind the last byte is no foreign address: ends of arrays are there.
     if (own.name != 0 && !own.contains(target) && target - own.base != own.bytes) [[unlikely]] {
         throw_failure(

@@ -68,19 +68,22 @@ registry& the_registry() {
     return *instance;
 }
 
-/// Of the first heap for which `wanted` is true; `last` then remembers it.
+/// Of the first heap for which `wanted` is true.
 template <class Wanted>
-const mapped_heap& find_place(detail::last_mapped& last, Wanted wanted) noexcept {
-    static constexpr mapped_heap nowhere{};
+mapped_heap find_place(Wanted wanted) noexcept {
     const base::scoped_lock guard(registry_mutex);
-    for (const named_heap& one : the_registry().named) {
+    const std::vector<named_heap>& named = the_registry().named;
+    for (const named_heap& one : named) {
         const mapped_heap place = place_of(one);
         if (wanted(place)) {
-            last = {detail::generation.load(std::memory_order_relaxed), place};
-            return last.found;
+            // A reader beside the writer is not remembered: its name leads to the writer.
+            if (std::ranges::find(named, one.name, &named_heap::name)->opened == one.opened) {
+                detail::mapped_last = {detail::generation.load(std::memory_order_relaxed), place};
+            }
+            return place;
         }
     }
-    return nowhere;
+    return {};
 }
 
 void abandon_in_child() noexcept {
@@ -172,15 +175,14 @@ bool names_another_heap(std::uint64_t own, std::span<const std::byte> words) noe
 
 namespace detail {
 
-constinit thread_local last_places looked_up_places{};
+constinit thread_local last_mapped mapped_last{};
 
-const mapped_heap& find_mapped_slow(std::uint64_t name) noexcept {
-    return find_place(looked_up_places.by_name, [name](const mapped_heap& place) { return place.name == name; });
+mapped_heap find_mapped_slow(std::uint64_t name) noexcept {
+    return find_place([name](const mapped_heap& place) { return place.name == name; });
 }
 
-const mapped_heap& find_mapped_at_slow(std::uintptr_t address) noexcept {
-    return find_place(looked_up_places.by_address,
-                      [address](const mapped_heap& place) { return place.contains(address); });
+mapped_heap find_mapped_at_slow(std::uintptr_t address) noexcept {
+    return find_place([address](const mapped_heap& place) { return place.contains(address); });
 }
 
 engine* find_engine_slow(std::uint64_t key) noexcept {

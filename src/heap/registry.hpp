@@ -55,7 +55,7 @@ struct mapped_heap {
     [[nodiscard]] bool contains(std::uintptr_t address) const noexcept { return address - base < bytes; }
 };
 namespace detail {
-/// A thread's last lookup of one kind: a reader's place must not be found by name. The heap may have grown since.
+/// A thread's last lookup, of a heap that its name leads to. It may have grown since.
 struct last_mapped {
     std::uint64_t generation = 0;
     mapped_heap found;
@@ -63,24 +63,20 @@ struct last_mapped {
         return generation == detail::generation.load(std::memory_order_acquire);
     }
 };
-struct last_places {
-    last_mapped by_name;
-    last_mapped by_address;
-};
-[[gnu::tls_model("initial-exec")]] extern constinit thread_local last_places looked_up_places;
-[[nodiscard]] const mapped_heap& find_mapped_slow(std::uint64_t name) noexcept;
-[[nodiscard]] const mapped_heap& find_mapped_at_slow(std::uintptr_t address) noexcept;
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local last_mapped mapped_last;
+[[nodiscard]] mapped_heap find_mapped_slow(std::uint64_t name) noexcept;
+[[nodiscard]] mapped_heap find_mapped_at_slow(std::uintptr_t address) noexcept;
 }  // namespace detail
 
 /// Of heaps with this name, the one that is open for writing, or else the one that was opened first. `offset`: is below
-/// its end, if it can be. Valid until the thread's next lookup.
-[[nodiscard]] inline const mapped_heap& find_mapped(std::uint64_t name, std::uint64_t offset) noexcept {
-    const detail::last_mapped& last = detail::looked_up_places.by_name;
+/// its end, if it can be.
+[[nodiscard]] inline mapped_heap find_mapped(std::uint64_t name, std::uint64_t offset) noexcept {
+    const detail::last_mapped& last = detail::mapped_last;
     return last.found.name == name && offset < last.found.bytes && last.is_current() ? last.found
                                                                                      : detail::find_mapped_slow(name);
 }
-[[nodiscard]] inline const mapped_heap& find_mapped_at(const void* address) noexcept {
-    const detail::last_mapped& last = detail::looked_up_places.by_address;
+[[nodiscard]] inline mapped_heap find_mapped_at(const void* address) noexcept {
+    const detail::last_mapped& last = detail::mapped_last;
     const auto number = reinterpret_cast<std::uintptr_t>(address);
     return last.found.contains(number) && last.is_current() ? last.found : detail::find_mapped_at_slow(number);
 }
