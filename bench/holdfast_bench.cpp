@@ -68,6 +68,8 @@ void declare_workload(command_line& app, bench::allocation_run& run) {
     app.add_flag("--cold", run.cold,
                  "One pass, each call timed, that begins with an empty heap: growth, first touch, the longest call");
     number("--bodies", run.bodies, 2, 1U << 22U, "barnes-hut: bodies of a thread (PMAlloc: 400,000)");
+    number("--relations", run.relations, 1, 1U << 20U, "vacation: of each table of a thread (PMAlloc: 16,384)");
+    number("--tiles", run.tiles, 1, 1'024, "cholesky: of 4 x 4 numbers, a side of a thread's matrix (Makalu: 250)");
     app.add_option("--cfrac-number", run.cfrac_number,
                    "cfrac: a composite number (default: two primes, 28 digits; PMAlloc: "
                    "17545186520507317056371138836327483792789528)");
@@ -146,6 +148,8 @@ void shrink(options& chosen) {
     chosen.run.frag_phase_mib = 2;
     chosen.run.frag_live_mib = 1;
     chosen.run.bodies = 200;
+    chosen.run.relations = 64;
+    chosen.run.tiles = 8;
     chosen.run.cfrac_number = "2524072652798701";
     chosen.run.keys = 3'000;
     chosen.run.durability = "atomic";
@@ -221,6 +225,8 @@ int run(options chosen) {
                    {"rest_seconds", chosen.run.rest_seconds},
                    {"cold", chosen.run.cold},
                    {"bodies", chosen.run.bodies},
+                   {"relations", chosen.run.relations},
+                   {"tiles", chosen.run.tiles},
                    {"cfrac_number", chosen.run.cfrac_number},
                    {"keys", chosen.run.keys},
                    {"distribution", chosen.run.distribution}});

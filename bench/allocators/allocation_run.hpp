@@ -40,6 +40,8 @@ struct allocation_run {
     unsigned rest_seconds = 0;               ///< before space is measured, for what fades with time
     bool cold = false;                       ///< one timed pass that begins with an empty heap
     std::size_t bodies = 4'000;              ///< barnes-hut: of each thread
+    std::size_t relations = 1'024;           ///< vacation: of each table of a thread
+    std::size_t tiles = 32;                  ///< cholesky: of a side of a thread's matrix
     std::string cfrac_number;                /**< cfrac: composite; empty: two primes, 28 digits */
     std::uint64_t keys = 1'000'000;          ///< index-*, ycsb-*: entries that are loaded, inserted or removed
     std::string distribution = "uniform";    ///< index-update, -find, -scan: of the keys; or zipf

@@ -6,7 +6,7 @@
 namespace bench {
 
 std::span<const application> all_applications() {
-    static const std::array<application, 5> all{n_queens, ackermann, kruskal, barnes_hut, cfrac};
+    static const std::array<application, 7> all{n_queens, ackermann, kruskal, barnes_hut, cfrac, vacation, cholesky};
     return all;
 }
 

@@ -1,5 +1,5 @@
-// Small programs on the measured allocator (those of PMAlloc, TOCS 2024, section 8.6, written anew from its
-// description). Each proves its answer.
+// Small programs on the measured allocator (those of PMAlloc, TOCS 2024, section 8.6, and Cholesky of Makalu's thesis,
+// 2018, written anew from their descriptions). Each proves its answer.
 #pragma once
 
 #include <cstddef>
@@ -57,5 +57,7 @@ extern const application ackermann;
 extern const application kruskal;
 extern const application barnes_hut;
 extern const application cfrac;
+extern const application vacation;
+extern const application cholesky;
 
 }  // namespace bench

@@ -17,6 +17,7 @@
 #include <gmpxx.h>
 
 #include "applications/application.hpp"
+#include "applications/numbered_blocks.hpp"
 #include "support/random.hpp"
 
 namespace bench {
@@ -28,31 +29,24 @@ constexpr std::size_t live_numbers = 16'384;
 constexpr std::size_t bytes_of_number = 128;
 constexpr unsigned spare_relations = 10;
 
-/// GMP's memory functions for one thread. Before each block lies its number.
+/// GMP's memory functions for one thread.
 class number_memory {
 public:
-    explicit number_memory(application_memory& memory) : memory_(memory) {
-        for (std::uint32_t which = live_numbers; which > 0; --which) {
-            free_.push_back(which - 1);
-        }
+    explicit number_memory(application_memory& memory) : blocks_(memory, live_numbers) {
         ::mp_set_memory_functions(allocate, reallocate, release);
         current = this;
     }
     number_memory(const number_memory&) = delete;
     number_memory& operator=(const number_memory&) = delete;
     ~number_memory() { current = nullptr; }
-    [[nodiscard]] std::uint64_t calls() const noexcept { return calls_; }
-    [[nodiscard]] bool all_free() const noexcept { return free_.size() == live_numbers; }
+    [[nodiscard]] std::uint64_t calls() const noexcept { return blocks_.calls(); }
+    [[nodiscard]] bool all_free() const noexcept { return blocks_.live() == 0; }
 
 private:
-    struct alignas(16) prefix {
-        std::uint32_t which;
-    };
-
     // Called by C: nothing may be thrown through it, and the process exists for this run alone.
     static void* allocate(std::size_t size) noexcept {
         try {
-            return current->take(size);
+            return current->blocks_.allocate(size);
         } catch (const std::exception& failure) {
             std::fprintf(stderr, "cfrac: %s\n", failure.what());
             std::abort();
@@ -64,28 +58,11 @@ private:
         release(block, old_size);
         return larger;
     }
-    static void release(void* block, std::size_t /*size*/) noexcept {
-        const prefix* const before = static_cast<const prefix*>(block) - 1;
-        const std::uint32_t which = before->which;
-        current->memory_.release(which);
-        current->free_.push_back(which);
-        ++current->calls_;
-    }
-    void* take(std::size_t size) {
-        require_answer(!free_.empty(), "more numbers at the same time than there is room for");
-        const std::uint32_t which = free_.back();
-        auto* const before = static_cast<prefix*>(memory_.allocate(which, sizeof(prefix) + size));
-        before->which = which;
-        free_.pop_back();
-        ++calls_;
-        return before + 1;
-    }
+    static void release(void* block, std::size_t /*size*/) noexcept { current->blocks_.release(block); }
 
     static thread_local number_memory* current;
 
-    application_memory& memory_;
-    std::vector<std::uint32_t> free_;
-    std::uint64_t calls_ = 0;
+    numbered_blocks blocks_;
 };
 thread_local number_memory* number_memory::current = nullptr;
 

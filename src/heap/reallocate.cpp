@@ -47,7 +47,8 @@ void* reallocate(heap_operations& heap, void* block, std::uint64_t bytes, std::u
         return nullptr;
     }
     const std::uint64_t usable = found.bytes();
-    if (fits(heap, usable, bytes)) {
+    // A block that was asked for at an alignment of 8 may not be aligned as malloc does.
+    if (reinterpret_cast<std::uintptr_t>(block) % alignment == 0 && fits(heap, usable, bytes)) {
         return block;
     }
     if (heap.can_resize_in_place() && heap.blocks().whole_pages().resize(found, bytes)) {

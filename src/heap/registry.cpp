@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 #include <unordered_map>
+#include <vector>
 
 #include "base/fork_mutex.hpp"
 #include "heap/heap.hpp"
@@ -16,9 +17,15 @@ namespace {
 
 constinit base::fork_mutex registry_mutex{base::fork_rank::open_heaps};
 
+struct named_heap {
+    std::uint64_t name = 0;
+    const engine* opened = nullptr;
+};
+
 struct registry {
     std::unordered_map<std::uint64_t, engine*> open;
     std::unordered_multimap<std::uint64_t, const engine*> readers;
+    std::vector<named_heap> named;  ///< all of them; writers first
 };
 
 registry& the_registry() HF_REQUIRES(registry_mutex);
@@ -28,6 +35,17 @@ constinit std::atomic<std::uint64_t> keys_filter{0};
 
 std::uint64_t filter_bit(std::uint64_t key) noexcept {
     return std::uint64_t{1} << (key * 0x9e37'79b9'7f4a'7c15U >> 58U);
+}
+
+std::uint64_t name_of(const engine& heap) noexcept {
+    std::uint64_t name = 0;
+    std::memcpy(&name, heap.files().superblock().uuid, sizeof name);
+    return name;
+}
+
+mapped_heap place_of(const named_heap& heap) noexcept {
+    const segment::heap_files& files = heap.opened->files();
+    return {heap.name, reinterpret_cast<std::uintptr_t>(files.view().base()), base::to_bytes(files.frontier())};
 }
 
 /// Under the registry's lock.
@@ -50,6 +68,24 @@ registry& the_registry() {
     return *instance;
 }
 
+/// Of the first heap for which `wanted` is true.
+template <class Wanted>
+mapped_heap find_place(Wanted wanted) noexcept {
+    const base::scoped_lock guard(registry_mutex);
+    const std::vector<named_heap>& named = the_registry().named;
+    for (const named_heap& one : named) {
+        const mapped_heap place = place_of(one);
+        if (wanted(place)) {
+            // A reader beside the writer is not remembered: its name leads to the writer.
+            if (std::ranges::find(named, one.name, &named_heap::name)->opened == one.opened) {
+                detail::mapped_last = {detail::generation.load(std::memory_order_relaxed), place};
+            }
+            return place;
+        }
+    }
+    return {};
+}
+
 void abandon_in_child() noexcept {
     const base::scoped_lock guard(registry_mutex);
     for (const auto& [key, opened] : the_registry().open) {
@@ -68,6 +104,7 @@ constexpr int before_others = 102;
 base::result<void> register_engine(engine& opened) {
     const base::scoped_lock guard(registry_mutex);
     registry& all = the_registry();
+    all.named.reserve(all.named.size() + 1);
     const auto [place, added] = all.open.emplace(opened.key(), &opened);
     if (!added) {
         return base::failure{
@@ -79,6 +116,7 @@ base::result<void> register_engine(engine& opened) {
             "allocators inside the heap name it by this key: open one of the two read-only, or in another process",
             0};
     }
+    all.named.insert(all.named.begin(), {name_of(opened), &opened});
     publish_change(all);
     return {};
 }
@@ -87,6 +125,7 @@ base::result<void> register_reader(engine& opened) {
     const base::scoped_lock guard(registry_mutex);
     registry& all = the_registry();
     try {
+        all.named.reserve(all.named.size() + 1);
         all.readers.emplace(opened.key(), &opened);
     } catch (const std::bad_alloc&) {
         base::failure what;
@@ -94,6 +133,7 @@ base::result<void> register_reader(engine& opened) {
         what.path = opened.files().paths().directory();
         return what;
     }
+    all.named.push_back({name_of(opened), &opened});
     publish_change(all);
     return {};
 }
@@ -101,6 +141,7 @@ base::result<void> register_reader(engine& opened) {
 void unregister_engine(const engine& closed) noexcept {
     const base::scoped_lock guard(registry_mutex);
     registry& all = the_registry();
+    std::erase_if(all.named, [&](const named_heap& one) { return one.opened == &closed; });
     const auto found = all.open.find(closed.key());
     if (found != all.open.end() && found->second == &closed) {
         all.open.erase(found);
@@ -133,6 +174,16 @@ bool names_another_heap(std::uint64_t own, std::span<const std::byte> words) noe
 }
 
 namespace detail {
+
+constinit thread_local last_mapped mapped_last{};
+
+mapped_heap find_mapped_slow(std::uint64_t name) noexcept {
+    return find_place([name](const mapped_heap& place) { return place.name == name; });
+}
+
+mapped_heap find_mapped_at_slow(std::uintptr_t address) noexcept {
+    return find_place([address](const mapped_heap& place) { return place.contains(address); });
+}
 
 engine* find_engine_slow(std::uint64_t key) noexcept {
     const base::scoped_lock guard(registry_mutex);

@@ -1,8 +1,8 @@
-// The sizes of small blocks: 8, 16, multiples of 16 up to 256, then four classes a doubling up to 16 KiB. A block is
-// aligned to every power of two that divides its size.
+// The sizes of small blocks: multiples of 8 up to 64, of 16 up to 256, then four classes a doubling up to 16 KiB. A
+// block is aligned to every power of two that divides its size, so requests at an alignment of 16 do without 24, 40
+// and 56.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@ struct size_class {
     std::uint16_t block_count;
 };
 
-inline constexpr std::size_t class_count = 41;
+inline constexpr std::size_t class_count = 44;
 /// The request needs an extent, or is invalid.
 inline constexpr unsigned no_class = class_count;
 inline constexpr std::uint64_t maximum_small_size = 16384;
@@ -32,7 +32,7 @@ inline constexpr std::size_t bitmap_words = base::granule_size / 8 / 64;
         made.block_size = static_cast<std::uint16_t>(size);
         made.block_count = static_cast<std::uint16_t>(base::granule_size / size);
         made.reciprocal = static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + size - 1) / size);
-        std::uint64_t step = size < 16 ? 8 : 16;
+        std::uint64_t step = size < 64 ? 8 : 16;
         for (std::uint64_t power = 256; power <= size; power *= 2) {
             step = power / 4;
         }
@@ -44,13 +44,14 @@ inline constexpr std::size_t bitmap_words = base::granule_size / 8 / 64;
 inline constexpr std::array<size_class, class_count> size_classes = make_size_classes();
 static_assert(size_classes.front().block_size == 8 && size_classes.back().block_size == maximum_small_size);
 
-/// By size in units of 8 bytes (up to 1 KiB) or of 256 bytes (above).
-template <std::size_t Entries, std::uint64_t Unit>
+/// By size in units: the smallest class that holds it. Where `Multiple` is 16, of 8 bytes or multiples of 16.
+template <std::size_t Entries, std::uint64_t Unit, std::uint64_t Multiple>
 [[nodiscard]] constexpr std::array<std::uint8_t, Entries> make_class_table() noexcept {
     std::array<std::uint8_t, Entries> table{};
     std::uint8_t found = 0;
     for (std::size_t entry = 0; entry < Entries; ++entry) {
-        while (size_classes.at(found).block_size < entry * Unit) {
+        while (size_classes.at(found).block_size < entry * Unit ||
+               (size_classes.at(found).block_size > Multiple && size_classes.at(found).block_size % Multiple != 0)) {
             ++found;
         }
         table.at(entry) = found;
@@ -58,12 +59,13 @@ template <std::size_t Entries, std::uint64_t Unit>
     return table;
 }
 inline constexpr std::uint64_t fine_limit = 1024;
-inline constexpr auto fine_classes = make_class_table<fine_limit / 8 + 1, 8>();
-/// As those of malloc are.
-static_assert(std::ranges::all_of(size_classes, [](const size_class& size) {
-    return size.block_size < 16 || size.block_size % 16 == 0;
-}));
-inline constexpr auto coarse_classes = make_class_table<maximum_small_size / 256 + 1, 256>();
+inline constexpr std::uint64_t coarse_unit = 256;
+using fine_table = std::array<std::uint8_t, fine_limit / 8 + 1>;
+/// Up to fine_limit, in units of 8 bytes: for alignments up to 8, and as malloc aligns (16 for at least 16 bytes).
+inline constexpr std::array<fine_table, 2> fine_classes{make_class_table<fine_limit / 8 + 1, 8, 8>(),
+                                                        make_class_table<fine_limit / 8 + 1, 8, 16>()};
+inline constexpr const fine_table& fine_classes_of_malloc = fine_classes[1];
+inline constexpr auto coarse_classes = make_class_table<maximum_small_size / coarse_unit + 1, coarse_unit, 8>();
 
 /// The smallest class for `bytes` at that alignment; no_class: none, 0 bytes, or an alignment that is no power of two.
 [[nodiscard]] constexpr unsigned class_for(std::uint64_t bytes, std::uint64_t alignment) noexcept {
@@ -71,7 +73,8 @@ inline constexpr auto coarse_classes = make_class_table<maximum_small_size / 256
         (alignment & (alignment - 1)) != 0) {
         return no_class;
     }
-    unsigned found = bytes <= fine_limit ? fine_classes[(bytes + 7) / 8] : coarse_classes[(bytes + 255) / 256];
+    unsigned found = bytes <= fine_limit ? fine_classes[alignment > 8 ? 1 : 0][(bytes + 7) / 8]
+                                         : coarse_classes[(bytes + coarse_unit - 1) / coarse_unit];
     while ((size_classes[found].block_size & (alignment - 1)) != 0) {
         if (++found == class_count) {
             return no_class;

@@ -8,10 +8,10 @@ namespace holdfast::slab {
 namespace {
 
 TEST(size_classes_test, are_the_documented_sizes) {
-    const std::uint16_t expected[] = {8,    16,   32,   48,   64,    80,    96,    112,  128,  144,  160,
-                                      176,  192,  208,  224,  240,   256,   320,   384,  448,  512,  640,
-                                      768,  896,  1024, 1280, 1536,  1792,  2048,  2560, 3072, 3584, 4096,
-                                      5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384};
+    const std::uint16_t expected[] = {8,    16,   24,   32,   40,   48,   56,   64,    80,    96,    112,
+                                      128,  144,  160,  176,  192,  208,  224,  240,   256,   320,   384,
+                                      448,  512,  640,  768,  896,  1024, 1280, 1536,  1792,  2048,  2560,
+                                      3072, 3584, 4096, 5120, 6144, 7168, 8192, 10240, 12288, 14336, 16384};
     static_assert(std::size(expected) == class_count);
     for (std::size_t i = 0; i < class_count; ++i) {
         EXPECT_EQ(size_classes[i].block_size, expected[i]);
@@ -27,9 +27,15 @@ TEST(size_classes_test, every_size_gets_the_smallest_class_that_holds_it) {
         }
         ASSERT_EQ(class_for(bytes, 1), smallest) << bytes;
         const std::uint64_t size = size_classes[smallest].block_size;
-        if (bytes > 64) {
-            ASSERT_LE((size - bytes) * 5, size) << "waste above 20 % at " << bytes;
-        }
+        ASSERT_TRUE(size - bytes < 8 || (size - bytes) * 5 <= size) << "waste above 20 % at " << bytes;
+    }
+}
+
+TEST(size_classes_test, blocks_that_malloc_aligns_are_of_8_bytes_or_multiples_of_16) {
+    for (std::uint64_t bytes = 1; bytes <= fine_limit; ++bytes) {
+        const std::uint64_t size = size_classes[fine_classes_of_malloc[(bytes + 7) / 8]].block_size;
+        ASSERT_EQ(size, bytes <= 8 ? 8 : size_classes[class_for(bytes, 16)].block_size) << bytes;
+        ASSERT_TRUE(size == 8 || size % 16 == 0) << bytes;
     }
 }
 
@@ -53,7 +59,7 @@ TEST(size_classes_test, absurd_requests_have_no_class) {
     EXPECT_EQ(class_for(maximum_small_size + 1, 8), no_class);
     EXPECT_EQ(class_for(~std::uint64_t{0}, 8), no_class);
     EXPECT_EQ(class_for(8, std::uint64_t{1} << 63), no_class);
-    EXPECT_EQ(class_of_block_size(24), no_class);
+    EXPECT_EQ(class_of_block_size(72), no_class);
     EXPECT_EQ(class_of_block_size(0), no_class);
     EXPECT_EQ(class_of_block_size(16384), class_count - 1);
 }

@@ -415,13 +415,13 @@ TEST_F(slab_test, a_damaged_slab_is_quarantined) {
         EXPECT_TRUE(heap_.blocks().inspect().usable_size(other).ok());
         heap_.space().view().slab_header(heap_.granule_of(block)) = good;
     };
-    damage([](auto& header) { header.block_size = 24; }, "SLAB-1");
+    damage([](auto& header) { header.block_size = 20; }, "SLAB-1");
     damage([](auto& header) { header.block_size = 0; }, "SLAB-1");
     damage([](auto& header) { header.block_size = ~0U; }, "SLAB-1");
     damage([](auto& header) { header.block_count = 1023; }, "SLAB-2");
     damage([](auto& header) { header.flags = 4; }, "SLAB-3");
     damage([](auto& header) { header.flags = 0x8000; }, "SLAB-3");
-    damage([](auto& header) { header.flags = segment::encode(segment::slab_flags{true, 24}); }, "SLAB-3");
+    damage([](auto& header) { header.flags = segment::encode(segment::slab_flags{true, 20}); }, "SLAB-3");
     damage([](auto& header) { header.flags = segment::encode(segment::slab_flags{true, 8}); }, "SLAB-3");
     damage([](auto& header) { header.flags = segment::encode(segment::slab_flags{true, 0}); }, "SLAB-4");
     damage(

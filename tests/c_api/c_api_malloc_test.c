@@ -130,6 +130,18 @@ static void test_a_smallest_block_that_shrinks_stays(size_t smallest) {
     EXPECT(hf_free(heap, small) == HF_OK);
 }
 
+/* A block may have been asked for at a smaller alignment than that of malloc. */
+static void test_a_block_that_is_not_aligned_as_by_malloc_moves(void) {
+    for (size_t i = 0; i < 100; ++i) {
+        unsigned char* const block = hf_allocate_aligned(heap, 24, 8);
+        REQUIRE(block != NULL);
+        memset(block, 7, 24);
+        unsigned char* const same = hf_realloc(heap, block, 24);
+        EXPECT(same != NULL && (uintptr_t)same % 16 == 0 && is_filled(same, 24, 7));
+        EXPECT((same == block) == ((uintptr_t)block % 16 == 0));
+    }
+}
+
 static void test_failures_are_told(void) {
     char here = 0;
     errno = 0;
@@ -160,6 +172,7 @@ static void test_in(uint32_t durability, uint32_t separate_cache_lines) {
     test_large_blocks_are_resized_in_place(durability != HF_DURABILITY_ATOMIC);
     test_a_block_that_moves_has_room_for_the_next_step();
     test_a_smallest_block_that_shrinks_stays(separate_cache_lines ? 64 : 32);
+    test_a_block_that_is_not_aligned_as_by_malloc_moves();
     test_failures_are_told();
     char* const kept = hf_malloc(heap, 6);
     memcpy(kept, "hello", 6);

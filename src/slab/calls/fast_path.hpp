@@ -16,12 +16,12 @@
 
 namespace holdfast::slab {
 
-/// By size in units of 8 bytes: the list's place among a thread's lists.
+/// By size in units of 8 bytes, aligned as malloc does: the list's place among a thread's lists.
 inline constexpr auto places_of_lists = [] {
     static_assert(sizeof(cached_lists) <= std::numeric_limits<std::uint16_t>::max());
     std::array<std::uint16_t, fine_limit / 8 + 1> all{};
     for (std::size_t i = 0; i < all.size(); ++i) {
-        all[i] = static_cast<std::uint16_t>((i == 0 ? class_count : fine_classes[i]) * sizeof(cached_blocks));
+        all[i] = static_cast<std::uint16_t>((i == 0 ? class_count : fine_classes_of_malloc[i]) * sizeof(cached_blocks));
     }
     return all;
 }();

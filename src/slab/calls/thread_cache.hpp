@@ -31,7 +31,7 @@ namespace holdfast::slab {
     }
     return bytes;
 }
-static_assert(largest_cache(false) <= base::mebibyte);
+static_assert(largest_cache(false) <= 1088 * base::kibibyte);
 static_assert(largest_cache(true) <= 3 * base::mebibyte);
 
 /// Free blocks that a thread hands out next, as indexes: with bits, the branch at the end of each word is mispredicted

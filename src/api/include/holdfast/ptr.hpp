@@ -12,6 +12,11 @@
 // the distance to the target's address with the bits in it. A null pointer has the bits alone as its distance, which no
 // pointer has: its target would lie below address 8.
 //
+// Where HOLDFAST_CHECKED_POINTERS is defined as 1 before the first header, in all files of a program, a construction or
+// an assignment of a ptr that lies in an open heap throws error(bad_address) unless its target is null or lies in the
+// same heap; an assigned ptr keeps its target then. Such a program links the library, and is slower: each of these
+// looks up a heap. Arithmetic is not checked.
+//
 // Thread safety: as a raw pointer; the word is 8-byte aligned and written with one store. Durability: as any store of
 // the program.
 #pragma once
@@ -42,6 +47,14 @@ class ptr;
 
 namespace detail {
 
+#if defined(HOLDFAST_CHECKED_POINTERS) && HOLDFAST_CHECKED_POINTERS
+constexpr bool checks_pointers = true;
+#else
+constexpr bool checks_pointers = false;
+#endif
+/// Throws error(bad_address) where `pointer` lies in an open heap and `target` is neither 0 nor in the same.
+void refuse_foreign_target(const void* pointer, std::uintptr_t target);
+
 /// For pointer_plus_bits: of targets that are aligned to 8.
 inline constexpr std::size_t most_low_bits = 3;
 inline constexpr unsigned distance_bits = 48;
@@ -62,7 +75,14 @@ protected:
         return forget_origin(reinterpret_cast<std::uintptr_t>(this) + (word_ & distance_mask) - distance_bias);
     }
     void set_target(std::uintptr_t target) noexcept { word_ = (word_ & ~distance_mask) | encode(target); }
-    void initialise(std::uintptr_t target) noexcept { word_ = encode(target); }
+    void assign(std::uintptr_t target) noexcept(!checks_pointers) {
+        check(target);
+        set_target(target);
+    }
+    void initialise(std::uintptr_t target) noexcept(!checks_pointers) {
+        check(target);
+        word_ = encode(target);
+    }
     [[nodiscard]] bool is_null() const noexcept { return (word_ & distance_mask) == 0; }
     /// The target's address with its low bits; for a null pointer the bits alone.
     [[nodiscard]] std::uintptr_t target_with_bits() const noexcept {
@@ -75,6 +95,11 @@ protected:
     }
 
 private:
+    void check([[maybe_unused]] std::uintptr_t target) const noexcept(!checks_pointers) {
+        if constexpr (checks_pointers) {
+            refuse_foreign_target(this, target);
+        }
+    }
     [[nodiscard]] static constexpr bool is_bits_alone(std::uint64_t value) noexcept {
         return value >> most_low_bits == 0;
     }
@@ -131,31 +156,33 @@ public:
     constexpr ptr() noexcept = default;
     /// A template, so that the literal 0 of Boost.Container selects the constructor from T*.
     template <std::same_as<std::nullptr_t> Null>
-    constexpr ptr(Null) noexcept {}                           // NOLINT(google-explicit-constructor): as a raw pointer
-    ptr(T* target) noexcept { initialise(address(target)); }  // NOLINT(google-explicit-constructor): as a raw pointer
-    ptr(const ptr& other) noexcept : detail::ptr_word() { initialise(other.target()); }
+    constexpr ptr(Null) noexcept {}  // NOLINT(google-explicit-constructor): as a raw pointer
+    // NOLINTNEXTLINE(google-explicit-constructor): as a raw pointer
+    ptr(T* target) noexcept(!detail::checks_pointers) { initialise(address(target)); }
+    ptr(const ptr& other) noexcept(!detail::checks_pointers) : detail::ptr_word() { initialise(other.target()); }
     /// To const, to a base class, to void.
     template <class U>
         requires(std::is_convertible_v<U*, T*> && !std::is_same_v<U, T>)
-    ptr(const ptr<U>& other) noexcept {  // NOLINT(google-explicit-constructor): as a raw pointer
+    // NOLINTNEXTLINE(google-explicit-constructor): as a raw pointer
+    ptr(const ptr<U>& other) noexcept(!detail::checks_pointers) {
         T* const converted = other.get();
         initialise(address(converted));
     }
     /// To a derived class, from void.
     template <class U>
         requires(!std::is_convertible_v<U*, T*> && requires(U* from) { static_cast<T*>(from); })
-    explicit ptr(const ptr<U>& other) noexcept {
+    explicit ptr(const ptr<U>& other) noexcept(!detail::checks_pointers) {
         initialise(address(static_cast<T*>(other.get())));
     }
     ~ptr() = default;
 
     /// Copies the target; this word keeps its stamp.
-    ptr& operator=(const ptr& other) noexcept {
-        set_target(other.target());
+    ptr& operator=(const ptr& other) noexcept(!detail::checks_pointers) {
+        assign(other.target());
         return *this;
     }
-    ptr& operator=(T* target) noexcept {
-        set_target(address(target));
+    ptr& operator=(T* target) noexcept(!detail::checks_pointers) {
+        assign(address(target));
         return *this;
     }
     template <std::same_as<std::nullptr_t> Null>
@@ -165,9 +192,9 @@ public:
     }
     template <class U>
         requires(std::is_convertible_v<U*, T*> && !std::is_same_v<U, T>)
-    ptr& operator=(const ptr<U>& other) noexcept {
+    ptr& operator=(const ptr<U>& other) noexcept(!detail::checks_pointers) {
         T* const converted = other.get();
-        set_target(address(converted));
+        assign(address(converted));
         return *this;
     }
 
@@ -226,7 +253,7 @@ public:
     }
     [[nodiscard]] friend bool operator==(const ptr& a, T* b) noexcept { return a.get() == b; }
     [[nodiscard]] friend auto operator<=>(const ptr& a, T* b) noexcept { return a.target() <=> address(b); }
-    friend void swap(ptr& a, ptr& b) noexcept {
+    friend void swap(ptr& a, ptr& b) noexcept(!detail::checks_pointers) {
         T* const kept = a.get();
         a = b;
         b = kept;

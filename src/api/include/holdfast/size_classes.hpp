@@ -11,7 +11,7 @@ namespace holdfast {
 /// A request gets a block of the smallest class that holds it at its alignment.
 struct size_class_information {
     std::uint64_t block_size = 0;        ///< bytes
-    std::uint64_t smallest_request = 0;  ///< bytes
+    std::uint64_t smallest_request = 0;  ///< bytes, at an alignment of 8 or less
     std::uint64_t alignment = 0;         ///< the largest power of two that divides the size
     std::uint64_t blocks_a_slab = 0;     ///< in 64 KiB
     std::uint64_t blocks_a_part = 0;     ///< at least, in the part of a slab that a thread takes

@@ -19,6 +19,7 @@
  * The macros are those of GNU C (__typeof__), which gcc and clang have in all standards of C. C++ has holdfast::ptr. */
 #pragma once
 
+#include <holdfast/pointers.h>
 #include <holdfast/transaction.h>
 
 /* Declares a typed pointer in a struct of the heap. Zeroed memory is NULL. */

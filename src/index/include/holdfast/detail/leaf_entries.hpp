@@ -16,7 +16,8 @@ namespace holdfast::detail {
 
 /// A block for a key, a value or a low key of any length.
 [[nodiscard]] inline void* make_text(transaction& tx, std::string_view text) {
-    auto* const block = static_cast<char*>(tx.allocate(index_text_header + text.size()));
+    auto* const block =
+        static_cast<char*>(tx.allocate(index_text_header + text.size(), {.alignment = index_text_header}));
     const std::uint64_t length = text.size();
     std::memcpy(block, &length, sizeof length);
     if (!text.empty()) {  // else data may be null
