@@ -85,7 +85,9 @@ TEST_F(lane_test, what_begins_after_half_a_checkpoint_is_void_after_a_whole_one)
 }
 
 TEST_F(lane_test, a_lane_takes_the_place_of_another_that_does_not_go_on_with_its_checkpoint) {
-    lane_set<domain> set({}, space_, *this, options());
+    lane_options alone = options();
+    alone.lanes_for_ahead = maximum_lanes + 1;
+    lane_set<domain> set({}, space_, *this, alone);
     ASSERT_TRUE(set.open().ok());
     lane& sleeper = *set.acquire();
     lane& busy = *set.acquire();

@@ -28,6 +28,7 @@ struct atomic_setting {
     std::uint64_t log_records = 8;  ///< order `logged`: that the log holds at most
     bool gives_back = false;        ///< free space goes back, and the heap can become shorter
     bool fades = true;              ///< with gives_back: freed space goes back at once
+    std::uint64_t lanes_for_ahead = lane::lane_options{}.lanes_for_ahead;
 };
 
 /// From the superblock.
