@@ -109,6 +109,19 @@ TEST_F(lane_ahead_test, what_is_void_is_not_written_back_any_more) {
     EXPECT_EQ(set.statistics().flushed_lines, lines) << "its memory may be gone";
 }
 
+TEST_F(lane_ahead_test, memory_is_not_given_back_while_a_step_may_still_write_to_it) {
+    lane_set<domain> set({}, space_, *this, options());
+    ASSERT_TRUE(set.open().ok());
+    static_cast<void>(set.acquire());
+    lane& own = *set.acquire();
+    call_on(set, own, 0);
+    own.ahead->steps.store(1);  // its thread sleeps, or has ended
+    EXPECT_FALSE(set.settle());
+    EXPECT_EQ(make_replay(source()).value().report.pending, 0U) << "the records are void";
+    set.release(own);
+    EXPECT_TRUE(set.settle());
+}
+
 TEST_F(lane_ahead_test, threads_write_back_and_settle_at_once) {
     lane_set<domain> set({}, space_, *this, options());
     ASSERT_TRUE(set.open().ok());

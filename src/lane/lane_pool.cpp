@@ -154,6 +154,7 @@ lane* lane_pool::acquire(unsigned machine_node) noexcept {
 }
 
 lane* lane_pool::move(lane& given, unsigned machine_node) noexcept {
+    drop_checkpoint_of(given);
     const base::scoped_lock lock(lanes_mutex_);
     const unsigned own = group_of_threads(machine_node);
     lane* const found = group_of(given.index) == own ? nullptr : find_or_make(own);
@@ -279,6 +280,13 @@ void lane_pool::wait_for_calls(unsigned tried) const noexcept {
         std::this_thread::yield();
     } else {
         std::this_thread::sleep_for(std::chrono::microseconds(10) * (1U << (tried - yields)));
+    }
+}
+
+void lane_pool::drop_checkpoint_of(const lane& given) noexcept {
+    const base::scoped_lock lock(checkpoint_mutex_);
+    if (running_.owner == &given) {
+        running_.owner = nullptr;
     }
 }
 

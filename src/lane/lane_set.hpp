@@ -125,6 +125,8 @@ protected:
     [[nodiscard]] lane* make_lanes(std::uint64_t count) noexcept HF_REQUIRES(lanes_mutex_);
     void keep(lane& unused) noexcept HF_REQUIRES(lanes_mutex_);
     void put_back(lane& given) noexcept;
+    /// Its lines wait for a fence of the thread that has the lane.
+    void drop_checkpoint_of(const lane& given) noexcept;
     void note_checkpoint_time(std::uint64_t ticks) noexcept HF_REQUIRES(checkpoint_mutex_);
     void note_checkpoint(unsigned fences) noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
@@ -144,6 +146,7 @@ protected:
     virtual void seal_lane_count(std::uint64_t count) noexcept = 0;
     /// All lines that records up to its time touched are durable (LANE-6).
     virtual void seal_checkpoint(const checkpoint_on_media& checkpoint) noexcept = 0;
+
     segment::space_view space_;
     segment::lane_area& area_;
     lane_options options_;
@@ -520,12 +523,6 @@ private:
         const bool goes_on = running_.owner == &own;
         checkpoint_mutex_.unlock();
         return goes_on;
-    }
-    void drop_checkpoint_of(const lane& given) noexcept {
-        const base::scoped_lock lock(checkpoint_mutex_);
-        if (running_.owner == &given) {
-            running_.owner = nullptr;
-        }
     }
     /// Publishes at every turn of the ring at first, then at one of 1,024.
     void publish_now_and_then(const lane& own) noexcept {
