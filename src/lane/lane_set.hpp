@@ -60,7 +60,7 @@ struct lane_options {
     std::uint64_t log_records = largest_log;  ///< that the log holds at most
     unsigned files = 1;                       ///< lane k lies in file k mod files; at most segment::maximum_nodes
     unsigned machine_nodes = 1;               ///< the memory of file f belongs to node f mod machine_nodes
-    std::uint64_t lanes_for_ahead = 3;        ///< with so many, each writes back ahead; that of all threads is one
+    std::uint64_t lanes_for_ahead = 5;        ///< with so many, each writes back ahead; that of all threads is one
 };
 
 /// Between the reading of T' and its store. A fence waits only for its own thread's lines, so the calls of one owner
