@@ -30,6 +30,7 @@ struct options {
     bool large_goals = false;
     bool small_goals = false;
     bool index_goals = false;
+    bool scaling = false;
     std::string page;
     std::string worker;  // what this process is to run
 };
@@ -43,7 +44,8 @@ void declare_workload(command_line& app, bench::allocation_run& run) {
     constexpr std::uint64_t most = 1U << 28U;
     app.add_option("--scale", run.scale,
                    "Millions of calls a thread; default: 2, of large blocks 0.5, of applications and idle-caches 0.2, "
-                   "of transactions 0.1, on a disk 0.001, of look-ups and updates in an index 1, of scans 0.1")
+                   "of tx-word 1, of other transactions 0.1, on a disk 0.001, of look-ups and updates in an index 1, "
+                   "of scans 0.1")
         .range(1e-4, 1e5);
     number("--size", run.size, 8, many, "Bytes of a block, where the workload has no sizes of its own");
     number("--batch", run.batch, 1, 1U << 16U, "batch: blocks of one call");
@@ -108,6 +110,9 @@ void declare(command_line& app, options& chosen) {
     app.add_flag("--report-large", chosen.large_goals, "Everything that the goals of large blocks are judged by");
     app.add_flag("--report-small", chosen.small_goals, "Everything that the goals of small blocks are judged by");
     app.add_flag("--report-indexes", chosen.index_goals, "Everything that the goals of indexes are judged by");
+    app.add_flag(
+        "--scaling", chosen.scaling,
+        "What more threads bring, beside the raw record and mimalloc; --threads default: 1, 2, 4, ..., processors");
     app.add_option("--html", chosen.page, "Write one page with plots, tables and goals to this file");
     app.add_option("--worker", chosen.worker, "Run this, in this process").internal();
 }
@@ -133,7 +138,7 @@ std::vector<bench::configuration> configurations_of(const options& chosen) {
 }
 
 bool judges_goals(const options& chosen) {
-    return chosen.goals || chosen.large_goals || chosen.small_goals || chosen.index_goals;
+    return chosen.goals || chosen.large_goals || chosen.small_goals || chosen.index_goals || chosen.scaling;
 }
 
 /// All there is, in a few seconds.
@@ -178,6 +183,9 @@ std::vector<bench::configuration> judge(const options& chosen, bench::report& ou
     if (chosen.index_goals) {
         add(bench::report_index_goals(out, chosen.common, chosen.run));
     }
+    if (chosen.scaling) {
+        add(bench::report_scaling(out, chosen.common, chosen.run, chosen.threads));
+    }
     return all;
 }
 
@@ -197,6 +205,9 @@ std::vector<bench::configuration> compare(const options& chosen, bench::report& 
 int run(options chosen) {
     if (!chosen.worker.empty()) {
         return bench::run_one(chosen.worker);
+    }
+    if (chosen.scaling && chosen.threads == options().threads) {
+        chosen.threads = bench::threads_to_scale_to();
     }
     if (chosen.common.smoke) {
         shrink(chosen);

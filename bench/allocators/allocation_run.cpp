@@ -105,7 +105,7 @@ double usual_millions(const allocation_run& run) {
     switch (kind) {
         case workload_kind::application:
         case workload_kind::idle_caches: return 0.2;
-        case workload_kind::transactions: return run.domain == "disk" ? 0.001 : 0.1;
+        case workload_kind::transactions: return run.domain == "disk" ? 0.001 : run.workload == "tx-word" ? 1 : 0.1;
         case workload_kind::index: return run.workload == "index-scan" || run.workload == "ycsb-e" ? 0.1 : 1;
         default: return is_large(kind) ? 0.5 : 2;
     }

@@ -74,5 +74,11 @@ std::vector<configuration> report_small_goals(report& out, const common_options&
                                               const allocation_run& pattern);
 std::vector<configuration> report_index_goals(report& out, const common_options& options,
                                               const allocation_run& pattern);
+/// One table a workload and durability: what each number of threads (not empty, the greatest last) reaches, by one and
+/// by a peer.
+std::vector<configuration> report_scaling(report& out, const common_options& options, const allocation_run& pattern,
+                                          const std::vector<unsigned>& threads);
+/// Powers of two, and as many as there are processors.
+[[nodiscard]] std::vector<unsigned> threads_to_scale_to();
 
 }  // namespace bench

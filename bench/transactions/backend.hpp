@@ -20,14 +20,21 @@ public:
     virtual ~backend() = default;
 
     [[nodiscard]] virtual std::string name() const = 0;
-    /// Changes a word of 8 bytes, in so many transactions.
-    virtual void change_word(std::uint64_t count) = 0;
+    /// Changes a word of 8 bytes, in so many transactions. Threads whose numbers differ, up to word_lines, may do it at
+    /// the same time.
+    virtual void change_word(std::uint64_t count, unsigned thread = 0) = 0;
     /// Changes 4 objects of 64 bytes wholly, makes one, and frees the one made before, in so many transactions.
     virtual void change_objects(std::uint64_t count) = 0;
     /// `kind`: as in maps::map_names(). Each change is a transaction.
     [[nodiscard]] virtual maps::map& map(std::string_view kind) = 0;
     [[nodiscard]] virtual maps::queue& queue() = 0;
 };
+
+/// The word of a thread has a cache line of its own, and the next, which processors fetch with it.
+struct alignas(128) word_line {
+    std::uint64_t word = 0;
+};
+inline constexpr unsigned word_lines = 256;
 
 inline constexpr unsigned queue_bits = 17;  ///< the queue has room for 2^17 texts
 

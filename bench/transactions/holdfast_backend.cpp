@@ -32,7 +32,7 @@ class holdfast_backend final : public backend {
 public:
     holdfast_backend(const std::filesystem::path& directory, media on)
         : heap_(create_only, (directory / "transactions.hf").string(), options(on)),
-          word_(*heap_.construct<std::uint64_t>("word")()),
+          words_(heap_.construct<word_line>("words")[word_lines]()),
           objects_(heap_.construct<object>("objects")[4](object{})),
           made_(*heap_.construct<ptr<object>>("made")()),
           queue_(heap_, "queue", queue_bits) {
@@ -43,9 +43,10 @@ public:
 
     std::string name() const override { return "holdfast"; }
 
-    void change_word(std::uint64_t count) override {
+    void change_word(std::uint64_t count, unsigned thread) override {
+        std::uint64_t& word = words_[thread % word_lines].word;
         for (std::uint64_t i = 0; i < count; ++i) {
-            heap_.transact([&](transaction& tx) { tx.open(word_) += 1; });
+            heap_.transact([&](transaction& tx) { tx.open(word) += 1; });
         }
     }
     void change_objects(std::uint64_t count) override {
@@ -67,7 +68,7 @@ public:
 
 private:
     manager heap_;
-    std::uint64_t& word_;
+    word_line* words_;
     object* objects_;
     ptr<object>& made_;
     maps::ring_queue queue_;

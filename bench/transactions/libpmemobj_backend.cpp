@@ -13,8 +13,9 @@ namespace {
 struct object {
     std::uint64_t words[8];
 };
+constexpr std::size_t words_between = sizeof(word_line) / sizeof(std::uint64_t);
 struct root {
-    std::uint64_t word;
+    std::uint64_t words[word_lines * words_between];
     object objects[4];
     PMEMoid made;
     pmem_hash_head hash;
@@ -36,9 +37,10 @@ public:
 
     std::string name() const override { return "libpmemobj"; }
 
-    void change_word(std::uint64_t count) override {
+    void change_word(std::uint64_t count, unsigned thread) override {
+        std::uint64_t& word = root_.words[thread % word_lines * words_between];
         for (std::uint64_t i = 0; i < count; ++i) {
-            pool_.transact([&] { ++pool_.open(root_.word); });
+            pool_.transact([&] { ++pool_.open(word); });
         }
     }
     void change_objects(std::uint64_t count) override {

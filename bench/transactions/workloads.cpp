@@ -1,8 +1,10 @@
 #include "transactions/workloads.hpp"
 
 #include <algorithm>
+#include <barrier>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -51,12 +53,7 @@ void fill(backend& on, maps::map* map, const keys& all) { static_cast<void>(inse
 
 const std::vector<workload>& workloads() {
     static const std::vector<workload> all = [] {
-        std::vector<workload> made{{"tx-word", "", do_nothing,
-                                    [](backend& on, maps::map* /*map*/, const keys& of) {
-                                        on.change_word(of.size());
-                                        return std::uint64_t{0};
-                                    }},
-                                   {"tx-objects", "", do_nothing, [](backend& on, maps::map* /*map*/, const keys& of) {
+        std::vector<workload> made{{"tx-objects", "", do_nothing, [](backend& on, maps::map* /*map*/, const keys& of) {
                                         on.change_objects(of.size());
                                         return std::uint64_t{0};
                                     }}};
@@ -85,11 +82,49 @@ std::unique_ptr<backend> make(const bench::allocation_run& run) {
     throw bench::backend_unavailable("it has no transactions");
 }
 
+nlohmann::ordered_json described(const bench::allocation_run& run, const bench::pass_result& pass) {
+    nlohmann::ordered_json fields = bench::describe_passes(run, pass, pass, {}, {});
+    fields["durability"] = "atomic";
+    fields["domain"] = run.domain;
+    return fields;
+}
+
+/// Each thread its own word.
+nlohmann::ordered_json change_words(const bench::allocation_run& run) {
+    if (run.threads > word_lines) {
+        throw bench::backend_unavailable(fmt::format("there are words for {} threads", word_lines));
+    }
+    const std::unique_ptr<backend> on = make(run);
+    const std::uint64_t calls = std::max<std::uint64_t>(bench::calls_of(run), 1);
+    std::vector<bench::pass_part> parts(run.threads);
+    {
+        std::barrier begin(static_cast<std::ptrdiff_t>(run.threads));
+        std::vector<std::jthread> threads;
+        for (unsigned i = 0; i < run.threads; ++i) {
+            threads.emplace_back([&, i] {
+                bench::pass_part& part = parts[i];
+                on->change_word(calls / 10 + 1, i);  // what a thread's first ones make
+                begin.arrive_and_wait();
+                const std::int64_t cpu = bench::clock_ns(CLOCK_THREAD_CPUTIME_ID);
+                part.start_ns = bench::clock_ns(CLOCK_MONOTONIC);
+                on->change_word(calls, i);
+                part.end_ns = bench::clock_ns(CLOCK_MONOTONIC);
+                part.cpu_ns = bench::clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+                part.calls = calls;
+            });
+        }
+    }
+    return described(run, bench::sum_of(parts));
+}
+
 }  // namespace
 
 nlohmann::ordered_json run_workload(const bench::allocation_run& run) {
+    if (run.workload == "tx-word") {
+        return change_words(run);
+    }
     if (run.threads != 1) {
-        throw bench::backend_unavailable("transactions are measured with one thread");
+        throw bench::backend_unavailable("these transactions are measured with one thread");
     }
     const auto chosen = std::find_if(workloads().begin(), workloads().end(),
                                      [&run](const auto& one) { return run.workload == one.name; });
@@ -109,10 +144,7 @@ nlohmann::ordered_json run_workload(const bench::allocation_run& run) {
     if (map != nullptr) {
         pass.checksum += look_up_all(*on, map, all);  // what is left in the map
     }
-    nlohmann::ordered_json fields = bench::describe_passes(run, pass, pass, {}, {});
-    fields["durability"] = "atomic";
-    fields["domain"] = run.domain;
-    return fields;
+    return described(run, pass);
 }
 
 }  // namespace transactions

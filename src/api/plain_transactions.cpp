@@ -176,7 +176,7 @@ void plain_transactions::commit() {
     release();
     durable = durable ? mine.wait() : std::move(durable);
     value_or_throw(std::move(durable));
-    heap_.engine().files().commits().publish(mine.version());
+    heap_.engine().files().commits().log().publish(mine.version());
 }
 
 ticket plain_transactions::commit_later() {
@@ -295,7 +295,7 @@ base::result<void> plain_transactions::wait_for_last_commit() const {
         return {};
     }
     HF_TRY(last.wait());
-    heap_.engine().files().commits().publish(last.version());
+    heap_.engine().files().commits().log().publish(last.version());
     return {};
 }
 

@@ -121,7 +121,7 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
     };
     segment::heap_files& files = heap_.files();
     slab::block_allocator& blocks = heap_.blocks();
-    const readers_kept_out alone(files.commits().lag().users());
+    const readers_kept_out alone(files.commits().log().lag().users());
     const std::lock_guard guard(heap_.object_mutex());
     const slab::block_allocator::pause pause(blocks);
     blocks.small().flush_idle_parts();
@@ -175,7 +175,7 @@ base::result<segment::commit_statistics> heap_space::commit_with_savepoint() {
 
 void heap_space::give_back_decayed() noexcept {
     try {
-        segment::versions_in_use* const readers = heap_.files().commits().lag().users();
+        segment::versions_in_use* const readers = heap_.files().commits().log().lag().users();
         if (heap_.extents().space().is_due() && (readers == nullptr || !readers->any())) {
             static_cast<void>(commit(false).ok());
         }

@@ -6,6 +6,7 @@
 #include "base/checked.hpp"
 #include "heap/heap_operations.hpp"
 #include "segment/files/private_moves.hpp"
+#include "slab/size_classes.hpp"
 
 namespace holdfast::heap {
 
@@ -25,6 +26,18 @@ void carry(void* to, void* from, std::uint64_t bytes, bool is_private) noexcept 
     } else {
         std::memcpy(to, from, bytes);
     }
+}
+
+/// Where memory is private, pages that nobody touches take addresses alone. So a block of a page or more that grows
+/// doubles, up to what may be idle while others use it, and in whole pages, which are not mapped before they are
+/// touched.
+std::uint64_t bytes_with_private_room(std::uint64_t usable, std::uint64_t wanted) noexcept {
+    constexpr std::uint64_t most_room = 8 * base::mebibyte;
+    if (wanted <= usable || usable < base::page_size) {
+        return wanted;
+    }
+    const std::uint64_t more = std::max(wanted / 4, std::min(wanted, most_room));
+    return std::max(base::checked_add(wanted, more).value_or(wanted), slab::maximum_small_size + 1);
 }
 
 }  // namespace
@@ -54,7 +67,8 @@ void* reallocate(heap_operations& heap, void* block, std::uint64_t bytes, std::u
     if (heap.can_resize_in_place() && heap.blocks().whole_pages().resize(found, bytes)) {
         return block;
     }
-    const std::uint64_t wanted = bytes_with_room(usable, bytes);
+    const bool is_private = heap.files().location().is_scratch();
+    const std::uint64_t wanted = is_private ? bytes_with_private_room(usable, bytes) : bytes_with_room(usable, bytes);
     void* moved = heap.allocate(wanted, alignment, found.block.type);
     if (moved == nullptr && wanted != bytes) {
         moved = heap.allocate(bytes, alignment, found.block.type);
@@ -63,7 +77,6 @@ void* reallocate(heap_operations& heap, void* block, std::uint64_t bytes, std::u
         return nullptr;
     }
     const std::uint64_t kept = std::min(usable, bytes);
-    const bool is_private = heap.files().location().is_scratch();
     carry(moved, block, kept, is_private);
     if (!heap.try_deallocate(block)) {
         base::failure refused = heap_operations::last_failure();

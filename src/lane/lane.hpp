@@ -12,8 +12,10 @@
 #include <span>
 
 #include "base/atomic.hpp"
+#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "lane/lane_format.hpp"
+#include "lane/line_set.hpp"
 
 namespace holdfast::lane {
 
@@ -48,7 +50,30 @@ struct slot_descriptor {
     touched_lines lines{};
 };
 
-struct alignas(base::cache_line_size) lane {
+/// What the owner of a lane writes back before a checkpoint comes to it (lanes_ahead.hpp): records by windows, each
+/// line once in a window.
+struct write_back_ahead {
+    explicit write_back_ahead(unsigned line_bits) : lines(line_bits) {}
+
+    std::uint64_t next = 0;    ///< records up to it are written back
+    std::uint64_t until = 0;   ///< where the window ends; as `durable`: there is none
+    std::uint64_t time = 0;    ///< of the last call when the window was opened
+    std::uint64_t fences = 0;  ///< of the lane, when the window's last line was written back
+    line_set lines;
+    std::array<std::uint64_t, 4> last_lines{};
+    std::uint64_t flushes = 0;
+    base::mutex* held = nullptr;  ///< of words that follow states
+    // Read by other threads; all grow.
+    alignas(base::cache_line_size) base::atomic<std::uint64_t> durable{0};  ///< lines of records up to it are durable
+    base::atomic<std::uint64_t> durable_time{0};                            ///< about that of the last of them
+    base::atomic<std::uint64_t> steps{0};                                   ///< begun and ended: odd during one
+    std::atomic<std::uint64_t> reflushes{0};
+    std::atomic<std::uint64_t> ticks{0};
+    std::atomic<std::uint64_t> longest_ticks{0};
+};
+
+/// 128: processors fetch lines in pairs.
+struct alignas(2 * base::cache_line_size) lane {
     record_on_media* slots = nullptr;
     slot_descriptor* descriptors = nullptr;
     lane_header_on_media* header = nullptr;
@@ -70,6 +95,7 @@ struct alignas(base::cache_line_size) lane {
     std::uint64_t first_sequence = 0;
     std::unique_ptr<slot_descriptor[]> owned_descriptors;
     std::unique_ptr<record_on_media[]> owned_slots;  ///< order `logged`: the ring
+    std::unique_ptr<write_back_ahead> ahead;         ///< null: checkpoints write all lines back
     lane* next_free = nullptr;
 };
 
@@ -85,6 +111,7 @@ struct lane_statistics {
     std::uint64_t longest_checkpoint_ns = 0;  ///< of one call's work on a checkpoint
     std::uint64_t waits = 0;                  ///< of calls for a full ring
     std::uint64_t lanes = 0;
+    std::uint64_t helped = 0;  ///< records whose lines a checkpoint wrote back, not ahead of it their owner
 };
 
 }  // namespace holdfast::lane

@@ -1,5 +1,8 @@
+#include <algorithm>
+#include <bit>
 #include <chrono>
 #include <new>
+#include <optional>
 #include <thread>
 
 #include "lane/lane_set.hpp"
@@ -89,6 +92,10 @@ lane* lane_pool::make_lane() noexcept {
         made->owned_descriptors = std::make_unique<slot_descriptor[]>(ring_slots_);
         if (log_ != nullptr) {
             made->owned_slots = std::make_unique<record_on_media[]>(ring_slots_);
+        } else if (is_by_clock(options_.order) && index != 0) {  // one thread's fence waits for no other's lines
+            const std::uint64_t most_lines = ring_slots_ / 4 * touched_lines{}.size();
+            made->ahead = std::make_unique<write_back_ahead>(
+                static_cast<unsigned>(std::bit_width(most_lines + most_lines / 3 - 1)));
         }
     } catch (const std::bad_alloc&) {
         return nullptr;
@@ -147,6 +154,7 @@ lane* lane_pool::acquire(unsigned machine_node) noexcept {
 }
 
 lane* lane_pool::move(lane& given, unsigned machine_node) noexcept {
+    drop_checkpoint_of(given);
     const base::scoped_lock lock(lanes_mutex_);
     const unsigned own = group_of_threads(machine_node);
     lane* const found = group_of(given.index) == own ? nullptr : find_or_make(own);
@@ -192,6 +200,7 @@ lane* lane_pool::take_free(unsigned group) noexcept {
 }
 
 void lane_pool::keep(lane& unused) noexcept {
+    close_window(unused);
     lane*& first = first_free_[group_of(unused.index)];
     unused.next_free = first;
     first = &unused;
@@ -233,6 +242,7 @@ bool lane_pool::settle() noexcept {
         recorded[i] = lanes_[i]->sequence.load(std::memory_order_acquire);
     }
     const bool by_clock = is_by_clock(options_.order);
+    std::optional<lanes_ahead::steps> steps;  // that may have begun before all was void
     const auto is_settled = [&] {
         for (std::uint64_t i = 0; i < lanes; ++i) {
             const auto& void_until = by_clock ? lanes_[i]->voided : lanes_[i]->completed;
@@ -240,7 +250,10 @@ bool lane_pool::settle() noexcept {
                 return false;
             }
         }
-        return true;
+        if (!steps) {
+            steps = ahead_.running();
+        }
+        return ahead_.have_ended(*steps);
     };
     for (unsigned tried = 0; tried < tries; ++tried) {
         if (is_settled()) {
@@ -267,6 +280,13 @@ void lane_pool::wait_for_calls(unsigned tried) const noexcept {
         std::this_thread::yield();
     } else {
         std::this_thread::sleep_for(std::chrono::microseconds(10) * (1U << (tried - yields)));
+    }
+}
+
+void lane_pool::drop_checkpoint_of(const lane& given) noexcept {
+    const base::scoped_lock lock(checkpoint_mutex_);
+    if (running_.owner == &given) {
+        running_.owner = nullptr;
     }
 }
 
@@ -302,18 +322,26 @@ lane_statistics lane_pool::statistics() const noexcept {
         return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(counter)).load(std::memory_order_relaxed);
     };
     lane_statistics sum;
+    std::uint64_t ticks = 0;
+    std::uint64_t longest = 0;
     sum.lanes = lane_count_.load(std::memory_order_acquire);
     for (std::uint64_t i = 0; i < sum.lanes; ++i) {
         sum.records += lanes_[i]->sequence.load(std::memory_order_relaxed) - lanes_[i]->first_sequence;
         sum.fences += lanes_[i]->fences.load(std::memory_order_relaxed);
         sum.flushed_lines += lanes_[i]->flushed_lines.load(std::memory_order_relaxed);
+        if (const write_back_ahead* const ahead = lanes_[i]->ahead.get()) {
+            sum.reflushes += ahead->reflushes.load(std::memory_order_relaxed);
+            ticks += ahead->ticks.load(std::memory_order_relaxed);
+            longest = std::max(longest, ahead->longest_ticks.load(std::memory_order_relaxed));
+        }
     }
     sum.fences += read(checkpointed_.fences);
     sum.flushed_lines += read(checkpointed_.flushed_lines);
-    sum.reflushes = read(checkpointed_.reflushes);
+    sum.reflushes += read(checkpointed_.reflushes);
     sum.checkpoints = read(checkpointed_.checkpoints);
-    sum.checkpoint_ns = spans_.nanoseconds(read(checkpoint_ticks_));
-    sum.longest_checkpoint_ns = spans_.nanoseconds(read(longest_checkpoint_ticks_));
+    sum.checkpoint_ns = spans_.nanoseconds(read(checkpoint_ticks_) + ticks);
+    sum.longest_checkpoint_ns = spans_.nanoseconds(std::max(read(longest_checkpoint_ticks_), longest));
+    sum.helped = read(helped_);
     sum.waits = read(checkpointed_.waits);
     sum.media_bytes = (sum.records + sum.flushed_lines) * base::cache_line_size +
                       sum.checkpoints * sizeof(sealed_on_media<checkpoint_on_media>);

@@ -30,6 +30,7 @@
 #include "lane/effects.hpp"
 #include "lane/head.hpp"
 #include "lane/lane.hpp"
+#include "lane/lanes_ahead.hpp"
 #include "lane/line_set.hpp"
 #include "lane/record.hpp"
 #include "lane/record_log.hpp"
@@ -59,6 +60,7 @@ struct lane_options {
     std::uint64_t log_records = largest_log;  ///< that the log holds at most
     unsigned files = 1;                       ///< lane k lies in file k mod files; at most segment::maximum_nodes
     unsigned machine_nodes = 1;               ///< the memory of file f belongs to node f mod machine_nodes
+    std::uint64_t lanes_for_ahead = 5;        ///< with so many, each writes back ahead; that of all threads is one
 };
 
 /// Between the reading of T' and its store. A fence waits only for its own thread's lines, so the calls of one owner
@@ -123,6 +125,8 @@ protected:
     [[nodiscard]] lane* make_lanes(std::uint64_t count) noexcept HF_REQUIRES(lanes_mutex_);
     void keep(lane& unused) noexcept HF_REQUIRES(lanes_mutex_);
     void put_back(lane& given) noexcept;
+    /// Its lines wait for a fence of the thread that has the lane.
+    void drop_checkpoint_of(const lane& given) noexcept;
     void note_checkpoint_time(std::uint64_t ticks) noexcept HF_REQUIRES(checkpoint_mutex_);
     void note_checkpoint(unsigned fences) noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
@@ -155,12 +159,18 @@ protected:
     base::mutex lanes_mutex_;
     std::array<std::unique_ptr<lane>, maximum_lanes> lanes_;
     std::atomic<std::uint64_t> lane_count_{0};
+    lanes_ahead ahead_{{lanes_, lane_count_}, ring_slots_, options_.lanes_for_ahead, spans_};
     std::unique_ptr<record_log> log_;                                                     ///< or null
     std::uint64_t sealed_lanes_ HF_GUARDED_BY(lanes_mutex_) = 0;                          ///< in force on media
     std::array<lane*, segment::maximum_nodes> first_free_ HF_GUARDED_BY(lanes_mutex_){};  ///< by group
     base::mutex shared_mutex_;
 
     base::mutex checkpoint_mutex_;
+    /// By line: only one thread at a time stores to words that follow states.
+    struct alignas(base::cache_line_size) word_mutex {
+        base::mutex mutex;
+    };
+    std::array<word_mutex, 16> word_mutexes_;
     line_set lines_ HF_GUARDED_BY(checkpoint_mutex_);
     std::array<std::uint64_t, maximum_lanes> reached_ HF_GUARDED_BY(checkpoint_mutex_){};
     std::array<std::uint64_t, 4> last_lines_ HF_GUARDED_BY(checkpoint_mutex_){};
@@ -168,6 +178,7 @@ protected:
     std::uint64_t completed_before_ HF_GUARDED_BY(checkpoint_mutex_) = 0;
     // Written under checkpoint_mutex_, by relaxed atomic stores.
     lane_statistics checkpointed_;
+    std::uint64_t helped_ = 0;
     std::uint64_t checkpoint_ticks_ = 0;
     std::uint64_t longest_checkpoint_ticks_ = 0;
 };
@@ -424,8 +435,11 @@ private:
             own.free_until = end;
             return;
         }
-        const std::uint64_t half = ring_slots_ / 2;
+        const bool is_ahead =
+            ahead_.work(own, [this](const void* line, base::mutex** held) { return write_back_line(line, held); });
+        const std::uint64_t half = ahead_.enough_for_checkpoint(is_ahead);
         const std::uint64_t last = ring_slots_ - 1;  // one slot stays free for the wipe in finish_for()
+        const std::uint64_t next_work = is_ahead ? std::max(end, ahead_.next_work(own)) : ~std::uint64_t{0};
         for (unsigned tries = 0;; ++tries) {
             std::uint64_t voided = own.voided.load(std::memory_order_acquire);
             bool goes_on = false;
@@ -440,14 +454,15 @@ private:
             }
             voided = own.voided.load(std::memory_order_acquire);
             if (end <= voided + half) {
-                own.free_until = voided + half;
+                own.free_until = std::min(voided + half, next_work);
                 return;
             }
             if (end <= voided + last) {
                 // Look again soon: to go on with this checkpoint, or because another lane owns one or a call in flight
                 // holds it up.
                 const std::uint64_t later = std::max<std::uint64_t>(ring_slots_ / 64, 1);
-                own.free_until = std::min(voided + last, end + (goes_on ? records_between_steps() : later) - 1);
+                own.free_until =
+                    std::min({voided + last, end + (goes_on ? ahead_.records_between_steps() : later) - 1, next_work});
                 return;
             }
             wait(tries);
@@ -488,10 +503,6 @@ private:
     void wait(unsigned tries) noexcept;
 
     static constexpr std::uint64_t all_records = std::numeric_limits<std::uint64_t>::max();
-    /// A call with more records takes a step by itself.
-    [[nodiscard]] std::uint64_t records_between_steps() const noexcept {
-        return std::max<std::uint64_t>(ring_slots_ / 256, 1);
-    }
     /// Takes a step of this lane's checkpoint, or begins one where no other lane's runs, or `room`, in records, is
     /// small. `of_call`: records of a call. Several threads call through the shared lane, so it takes a whole
     /// checkpoint. Returns whether steps remain.
@@ -502,7 +513,8 @@ private:
         const bool is_shared = &own == lanes_[0].get();
         const bool is_late = room < std::max<std::uint64_t>(ring_slots_ / 16, 2);
         if (running_.owner != &own && (running_.owner == nullptr || is_late || is_shared) && begin_checkpoint(&own)) {
-            const std::uint64_t steps = room / 2 / (records_between_steps() + of_call - 1) + 1;  // so it ends in time
+            const std::uint64_t steps =
+                room / 2 / (ahead_.records_between_steps() + of_call - 1) + 1;  // so it ends in time
             running_.step = running_.pending / steps + 1;
         }
         if (running_.owner == &own && advance_checkpoint(is_shared ? all_records : running_.step)) {
@@ -511,12 +523,6 @@ private:
         const bool goes_on = running_.owner == &own;
         checkpoint_mutex_.unlock();
         return goes_on;
-    }
-    void drop_checkpoint_of(const lane& given) noexcept {
-        const base::scoped_lock lock(checkpoint_mutex_);
-        if (running_.owner == &given) {
-            running_.owner = nullptr;
-        }
     }
     /// Publishes at every turn of the ring at first, then at one of 1,024.
     void publish_now_and_then(const lane& own) noexcept {
@@ -536,7 +542,16 @@ private:
     [[nodiscard]] std::uint64_t write_back(const lane& of, std::uint64_t records) noexcept
         HF_REQUIRES(checkpoint_mutex_);
     void flush_line(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
-    void follow_states(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
+    /// `held`: the lock while it is held. False: another thread has it. It is not waited for: its thread may have
+    /// ended.
+    [[nodiscard]] bool follow_states(const void* address, base::mutex** held) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
+    [[nodiscard]] bool write_back_line(const void* line, base::mutex** held) noexcept {
+        if (does_follow_states(line) && !follow_states(line, held)) {
+            return false;
+        }
+        domain_.flush(line, 1, "lane.ahead.flush");
+        return true;
+    }
     void write_time(std::uint64_t time) noexcept HF_REQUIRES(checkpoint_mutex_) {
         seal_checkpoint({time, log_ != nullptr ? log_->begin_at(time) : log::mark{}});
     }

@@ -44,6 +44,7 @@ std::uint64_t lane_set<Domain>::time_of_checkpoint(std::uint64_t& lanes) noexcep
     return HF_MUTANT("lane.checkpoint.late_clock") ? std::max(time, clock_.now()) : time;
 }
 
+/// Returns how many of `records` it has gone through, or all of them where it cannot go on now.
 template <persist::persistence_domain Domain>
 std::uint64_t lane_set<Domain>::write_back(const lane& of, std::uint64_t records) noexcept {
     touched_lines before{};  // neighbouring records often touch the same lines
@@ -57,7 +58,11 @@ std::uint64_t lane_set<Domain>::write_back(const lane& of, std::uint64_t records
             const void* const line = descriptor.lines[i];
             if (line != nullptr && line != before[i] && lines_.insert(line)) {
                 if (does_follow_states(line)) {
-                    follow_states(line);
+                    base::mutex* held = nullptr;
+                    if (!follow_states(line, &held)) {
+                        lines_.clear();  // it has this line, which is for a later step
+                        return records;
+                    }
                 }
                 flush_line(line);
             }
@@ -75,15 +80,22 @@ bool lane_set<Domain>::begin_checkpoint(const lane* owner) noexcept {
         return false;
     }
     std::uint64_t lanes = 0;
-    const std::uint64_t time = time_of_checkpoint(lanes);
+    std::uint64_t time = time_of_checkpoint(lanes);
+    if (owner != nullptr && ahead_.works(*owner)) {
+        time = std::min(time, ahead_.time_written_back(*owner, lanes, reached_));
+    }
     if (time <= time_.load(std::memory_order_relaxed)) {
         return false;
     }
     std::uint64_t completed = 0;
     std::uint64_t pending = 0;
     for (std::uint64_t i = 0; i < lanes; ++i) {
+        const lane& each = *lanes_[i];
         completed += reached_[i];
-        pending += reached_[i] - lanes_[i]->voided.load(std::memory_order_relaxed);
+        if (each.ahead != nullptr) {
+            reached_[i] = last_record_at(each, each.voided.load(std::memory_order_relaxed), reached_[i], time);
+        }
+        pending += reached_[i] - std::min(written_back(each), reached_[i]);
     }
     if (completed >= completed_before_ + last_lines_.size()) {
         last_lines_ = {};  // records alone took so many lines
@@ -93,7 +105,7 @@ bool lane_set<Domain>::begin_checkpoint(const lane* owner) noexcept {
     if (HF_MUTANT("lane.checkpoint.time_before_lines")) {
         write_time(time);
     }
-    running_ = {owner, time, lanes, 0, lanes_[0]->voided.load(std::memory_order_relaxed), 0, pending, 0};
+    running_ = {owner, time, lanes, 0, std::min(written_back(*lanes_[0]), reached_[0]), 0, pending, 0};
     return true;
 }
 
@@ -103,15 +115,16 @@ bool lane_set<Domain>::advance_checkpoint(std::uint64_t records) noexcept {
     const std::uint64_t begin = spans_.now();
     while (running_.at < running_.lanes) {
         const lane& of = *lanes_[running_.at];
-        const std::uint64_t done = write_back(of, records);
-        records -= done;
+        const std::uint64_t first = running_.next;
+        records -= write_back(of, records);
+        std::atomic_ref(helped_).store(helped_ + running_.next - first, std::memory_order_relaxed);
         if (records == 0) {
             break;
         }
         reached_[of.index] = running_.next;
         running_.passed += running_.next - of.voided.load(std::memory_order_relaxed);
         if (++running_.at < running_.lanes) {
-            running_.next = lanes_[running_.at]->voided.load(std::memory_order_relaxed);
+            running_.next = std::min(written_back(*lanes_[running_.at]), reached_[running_.at]);
         }
     }
     const bool ended = running_.at == running_.lanes;
@@ -167,11 +180,17 @@ void lane_set<Domain>::end_checkpoint() noexcept {
     note_checkpoint(process_crashes_only ? 0 : 2);
 }
 
-/// Only checkpoints store to these words, one at a time.
+/// Only checkpoints and owners ahead of them store to these words.
 template <persist::persistence_domain Domain>
-void lane_set<Domain>::follow_states(const void* address) noexcept {
+bool lane_set<Domain>::follow_states(const void* address, base::mutex** held) noexcept {
     auto* const line = reinterpret_cast<std::uint64_t*>(
         base::align_down(reinterpret_cast<std::uintptr_t>(address), base::cache_line_size));
+    const auto number = reinterpret_cast<std::uintptr_t>(line) / base::cache_line_size;
+    base::mutex& mutex = word_mutexes_[number % word_mutexes_.size()].mutex;
+    if (!mutex.try_lock()) {
+        return false;
+    }
+    *held = &mutex;
     std::array<std::uint64_t, base::cache_line_size / sizeof(std::uint64_t)> bits{};
     options_.states->bits_of_line(line, bits);
     for (std::size_t i = 0; i < bits.size(); ++i) {
@@ -179,6 +198,9 @@ void lane_set<Domain>::follow_states(const void* address) noexcept {
             domain_.store(line[i], bits[i], "lane.checkpoint.bits");
         }
     }
+    *held = nullptr;
+    mutex.unlock();
+    return true;
 }
 
 template <persist::persistence_domain Domain>

@@ -85,7 +85,9 @@ TEST_F(lane_test, what_begins_after_half_a_checkpoint_is_void_after_a_whole_one)
 }
 
 TEST_F(lane_test, a_lane_takes_the_place_of_another_that_does_not_go_on_with_its_checkpoint) {
-    lane_set<domain> set({}, space_, *this, options());
+    lane_options alone = options();
+    alone.lanes_for_ahead = maximum_lanes + 1;
+    lane_set<domain> set({}, space_, *this, alone);
     ASSERT_TRUE(set.open().ok());
     lane& sleeper = *set.acquire();
     lane& busy = *set.acquire();
@@ -103,6 +105,26 @@ TEST_F(lane_test, a_lane_takes_the_place_of_another_that_does_not_go_on_with_its
     }
     EXPECT_GT(set.statistics().checkpoints, 3U);
     EXPECT_EQ(set.statistics().waits, 0U);
+}
+
+TEST_F(lane_test, the_checkpoint_of_a_thread_that_moves_to_another_node_is_dropped) {
+    lane_options wanted = options();
+    wanted.files = wanted.machine_nodes = 2;
+    wanted.lanes_for_ahead = maximum_lanes + 1;
+    lane_set<domain> set({}, space_, *this, wanted);
+    ASSERT_TRUE(set.open().ok());
+    lane& left = *set.acquire(0);
+    lane& busy = *set.acquire(1);
+    for (std::uint64_t i = 0; i < slots / 2 + 1; ++i) {
+        call(set, left, allocation(64 * i, 1, base::granule_size));
+    }
+    const std::uint64_t begun = set.statistics().flushed_lines;
+    ASSERT_GT(begun, 0U);
+    ASSERT_NE(set.move(left, 1), &left);
+    for (std::uint64_t i = 0; i < slots / 2 + 1; ++i) {
+        call(set, busy, allocation(64 * i, 2, base::granule_size));
+    }
+    EXPECT_GT(set.statistics().flushed_lines, begun) << "no other thread's fence waits for these lines";
 }
 
 TEST_F(lane_test, the_checkpoint_of_a_thread_that_ended_is_dropped) {

@@ -44,6 +44,7 @@ protected:
         wanted.heap_key = key;
         wanted.incarnation = 1;
         wanted.slots = slots;
+        wanted.lanes_for_ahead = 3;
         return wanted;
     }
     [[nodiscard]] replay_source source(std::uint64_t incarnation = 1) {

@@ -160,6 +160,34 @@ TEST(drop_in_memory_test, large_blocks_take_their_pages_along_when_they_move) {
     EXPECT_TRUE(done.passed) << done.said;
 }
 
+TEST(drop_in_memory_test, blocks_that_grow_in_turn_move_once_for_a_doubling) {
+    const outcome done = in_process([] {
+        ASSERT_TRUE(open({}));
+        constexpr std::size_t most = 4 * base::mebibyte;
+        constexpr std::size_t first = base::page_size;
+        std::array<unsigned char*, 8> blocks{};
+        std::array<unsigned, 8> moves{};
+        const std::uint64_t before = resident_bytes();
+        for (std::size_t bytes = first; bytes <= most; bytes += base::page_size) {
+            for (std::size_t i = 0; i < blocks.size(); ++i) {
+                auto* const grown = static_cast<unsigned char*>(reallocate(blocks[i], bytes));
+                ASSERT_NE(grown, nullptr);
+                moves[i] += grown != blocks[i] ? 1U : 0U;
+                blocks[i] = grown;
+                std::memset(grown + bytes - base::page_size, static_cast<int>(i + 1), base::page_size);
+            }
+        }
+        const std::uint64_t taken = resident_bytes() - before;
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+            ASSERT_LE(moves[i], 10U) << i;
+            ASSERT_EQ(blocks[i][0], i + 1);
+            ASSERT_EQ(std::memcmp(blocks[i], blocks[i] + 1, most - 1), 0) << i;
+        }
+        ASSERT_LT(taken, 2 * blocks.size() * most) << "room takes no memory; what they left may have some";
+    });
+    EXPECT_TRUE(done.passed) << done.said;
+}
+
 TEST_P(drop_in_test, fails_with_enomem_and_keeps_errno_else) {
     run([] {
         errno = 5;

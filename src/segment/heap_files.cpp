@@ -196,9 +196,9 @@ base::result<file_statistics> heap_files::statistics() const {
 }
 
 base::result<page_comparison> heap_files::verify(std::vector<failure>& problems, std::size_t limit) const {
-    if (commits_.lag().is_on()) {
-        HF_TRY(commits_.wait_for_log());
-        HF_TRY_ASSIGN(const log_content behind, log_content::read(storage(), paths(), commits_.lag().home()));
+    if (commits_.log().lag().is_on()) {
+        HF_TRY(commits_.log().appended(0).wait());
+        HF_TRY_ASSIGN(const log_content behind, log_content::read(storage(), paths(), commits_.log().lag().home()));
         return verify_pages(storage(), paths(), superblock(), problems, limit, &behind);
     }
     if (!location_.is_writer() && readers_.table() != nullptr) {

@@ -89,7 +89,7 @@ void heap_readers::admit() noexcept {
             hold->readers.reset();
             return;
         }
-        lagging_home& lag = parts_.commits.lag();
+        lagging_home& lag = parts_.commits.log().lag();
         lag.set_users(hold->readers.get());
         const std::uint64_t version = parts_.superblock.now().sequence;
         hold->readers->begin_session(*session, version, lag.is_on() ? lag.home().sequence : version);

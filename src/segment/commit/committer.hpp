@@ -86,10 +86,6 @@ public:
     /// failure refuses the commit.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going, metadata_check check,
                                            commit_of what = commit_of::everything);
-    /// What is in the log is durable on return. Thread-safe.
-    base::result<void> wait_for_log() const { return log_.appended(0).wait(); }
-    /// The version is durable: a thread has waited for its record. Thread-safe.
-    void publish(std::uint64_t version) noexcept { log_.publish(version); }
     /// Comes at an open, before any change. Without it, free pages go through the log.
     void note_free(const free_runs& free) noexcept;
     /// What the log has becomes durable at home. Comes after a commit.
@@ -108,9 +104,8 @@ public:
     /// All these pages are as they were at save(), since which nothing was committed. Needs no memory. False: nothing
     /// was stored to the directory of objects. `may_store`: false for a page without access, which was free at save().
     bool restore(const saved_pages& from, base::function_ref<bool(const std::byte* page)> may_store) noexcept;
-    /// Whom commits ask for the versions in use, and what home has not.
-    [[nodiscard]] lagging_home& lag() noexcept { return log_.lag(); }
-    [[nodiscard]] const lagging_home& lag() const noexcept { return log_.lag(); }
+    /// Whose records are perhaps waited for; with the versions in use, and what home has not.
+    [[nodiscard]] commit_log& log() const noexcept { return log_; }
     /// Pages that are not home lie over the mappings: those that `content` has. `home`: the superblock on media.
     base::result<void> begin_behind(const superblock_on_media& home, const log_content& content);
     /// No commit succeeds any more; the last one may be durable or not.

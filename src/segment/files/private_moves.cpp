@@ -2,9 +2,11 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "base/checked.hpp"
@@ -86,6 +88,25 @@ bool move_pages(std::byte* to, std::byte* from, std::uint64_t bytes) noexcept {
 /// Locked pages would lose their lock, and new ones would all get memory at once.
 bool is_locked(std::byte* page) noexcept { return ::madvise(page, page_size, MADV_COLD) != 0; }
 
+/// A move leaves the old place without memory, so that the next block there faults for each page. Where the new place
+/// has memory, a copy is cheaper.
+bool half_has_memory(std::byte* first_page, std::uint64_t bytes) noexcept {
+    std::array<unsigned char, 1024> found{};
+    const std::uint64_t pages = bytes / page_size;
+    std::uint64_t with_memory = 0;
+    for (std::uint64_t looked = 0; looked < pages && 2 * with_memory < pages;) {
+        const std::uint64_t more = std::min<std::uint64_t>(found.size(), pages - looked);
+        if (::mincore(first_page + looked * page_size, more * page_size, found.data()) != 0) {
+            return false;
+        }
+        with_memory +=
+            static_cast<std::uint64_t>(std::count_if(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(more),
+                                                     [](unsigned char each) { return (each & 1U) != 0; }));
+        looked += more;
+    }
+    return 2 * with_memory >= pages;
+}
+
 class runs_of_range {
 public:
     runs_of_range(std::byte* from, std::uint64_t bytes) noexcept {
@@ -113,7 +134,7 @@ private:
 void move_private_memory(std::byte* to, std::byte* from, std::uint64_t bytes) noexcept {
     // User mode of QEMU 7.2 takes `from` for unmapped afterwards.
     if (!base::under_qemu && bytes >= least_moved && starts_at_page(to) && starts_at_page(from) &&
-        !mappings_are_scarce() && !is_locked(from)) {
+        !half_has_memory(to, bytes) && !mappings_are_scarce() && !is_locked(from)) {
         const runs_of_range runs(from, base::align_down(bytes, page_size));
         for (const auto* run = runs.begin(); runs.complete() && run != runs.end() && move_pages(to, from, *run);
              ++run) {

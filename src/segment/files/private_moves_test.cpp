@@ -75,6 +75,23 @@ TEST_F(private_moves, of_short_blocks_and_of_such_that_begin_within_a_page_are_c
     }
 }
 
+/// The old place keeps its memory for the next block.
+TEST_F(private_moves, to_a_place_with_memory_are_copies) {
+    constexpr std::uint64_t bytes = 6 * mebibyte + page_size;
+    for (const std::uint64_t pages_between : {std::uint64_t{1}, std::uint64_t{3}}) {
+        ASSERT_EQ(::madvise(area_.begin(), area_.size(), MADV_DONTNEED), 0);
+        fill(at(0), bytes);
+        const auto expected = copy_of(at(0), bytes);
+        for (std::uint64_t i = 0; i < bytes; i += pages_between * page_size) {
+            at(32)[i] = std::byte{1};
+        }
+        move_private_memory(at(32), at(0), bytes);
+        EXPECT_TRUE(holds(at(32), expected));
+        EXPECT_EQ(is_in_memory(at(0)), pages_between == 1 || base::under_qemu);
+        EXPECT_EQ(is_in_memory(at(5)), pages_between == 1 || base::under_qemu);
+    }
+}
+
 TEST_F(private_moves, go_by_the_mappings_that_the_kernel_has) {
     constexpr std::uint64_t bytes = 12 * mebibyte;
     fill(at(0), bytes);

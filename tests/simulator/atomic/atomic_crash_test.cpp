@@ -169,7 +169,9 @@ TEST(atomic_crash_test, TwoThreadsInEveryOrderWithUpToTwoPreemptions) {
 }
 
 TEST(atomic_crash_test, RandomPrograms) {
-    for (const named_setting& one : settings()) {
+    std::vector<named_setting> all = settings();
+    all.push_back({"power loss, a lane ahead of checkpoints", {.slots = 16, .lanes_for_ahead = 2}, 0});
+    for (const named_setting& one : all) {
         const std::uint64_t programs = options().programs_or(2'000, 200);
         const auto report = total_of(programs / 50 + 1, [&](std::size_t job) {
             atomic_explorer explorer(one.setting, {{256, 16, 16, 64}, 64, {64, 8, 8, 8}, 64});

@@ -217,6 +217,7 @@ atomic_session::atomic_session(atomic_space& space, bool format)
     options.order = space.setting().order;
     options.log_records = space.setting().log_records;
     options.clock = lane::record_clock::source::memory;
+    options.lanes_for_ahead = space.setting().lanes_for_ahead;
     options.checkpoint_time = space.facts().checkpoint_clock;
     if (!space.facts().clean) {
         const std::span<const std::byte> file{space.lanes(), space.lanes_size()};

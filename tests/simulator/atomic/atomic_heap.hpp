@@ -24,10 +24,11 @@ struct atomic_setting {
     std::uint64_t slots = 8;
     lane::record_order order = lane::record_order::clock;
     crash_kind crash = crash_kind::power_loss;
-    std::uint64_t lanes = 4;        ///< most of them; in order `logged` they take no place
-    std::uint64_t log_records = 8;  ///< order `logged`: that the log holds at most
-    bool gives_back = false;        ///< free space goes back, and the heap can become shorter
-    bool fades = true;              ///< with gives_back: freed space goes back at once
+    std::uint64_t lanes = 4;            ///< most of them; in order `logged` they take no place
+    std::uint64_t log_records = 8;      ///< order `logged`: that the log holds at most
+    bool gives_back = false;            ///< free space goes back, and the heap can become shorter
+    bool fades = true;                  ///< with gives_back: freed space goes back at once
+    std::uint64_t lanes_for_ahead = 3;  ///< that of all threads, and of two
 };
 
 /// From the superblock.

@@ -125,6 +125,10 @@ std::vector<exploration> explorations(unsigned most_preemptions) {
     for (const atomic_setting& setting : settings()) {
         all.push_back({"random programs", [=] { return explore_random(setting); }});
     }
+    for (const std::uint64_t slots : {std::uint64_t{8}, std::uint64_t{16}}) {
+        const atomic_setting setting{.slots = slots, .lanes_for_ahead = 2};
+        all.push_back({"lanes ahead, random programs", [=] { return explore_random(setting); }});
+    }
     for (const atomic_setting& setting : settings()) {
         for (const atomic_start& start : atomic_starts()) {
             all.push_back({start.name + ", two steps", [=] { return explore_short(setting, start, 2); }});
@@ -138,11 +142,13 @@ std::vector<exploration> explorations(unsigned most_preemptions) {
 
 /// Those that will most likely notice the mutant come first.
 std::vector<exploration> explorations_for(const std::string& site) {
-    static constexpr std::array<std::pair<const char*, const char*>, 11> likely{
+    static constexpr std::array<std::pair<const char*, const char*>, 13> likely{
         {{"extent.", "space"},
          {"heap.batch", "batches"},
          {"heap.group", "groups"},
          {"heap.payload", "groups"},
+         {"lane.ahead", "lanes ahead"},
+         {"lane.ahead.fence", "space that goes back"},
          {"lane.checkpoint.void", "a ring is used"},
          {"lane.data", "groups"},
          {"lane.finish", "a death"},
