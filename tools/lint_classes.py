@@ -29,9 +29,7 @@ KNOWN_CHAINS = {
     "holdfast::heap::engine": (3, 84),
     "holdfast::lane::lane_set": (3, 76),
     "holdfast::manager": (3, 150),
-    "holdfast::store_engine::committer": (3, 79),
     "holdfast::store_engine::cursor": (3, 68),
-    "holdfast::store_engine::engine": (3, 119),
 }
 
 
