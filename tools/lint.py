@@ -42,6 +42,23 @@ OUTSIDE = (
 # The store is no layer: it lies beside those above these.
 STORE = "src/store/"
 LAYERS_OF_STORE = ("base", "persist", "log")
+# The folders of a layer, bottom up. What lies beside them is for all of them, or for who uses the layer.
+FOLDERS = {
+    "segment": ("format", "files", "commit"),
+    "slab": ("hardened", "pool", "nodes", "space", "calls"),
+    "heap": ("objects", "trace", "collect", "ordered", "atomic"),
+}
+# Older than the rule: they only become fewer.
+KNOWN_UPWARD = {
+    ("src/segment/files/copied_files.hpp", "segment/commit/heap_superblock.hpp"),
+    ("src/segment/files/copy.hpp", "segment/commit/recovery.hpp"),
+    ("src/segment/files/heap_creation.cpp", "segment/commit/transaction.hpp"),
+    ("src/segment/files/heap_creation.hpp", "segment/commit/heap_superblock.hpp"),
+    ("src/segment/files/heap_creation.hpp", "segment/commit/transaction.hpp"),
+    ("src/segment/files/lane_file.hpp", "segment/commit/heap_superblock.hpp"),
+    ("src/segment/files/objects_file.hpp", "segment/commit/heap_superblock.hpp"),
+    ("src/slab/pool/slab_upkeep.cpp", "slab/calls/commit_gate.hpp"),
+}
 CLI11_HOME = "src/command_line/"
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
@@ -91,6 +108,24 @@ def layer_fault(layer: str, included: str, is_test: bool) -> str | None:
     if first in ("cli", "command_line", "bench", "examples") or (first == "tests" and not is_test):
         return f"{layer} includes {included}, which is no layer"
     return None
+
+
+def check_folders(source: Source) -> Iterator[Finding]:
+    """A folder of a layer includes only itself and those below. Tests may look at all."""
+    parts = source.path.split("/")
+    if not source.is_cpp or source.is_test or len(parts) < 4 or parts[0] != "src":
+        return
+    order = FOLDERS.get(parts[1], ())
+    if parts[2] not in order:
+        return
+    for match in INCLUDE.finditer(source.text):
+        included = match.group(2)
+        layer, _, rest = included.partition("/")
+        folder = rest.partition("/")[0]
+        if (layer == parts[1] and folder in order and order.index(folder) > order.index(parts[2])
+                and (source.path, included) not in KNOWN_UPWARD):
+            message = f"{parts[1]}/{parts[2]} includes {included}, which is above it"
+            yield source.finding(match.start(1), "folders", message)
 
 
 def check_cli11(source: Source) -> Iterator[Finding]:
@@ -315,6 +350,7 @@ def lint(root: Path) -> list[Finding]:
     decisions = decisions_of(files)
     for source in others:
         findings += check_layers(source)
+        findings += check_folders(source)
         findings += check_cli11(source)
         findings += check_identifiers(source, names)
         findings += check_links(source, root)

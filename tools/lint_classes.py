@@ -27,15 +27,9 @@ KNOWN_CHAINS = {
     "holdfast::compat::metall::basic_manager": (3, 65),
     "holdfast::heap::atomic_operations_of": (3, 81),
     "holdfast::heap::engine": (3, 84),
-    "holdfast::heap_collection": (5, 107),
-    "holdfast::heap_destinations": (3, 65),
-    "holdfast::heap_information": (6, 127),
-    "holdfast::heap_objects": (4, 96),
     "holdfast::lane::lane_set": (3, 76),
-    "holdfast::manager": (7, 159),
-    "holdfast::store_engine::committer": (3, 79),
+    "holdfast::manager": (3, 150),
     "holdfast::store_engine::cursor": (3, 68),
-    "holdfast::store_engine::engine": (3, 119),
 }
 
 

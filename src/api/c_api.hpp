@@ -28,16 +28,7 @@ struct hf_heap {
     [[nodiscard]] std::uint64_t users() noexcept { return transactions.count() + indexes; }
 };
 
-namespace holdfast {
-
-namespace detail {
-/// The C interface names types by strings, not by templates.
-struct manager_access {
-    [[nodiscard]] static manager_core& core(const heap_handle& of) { return of.core(); }
-};
-}  // namespace detail
-
-namespace c_api {
+namespace holdfast::c_api {
 
 /// Throws error(invalid_argument) where a caller's struct is too small.
 void throw_unless_sized(std::size_t size, std::string_view name, std::string_view initialiser);
@@ -79,5 +70,4 @@ auto& manager_of(Heap* heap) {
     return required(heap, "heap").manager;
 }
 
-}  // namespace c_api
-}  // namespace holdfast
+}  // namespace holdfast::c_api

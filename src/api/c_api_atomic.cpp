@@ -2,6 +2,7 @@
 #include <string>
 
 #include "api/c_api.hpp"
+#include "api/manager_access.hpp"
 #include "api/manager_core.hpp"
 
 namespace holdfast::c_api {

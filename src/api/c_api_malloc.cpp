@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "api/c_api.hpp"
+#include "api/manager_access.hpp"
 #include "api/manager_core.hpp"
 #include "base/checked.hpp"
 #include "heap/reallocate.hpp"

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "api/c_api.hpp"
+#include "api/manager_access.hpp"
 
 namespace holdfast::c_api {
 

@@ -2,6 +2,7 @@
 #include <holdfast/transaction.h>
 
 #include "api/c_api.hpp"
+#include "api/manager_access.hpp"
 #include "api/manager_core.hpp"
 
 using holdfast::c_api::guarded;

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <holdfast/heap_blocks.hpp>
+#include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"
 
@@ -23,21 +23,24 @@ ptr<void>& heap_blocks::root(size_type index) {
 
 const ptr<void>& heap_blocks::root(size_type index) const {
     if (index >= root_count) {
-        throw_failure(
-            failure{failure_code::invalid_argument, path(), "root", fmt::format("{}", index), "less than 512", {}, 0});
+        throw_failure(failure{
+            failure_code::invalid_argument, handle().path(), "root", fmt::format("{}", index), "less than 512", {}, 0});
     }
     return reinterpret_cast<ptr<void>*>(core().engine().roots())[index];
 }
 
 void* heap_blocks::allocate(size_type bytes) {
-    if (void* const block = fast_path_->allocate(bytes)) [[likely]] {
+    if (void* const block = handle().fast_path()->allocate(bytes)) [[likely]] {
         return block;
     }
     return detail::allocate_slow(*this, bytes);
 }
 
 void* heap_blocks::allocate(size_type bytes, const std::nothrow_t&) noexcept {
-    return is_open() && !read_only() && bytes != 0 ? core_->engine().allocate(bytes, bytes >= 16 ? 16 : 8) : nullptr;
+    const detail::manager_core* const heap = handle().open_core();
+    return heap != nullptr && !heap->engine().read_only() && bytes != 0
+               ? heap->engine().allocate(bytes, bytes >= 16 ? 16 : 8)
+               : nullptr;
 }
 
 void* heap_blocks::allocate_aligned(size_type bytes, size_type alignment) {
@@ -68,7 +71,7 @@ void heap_blocks::unpin(const void* begin, size_type bytes) {
 }
 
 void heap_blocks::deallocate(void* address) {
-    if (!fast_path_->free(address)) [[unlikely]] {
+    if (!handle().fast_path()->free(address)) [[unlikely]] {
         deallocate_slow(address);
     }
 }
@@ -92,14 +95,16 @@ bool heap_blocks::separates_cache_lines() const { return core().engine().separat
 
 bool heap_blocks::all_memory_deallocated() const { return core().engine().all_free(); }
 const segment_manager* heap_blocks::get_segment_manager() const noexcept {
-    return core_ != nullptr ? core_->handle() : nullptr;
+    const detail::manager_core* const heap = handle().core_or_null();
+    return heap != nullptr ? heap->handle() : nullptr;
 }
 
 bool heap_blocks::belongs_to_segment(const void* address) const noexcept {
-    if (!is_open()) {
+    const detail::manager_core* const heap = handle().open_core();
+    if (heap == nullptr) {
         return false;
     }
-    const segment::heap_files& files = core_->engine().files();
+    const segment::heap_files& files = heap->engine().files();
     return files.view().offset(address).value < base::to_bytes(files.frontier());
 }
 
@@ -111,7 +116,7 @@ void* heap_blocks::get_address_from_handle(handle_t handle) const {
     const segment::heap_files& files = core().engine().files();
     if (handle >= base::to_bytes(files.frontier())) {
         throw_failure(failure{failure_code::bad_address,
-                              path(),
+                              core().path(),
                               "handle",
                               fmt::format("{:#x}", handle),
                               fmt::format("less than {:#x}", base::to_bytes(files.frontier())),
@@ -121,7 +126,10 @@ void* heap_blocks::get_address_from_handle(handle_t handle) const {
     return files.view().address({handle});
 }
 
-void* heap_blocks::get_address() const noexcept { return is_open() ? core_->engine().files().view().base() : nullptr; }
+void* heap_blocks::get_address() const noexcept {
+    const detail::manager_core* const heap = handle().open_core();
+    return heap != nullptr ? heap->engine().files().view().base() : nullptr;
+}
 heap_blocks::size_type heap_blocks::get_size() const { return core().handle()->get_size(); }
 heap_blocks::size_type heap_blocks::get_free_memory() const { return core().handle()->get_free_memory(); }
 bool heap_blocks::follow_this_thread() { return core().engine().follow_this_thread(); }

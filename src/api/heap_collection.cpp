@@ -1,4 +1,4 @@
-#include <holdfast/heap_collection.hpp>
+#include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"
 #include "heap/trace/trace.hpp"
@@ -92,7 +92,7 @@ void heap_collection::register_type(const type_layout& layout) {
         described.pointers.push_back(field.offset | (field.raw ? heap::raw_pointer_bit : 0));
         if (field.offset % 8 != 0) {
             throw_failure(base::failure{base::failure_code::invalid_argument,
-                                        path(),
+                                        handle().path(),
                                         "offset of a pointer",
                                         std::to_string(field.offset),
                                         "a multiple of 8",
@@ -128,11 +128,12 @@ void heap_collection::register_visitor(std::uint32_t type, block_visitor visitor
 void heap_collection::set_free_filter(free_filter filter) {
     heap::engine& engine = core().engine();
     if (engine.atomic() != nullptr) {
-        throw_failure(base::failure{base::failure_code::unsupported, path(), "free filter", "durability atomic",
-                                    "durability commit or collect", "frees are durable when they return", 0});
+        throw_failure(base::failure{base::failure_code::unsupported, handle().path(), "free filter",
+                                    "durability atomic", "durability commit or collect",
+                                    "frees are durable when they return", 0});
     }
     engine.set_free_filter(std::move(filter));
-    fast_path_ = core_->fast_path();
+    handle().renew_fast_path();
 }
 
 void heap_collection::free_now(void* block) {

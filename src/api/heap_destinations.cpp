@@ -5,7 +5,7 @@
 
 #include <boost/container/small_vector.hpp>
 #include <fmt/format.h>
-#include <holdfast/heap_destinations.hpp>
+#include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"
 #include "segment/format/pointer_format.hpp"
@@ -44,7 +44,7 @@ std::span<std::uint64_t* const> words_of(std::span<void* const> destinations, st
 
 }  // namespace
 
-void* heap_destinations::allocate_to_word(void* destination, size_type bytes, const allocation_traits& traits) {
+void* heap_destinations::allocate_to_word(void* destination, std::size_t bytes, const allocation_traits& traits) {
     heap::engine& engine = core().engine();
     void* const block =
         destinations_of(engine, "allocate_to").allocate_to(word_at(destination), request_of(bytes, traits));
@@ -63,7 +63,7 @@ bool heap_destinations::free_from_word(void* destination) {
     return done == heap::operation_result::done;
 }
 
-void* heap_destinations::reallocate_to_word(void* destination, size_type bytes, const allocation_traits& traits) {
+void* heap_destinations::reallocate_to_word(void* destination, std::size_t bytes, const allocation_traits& traits) {
     heap::engine& engine = core().engine();
     void* const block =
         destinations_of(engine, "realloc_to").reallocate_to(word_at(destination), request_of(bytes, traits));
@@ -73,7 +73,7 @@ void* heap_destinations::reallocate_to_word(void* destination, size_type bytes, 
     return block;
 }
 
-void* heap_destinations::reserve(size_type bytes, const allocation_traits& traits) {
+void* heap_destinations::reserve(std::size_t bytes, const allocation_traits& traits) {
     heap::engine& engine = core().engine();
     void* const block = destinations_of(engine, "reserve").reserve(request_of(bytes, traits));
     if (block == nullptr) {
@@ -96,7 +96,7 @@ void heap_destinations::cancel(void* reserved) {
     }
 }
 
-void heap_destinations::allocate_words(std::span<void* const> destinations, size_type bytes,
+void heap_destinations::allocate_words(std::span<void* const> destinations, std::size_t bytes,
                                        const allocation_traits& traits) {
     heap::engine& engine = core().engine();
     std::uint64_t* words[batch_size];
@@ -115,15 +115,15 @@ void heap_destinations::free_words(std::span<void* const> destinations) {
     }
 }
 
-void heap_destinations::flush(const void* begin, size_type bytes) const noexcept {
-    if (is_open()) {
-        core_->engine().flush(begin, bytes);
+void heap_destinations::flush(const void* begin, std::size_t bytes) const noexcept {
+    if (const detail::manager_core* const heap = handle().open_core()) {
+        heap->engine().flush(begin, bytes);
     }
 }
 
 void heap_destinations::drain() const noexcept {
-    if (is_open()) {
-        core_->engine().drain();
+    if (const detail::manager_core* const heap = handle().open_core()) {
+        heap->engine().drain();
     }
 }
 

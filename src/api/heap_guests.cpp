@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <holdfast/transaction.hpp>
 
-#include "api/c_api.hpp"
+#include "api/manager_access.hpp"
 #include "api/manager_core.hpp"
 #include "api/transaction_core.hpp"
 #include "segment/files/store_files.hpp"

@@ -2,7 +2,7 @@
 #include <mutex>
 
 #include <fmt/format.h>
-#include <holdfast/heap_information.hpp>
+#include <holdfast/manager.hpp>
 
 #include "api/lane_files.hpp"
 #include "api/manager_core.hpp"
@@ -20,6 +20,21 @@ static_assert(same(extent_kind::slab, inner_kind::slab) && same(extent_kind::roo
 static_assert(same(extent_kind::reserved, inner_kind::reserved));
 
 }  // namespace
+
+bool heap_information::is_open() const noexcept { return handle().open_core() != nullptr; }
+
+bool heap_information::read_only() const noexcept {
+    const detail::manager_core* const heap = handle().open_core();
+    return heap != nullptr && heap->engine().read_only();
+}
+
+holdfast::durability heap_information::durability() const noexcept {
+    const detail::manager_core* const heap = handle().open_core();
+    return heap != nullptr ? static_cast<holdfast::durability>(heap->engine().durability())
+                           : holdfast::durability::commit;
+}
+
+const std::string& heap_information::path() const noexcept { return handle().path(); }
 
 bool heap_information::check_sanity() const { return check(false).empty(); }
 
@@ -52,9 +67,9 @@ heap_statistics heap_information::statistics() const {
     numbers.slabs = inner.slabs;
     numbers.extents = inner.extents;
     numbers.guard_ranges = inner.guard_ranges;
-    numbers.named_objects = get_num_named_objects();
-    numbers.unique_objects = get_num_unique_objects();
-    numbers.anonymous_objects = get_num_anonymous_objects();
+    numbers.named_objects = core().count(instance_kind::named);
+    numbers.unique_objects = core().count(instance_kind::unique);
+    numbers.anonymous_objects = core().count(instance_kind::anonymous);
     numbers.maximum_size = superblock.capacity;
     numbers.watched_bytes = engine.files().commits().watched_bytes();
     if (!engine.read_only() && !engine.files().shared()) {

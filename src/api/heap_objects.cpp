@@ -3,7 +3,7 @@
 #include <mutex>
 
 #include <fmt/format.h>
-#include <holdfast/heap_objects.hpp>
+#include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"
 
@@ -19,7 +19,7 @@ object_info heap_objects::object_at(const void* object) const {
     const auto entry = value_or_throw(core().engine().objects().find_at(core().offset_of(object)));
     if (!entry) {
         throw_failure(failure{failure_code::bad_address,
-                              path(),
+                              handle().path(),
                               "address",
                               fmt::format("{}", object),
                               "an object of the directory",
@@ -40,23 +40,8 @@ void heap_objects::describe(const void* object, std::string_view description) {
     value_or_throw(core().engine().objects().describe_at(offset, description));
 }
 
-namespace {
-
-std::uint64_t count_objects(heap::engine& engine, heap::object_kind kind) {
-    const std::lock_guard guard(engine.object_mutex());
-    return value_or_throw(engine.objects().count(kind));
-}
-
-}  // namespace
-
-heap_objects::size_type heap_objects::get_num_named_objects() const {
-    return count_objects(core().engine(), heap::object_kind::named);
-}
-heap_objects::size_type heap_objects::get_num_unique_objects() const {
-    return count_objects(core().engine(), heap::object_kind::unique);
-}
-heap_objects::size_type heap_objects::get_num_anonymous_objects() const {
-    return count_objects(core().engine(), heap::object_kind::anonymous);
-}
+std::size_t heap_objects::get_num_named_objects() const { return core().count(instance_kind::named); }
+std::size_t heap_objects::get_num_unique_objects() const { return core().count(instance_kind::unique); }
+std::size_t heap_objects::get_num_anonymous_objects() const { return core().count(instance_kind::anonymous); }
 
 }  // namespace holdfast

@@ -93,36 +93,42 @@ shrink_report public_report(const heap::shrink_report& report) {
 }  // namespace
 
 manager::manager(create_only_t, const std::string& path, const open_options& options)
-    : heap_information(create_heap(path, options)) {}
+    : manager(create_heap(path, options)) {}
 manager::manager(open_only_t, const std::string& path, const open_options& options)
-    : heap_information(open_heap(path, access_mode::read_write, options)) {}
+    : manager(open_heap(path, access_mode::read_write, options)) {}
 manager::manager(open_or_create_t, const std::string& path, const open_options& options)
-    : heap_information(open_or_create_heap(path, options, options)) {}
+    : manager(open_or_create_heap(path, options, options)) {}
 manager::manager(open_read_only_t, const std::string& path, const open_options& options)
-    : heap_information(open_heap(path, access_mode::read_only, options)) {}
+    : manager(open_heap(path, access_mode::read_only, options)) {}
 manager::manager(create_only_t, const std::string& path, size_type size, void* base_address)
-    : heap_information(create_heap(path, with_size(size, base_address), size)) {}
+    : manager(create_heap(path, with_size(size, base_address), size)) {}
 manager::manager(open_or_create_t, const std::string& path, size_type size, void* base_address)
-    : heap_information(open_or_create_heap(path, with_address(base_address), with_size(size, base_address), size)) {}
+    : manager(open_or_create_heap(path, with_address(base_address), with_size(size, base_address), size)) {}
 manager::manager(open_only_t, const std::string& path, void* base_address)
-    : heap_information(open_heap(path, access_mode::read_write, with_address(base_address))) {}
-manager::manager(manager&& other) noexcept = default;
-manager& manager::operator=(manager&& other) noexcept = default;
+    : manager(open_heap(path, access_mode::read_write, with_address(base_address))) {}
+static_assert(sizeof(manager) == sizeof(detail::heap_handle), "the parts of a manager have no data");
+
+manager::manager(detail::core_owner core) : handle_(std::move(core)) {}
+manager::manager(manager&& other) noexcept : handle_(std::move(other.handle_)) {}
+manager& manager::operator=(manager&& other) noexcept {
+    handle_ = std::move(other.handle_);
+    return *this;
+}
 manager::~manager() = default;
 
 void manager::commit() { core().commit(); }
 void manager::close() {
-    if (core_ != nullptr) {
-        close(core_->commit_on_close());
+    if (const detail::manager_core* const heap = handle_.core_or_null()) {
+        close(heap->commit_on_close());
     }
 }
 void manager::close(bool commit_changes) {
-    if (core_ != nullptr) {
-        fast_path_ = {};
+    if (detail::manager_core* const heap = handle_.core_or_null()) {
+        handle_.leave_fast_path();
         try {
-            core_->close(commit_changes);
+            heap->close(commit_changes);
         } catch (...) {
-            fast_path_ = core_->fast_path();  // the heap is still open
+            handle_.renew_fast_path();  // the heap is still open
             throw;
         }
     }

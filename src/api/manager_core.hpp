@@ -144,6 +144,7 @@ public:
     [[nodiscard]] std::uint64_t offset_of(const void* address) const;
     [[nodiscard]] object_info describe(const heap::object_entry& entry) const;
     [[nodiscard]] std::vector<object_info> list(instance_kind kind) const;
+    [[nodiscard]] std::size_t count(instance_kind kind) const;
 
 private:
     [[nodiscard]] base::result<void> close_engine(bool commit_changes);

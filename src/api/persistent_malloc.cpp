@@ -1,6 +1,6 @@
 #include <holdfast/persistent_malloc.hpp>
 
-#include "api/c_api.hpp"
+#include "api/manager_access.hpp"
 #include "api/manager_core.hpp"
 #include "base/checksum.hpp"
 

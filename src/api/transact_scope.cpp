@@ -2,7 +2,7 @@
 
 #include <holdfast/transact_scope.hpp>
 
-#include "api/c_api.hpp"
+#include "api/manager_access.hpp"
 #include "api/manager_core.hpp"
 
 namespace holdfast {

@@ -3,7 +3,7 @@
 
 #include <holdfast/transaction.hpp>
 
-#include "api/c_api.hpp"
+#include "api/manager_access.hpp"
 #include "api/transaction_core.hpp"
 #include "base/hot.hpp"
 #include "segment/format/pointer_format.hpp"

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <holdfast/transaction.hpp>
 
-#include "api/c_api.hpp"
 #include "base/hot.hpp"
 #include "segment/format/pointer_format.hpp"
 

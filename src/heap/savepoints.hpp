@@ -16,7 +16,7 @@
 #include "heap/heap_operations.hpp"
 #include "heap/heap_space.hpp"
 #include "segment/commit/saved_pages.hpp"
-#include "slab/calls/pinned_blocks.hpp"
+#include "slab/pool/pinned_blocks.hpp"
 
 namespace holdfast::heap {
 

@@ -19,10 +19,10 @@
 #include "segment/space.hpp"
 #include "slab/calls/block_core.hpp"
 #include "slab/calls/block_inspector.hpp"
+#include "slab/calls/node_blocks.hpp"
 #include "slab/calls/page_blocks.hpp"
 #include "slab/calls/slow_path.hpp"
 #include "slab/calls/small_blocks.hpp"
-#include "slab/nodes/node_blocks.hpp"
 
 namespace holdfast::slab {
 

@@ -21,15 +21,15 @@
 #include "segment/space.hpp"
 #include "slab/nodes/remote_frees.hpp"
 #include "slab/pool/empty_slabs.hpp"
+#include "slab/pool/overlapped_blocks.hpp"
 #include "slab/pool/pool_state.hpp"
 #include "slab/pool/slab_bins.hpp"
 #include "slab/pool/slab_loader.hpp"
 #include "slab/pool/slab_log.hpp"
 #include "slab/pool/slab_source.hpp"
-#include "slab/pool/slab_supply.hpp"
 #include "slab/pool/slab_upkeep.hpp"
 #include "slab/space/morphing.hpp"
-#include "slab/space/overlapped_blocks.hpp"
+#include "slab/space/slab_supply.hpp"
 #include "slab/space/sparse_slabs.hpp"
 
 namespace holdfast::slab {

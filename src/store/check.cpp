@@ -235,7 +235,7 @@ template <class Look>
 status at_free_pages(environment& env, Look look) {
     engine& store = env.store();
     const bool reads = env.has(MDB_RDONLY);
-    if (reads && (store.shared().is_private() || store.shared().header().unreplayed.load() != 0)) {
+    if (reads && (store.pages().shared().is_private() || store.pages().shared().header().unreplayed.load() != 0)) {
         return status::ok;
     }
     shared_lock lock;
@@ -335,7 +335,7 @@ status map_store(environment& env, std::vector<hf_lmdb_extent>& all) {
     const database_handle& handle = env.handle(main_database);
     HF_STORE_TRY(walk.check_tree(version.main, order_of_keys(version.main.flags, handle.compare),
                                  order_of_values(version.main.flags, handle.compare_values), 0));
-    const shared_header& header = env.store().shared().header();
+    const shared_header& header = env.store().pages().shared().header();
     found.push_back({.page = 0, .pages = meta_pages, .backed_pages = 0, .kind = HF_LMDB_META, .used_bytes = 0});
     if (const std::uint64_t pages = header.log_pages.load(); pages != 0) {
         found.push_back(
@@ -348,7 +348,7 @@ status map_store(environment& env, std::vector<hf_lmdb_extent>& all) {
             ready[page] = free.is_ready(page);
         }
     }));
-    const std::uint64_t end = std::max(env.store().file().pages(), version.next_page);
+    const std::uint64_t end = std::max(env.store().pages().file().pages(), version.next_page);
     std::uint64_t next = 0;
     for (const hf_lmdb_extent& one : found) {
         if (one.page < next || one.pages > end - one.page) {
@@ -359,7 +359,7 @@ status map_store(environment& env, std::vector<hf_lmdb_extent>& all) {
         next = one.page + one.pages;
     }
     append_unused(all, next, end, ready);
-    count_backed(env.store().file(), end, all);
+    count_backed(env.store().pages().file(), end, all);
     return status::ok;
 }
 

@@ -46,15 +46,10 @@ status write_pages_again(const data_file& file, std::span<const std::byte> log, 
 
 }  // namespace
 
-status committer::fail(status what) noexcept {
-    shared_.header().panic.store(1);
-    return what;
-}
-
 void committer::finish_pages(write_set& changes) const noexcept {
     for (const dirty_page& dirty : changes.dirty) {
         if (dirty.live) {
-            page_header& page = *file_.writable_page(dirty.page);
+            page_header& page = *pages_.file().writable_page(dirty.page);
             if (dirty.base == 0 && page.block.kind != page_kind::run) {
                 clear_unused(page.block);  // as a recovery leaves it: later records are differences
             }
@@ -69,122 +64,124 @@ void committer::finish_pages(write_set& changes) const noexcept {
 // What a commit does to free space; pages taken are gone from it already.
 void committer::apply_own(const write_set& changes) {
     for (const std::uint64_t page : changes.loose) {
-        free_.add_ready(page, 1);
+        free_.space.add_ready(page, 1);
     }
     for (const freed_extent_on_media& freed : changes.freed) {
-        free_.add_freed(freed);
+        free_.space.add_freed(freed);
     }
 }
 
 // Writes the record behind the last one, where the next writer then begins. False: it does not fit. Memory is allocated
 // first: a recovery takes for a commit what lies there.
 bool committer::append(write_set& changes) {
-    shared_header& header = shared_.header();
-    if (reads_metas()) {
+    shared_header& header = pages_.shared().header();
+    if (pages_.reads_metas()) {
         return false;  // other processes look for the last commit in the metas
     }
-    if (changes.has_long_keys && !may_have_long_keys()) {
+    if (changes.has_long_keys && !pages_.may_have_long_keys()) {
         return false;  // a checkpoint raises the store's version
     }
-    if (limit_.load() > header.map_size.load()) {
+    if (pages_.own_limit() > header.map_size.load()) {
         return false;  // a checkpoint keeps the map's size
     }
     const std::uint64_t offset = header.log_end.load(std::memory_order_relaxed);
-    const log_area log = own_log();
+    const stored_pages::log_area log = pages_.own_log();
     const std::uint64_t capacity = log.pages * page_size;
-    if (!encode_commit(changes, file_, capacity - offset, record_)) {
+    if (!encode_commit(changes, pages_.file(), capacity - offset, record_)) {
         return false;
     }
     const log::mark before{.position = offset,
                            .sequence = header.written.load(std::memory_order_relaxed),
                            .checksum = header.log_checksum.load(std::memory_order_relaxed)};
-    const log::mark end = log::seal(record_, record_.size() - log::header_size, before,
-                                    {.epoch = header.log_epoch.load(std::memory_order_relaxed), .key = own_log_key()});
-    free_end_.sequence = no_transaction;
+    const log::mark end =
+        log::seal(record_, record_.size() - log::header_size, before,
+                  {.epoch = header.log_epoch.load(std::memory_order_relaxed), .key = pages_.own_log_key()});
+    free_.forget();
     apply_own(changes);
     // One call writes many pages for less than the faults cost that their first stores after a sync take.
-    if (record_.size() < least_written_record ||
-        file_.write(log.page * page_size + offset, record_.data(), record_.size(), "store.log.write") != status::ok) {
-        std::memcpy(reinterpret_cast<std::byte*>(file_.writable_page(log.page)) + offset, record_.data(),
+    if (record_.size() < least_written_record || pages_.file().write(log.page * page_size + offset, record_.data(),
+                                                                     record_.size(), "store.log.write") != status::ok) {
+        std::memcpy(reinterpret_cast<std::byte*>(pages_.file().writable_page(log.page)) + offset, record_.data(),
                     record_.size());
     }
-    shared_.set_root(changes.version);
-    header.committer.store(shared_.number(), std::memory_order_relaxed);
+    pages_.shared().set_root(changes.version);
+    header.committer.store(pages_.shared().number(), std::memory_order_relaxed);
     header.log_checksum.store(end.checksum, std::memory_order_relaxed);
     header.log_end.store(end.position, std::memory_order_release);
     header.written.store(end.sequence, std::memory_order_release);
-    free_end_ = end;
+    free_.end = end;
     return true;
 }
 
 bool committer::is_synced(std::uint64_t transaction) const noexcept {
-    const shared_header& header = shared_.header();
+    const shared_header& header = pages_.shared().header();
     return header.synced.load(std::memory_order_acquire) >= transaction && header.unsynced.load() == 0;
 }
 
 // One thread syncs, for all who wait, what was written before it begins.
 status committer::sync_log(std::uint64_t transaction) {
-    shared_header& header = shared_.header();
-    sync_turn turn = shared_.turn_to_sync();
+    shared_header& header = pages_.shared().header();
+    sync_turn turn = pages_.shared().turn_to_sync();
     HF_STORE_TRY(turn.take_unless([&] { return is_synced(transaction); },
                                   [&] { return header.panic.load() != 0 ? status::panic : status::ok; }));
     if (!is_synced(transaction)) {
         return sync_log_now();
     }
-    raise_durable(transaction);  // who synced it may have died before
+    pages_.raise_durable(transaction);  // who synced it may have died before
     return status::ok;
 }
 
 // With the turn.
 status committer::sync_log_now() {
-    shared_header& header = shared_.header();
+    shared_header& header = pages_.shared().header();
     if (header.panic.load() != 0) {
         return status::panic;
     }
     const std::uint64_t written = header.written.load(std::memory_order_acquire);
     const std::uint64_t end = header.log_end.load(std::memory_order_acquire);
     const std::uint64_t begin = header.log_synced.load();
-    const std::uint64_t offset = own_log().page * page_size + begin;
-    if (!overlay_ && begin < end) {
-        HF_STORE_TRY(extend_addresses(own_log().page + own_log().pages));  // another moved it
+    const std::uint64_t offset = pages_.own_log().page * page_size + begin;
+    if (!pages_.is_overlay() && begin < end) {
+        HF_STORE_TRY(pages_.extend_addresses(pages_.own_log().page + pages_.own_log().pages));  // another moved it
     }
-    shared_.doubt_sync_of_a_dead();
+    pages_.shared().doubt_sync_of_a_dead();
     if ((header.doubtful.load() & doubtful_records) != 0) {
-        if (options_.read_only) {
+        if (pages_.options().read_only) {
             return status::ok;  // nothing becomes durable before a writer looks
         }
-        HF_STORE_TRY(file_.write_again(offset, end - begin, "store.log.again"));
+        HF_STORE_TRY(pages_.file().write_again(offset, end - begin, "store.log.again"));
     }
     const bool is_unsynced = header.unsynced.load() != 0;
     if (is_unsynced) {
-        HF_STORE_TRY(options_.read_only ? status::ok : file_.sync_name("store.found.name"));
+        HF_STORE_TRY(pages_.options().read_only ? status::ok : pages_.file().sync_name("store.found.name"));
         HF_STORE_TRY(write_metas_again());
     }
     if (is_unsynced || begin < end) {
-        const bool all = overlay_ || is_unsynced;
-        HF_STORE_TRY(shared_.announce([&] {
-            return all ? file_.sync_all("store.found.sync") : file_.sync_range(offset, end - begin, "store.log.sync");
+        const bool all = pages_.is_overlay() || is_unsynced;
+        HF_STORE_TRY(pages_.shared().announce([&] {
+            return all ? pages_.file().sync_all("store.found.sync")
+                       : pages_.file().sync_range(offset, end - begin, "store.log.sync");
         }));
     }
     header.doubtful.store(header.doubtful.load() & ~doubtful_records);
-    if (!options_.read_only) {  // else the metas were not written again
+    if (!pages_.options().read_only) {  // else the metas were not written again
         header.unsynced.store(0);
         header.unpromised.store(0);
     }
     header.log_synced.store(end);
     header.synced.store(written, std::memory_order_release);
-    raise_durable(written);
+    pages_.raise_durable(written);
     return status::ok;
 }
 
 // With the turn. What is believed of a checkpoint must be on the medium, also where its sync failed and the store was
 // opened again. Not without a lock file: other processes may write metas.
 status committer::write_metas_again() const noexcept {
-    if (options_.read_only || reads_metas()) {
+    if (pages_.options().read_only || pages_.reads_metas()) {
         return status::ok;
     }
     for (std::uint64_t page = 0; page < meta_pages; ++page) {
-        HF_STORE_TRY(file_.write_again(page * page_size, sizeof(meta_on_media), "store.meta.again"));
+        HF_STORE_TRY(pages_.file().write_again(page * page_size, sizeof(meta_on_media), "store.meta.again"));
     }
     return status::ok;
 }
@@ -193,17 +190,19 @@ status committer::write_metas_again() const noexcept {
 // bytes that this lacks, would complete it. Called when the checkpoint is durable: before, the records of the one
 // before may count. In a heap, records count up to the heap's word, and are durable before it is set.
 status committer::begin_epoch() {
-    shared_header& header = shared_.header();
+    shared_header& header = pages_.shared().header();
     const std::uint64_t at = header.log_end.load();
-    const std::span<const std::byte> rest = log_bytes().subspan(at);
+    const std::span<const std::byte> rest = pages_.log_bytes().subspan(at);
     const std::size_t size = std::min(rest.size(), log::header_size);
     const bool is_void = std::ranges::all_of(rest.first(size), [](std::byte one) { return one == std::byte{0}; });
-    if (!is_void && !shared_.is_private() && !HF_MUTANT("store.log.void")) {
-        sync_turn turn = shared_.turn_to_sync();
+    if (!is_void && !pages_.shared().is_private() && !HF_MUTANT("store.log.void")) {
+        sync_turn turn = pages_.shared().turn_to_sync();
         HF_STORE_TRY(turn.take());
-        std::memset(reinterpret_cast<std::byte*>(file_.writable_page(own_log().page)) + at, 0, size);
-        const auto sync = [&] { return file_.sync_range(own_log().page * page_size + at, size, "store.void.sync"); };
-        HF_STORE_TRY(must_be_durable() ? shared_.announce(sync) : status::ok);
+        std::memset(reinterpret_cast<std::byte*>(pages_.file().writable_page(pages_.own_log().page)) + at, 0, size);
+        const auto sync = [&] {
+            return pages_.file().sync_range(pages_.own_log().page * page_size + at, size, "store.void.sync");
+        };
+        HF_STORE_TRY(pages_.must_be_durable() ? pages_.shared().announce(sync) : status::ok);
     }
     return outcome_of([&]() -> base::result<void> {
         HF_TRY_ASSIGN(const std::uint64_t epoch, log::random_number());
@@ -214,9 +213,9 @@ status committer::begin_epoch() {
 
 // Under the writer's lock, and with the sync turn: the log is not synced while it begins anew.
 status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
-    shared_header& header = shared_.header();
-    free_end_.sequence = no_transaction;  // until the end: a failure leaves free_ with a part of this
-    sync_turn turn = shared_.turn_to_sync();
+    shared_header& header = pages_.shared().header();
+    free_.forget();  // until the end: a failure leaves free_ with a part of this
+    sync_turn turn = pages_.shared().turn_to_sync();
     HF_STORE_TRY(turn.take());
     if (header.panic.load() != 0) {
         return status::panic;
@@ -224,9 +223,9 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     if (keeps_both_ && base_.sequence != header.checkpoint_sequence.load()) {
         return from_errno(EBUSY);  // it would write over one of two that may be needed
     }
-    free_end_.sequence = no_transaction;  // until the end: a failure leaves free_ with a part of this
-    const bool durable = kind.durable || must_be_durable();
-    shared_.clear_dead();  // a killed reader keeps no page from use
+    free_.forget();  // until the end: a failure leaves free_ with a part of this
+    const bool durable = kind.durable || pages_.must_be_durable();
+    pages_.shared().clear_dead();  // a killed reader keeps no page from use
     apply_own(changes);
     root version = changes.version;
     meta_on_media meta{};
@@ -234,9 +233,9 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     meta.transaction = version.transaction;
     meta.main = version.main;
     const bool is_commit = kind.purpose == checkpoint_purpose::commit;
-    meta.map_size = std::max(header.map_size.load(), is_commit ? limit_.load() : 0);
+    meta.map_size = std::max(header.map_size.load(), is_commit ? pages_.own_limit() : 0);
     meta_on_media last{};
-    HF_STORE_TRY(read_meta(last));
+    HF_STORE_TRY(pages_.read_meta(last));
     meta.version = changes.has_long_keys ? std::max(store_version, last.version) : last.version;  // never lower
     if (kind.purpose != checkpoint_purpose::room) {
         version.next_page = cut_end(version.next_page);
@@ -245,27 +244,27 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     HF_STORE_TRY(write_free_list(version, meta, kind.lent));
     meta.next_page = version.next_page;
     if (durable) {
-        shared_.doubt_sync_of_a_dead();
+        pages_.shared().doubt_sync_of_a_dead();
         if (header.doubtful.load() != 0) {
             const log::mark begin{.sequence = header.checkpoint_transaction.load()};
-            HF_STORE_TRY(write_pages_again(file_, log_bytes(), begin, own_log_key(), changes));
+            HF_STORE_TRY(write_pages_again(pages_.file(), pages_.log_bytes(), begin, pages_.own_log_key(), changes));
         }
-        HF_STORE_TRY(header.unpromised.load() != 0 ? file_.sync_name("store.checkpoint.name") : status::ok);
-        HF_STORE_TRY(shared_.announce([&] { return file_.sync_all("store.checkpoint.sync"); }));
+        HF_STORE_TRY(header.unpromised.load() != 0 ? pages_.file().sync_name("store.checkpoint.name") : status::ok);
+        HF_STORE_TRY(pages_.shared().announce([&] { return pages_.file().sync_all("store.checkpoint.sync"); }));
     }
     HF_STORE_TRY(write_meta(meta, durable));
     header.unsynced.store(durable ? 0 : 1);
-    adopt(meta);
+    pages_.adopt(meta);
     if (durable) {
         header.doubtful.store(0);
         header.unpromised.store(0);
         header.synced.store(meta.transaction, std::memory_order_release);
     }
-    free_end_ = {.sequence = meta.transaction};
-    free_sequence_ = meta.sequence;
-    free_list_page_ = meta.free_list;
-    free_list_pages_ = (meta.free_list_size + page_size - 1) / page_size;
-    if (options_.in_heap) {
+    free_.end = {.sequence = meta.transaction};
+    free_.checkpoint = meta.sequence;
+    free_.list_page = meta.free_list;
+    free_.list_pages = (meta.free_list_size + page_size - 1) / page_size;
+    if (pages_.options().in_heap) {
         raise_base();
     }
     if (kind.purpose == checkpoint_purpose::room) {
@@ -277,7 +276,7 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
 }
 
 status committer::set_log(root& version, meta_on_media& meta, checkpoint_kind kind, bool durable) {
-    const shared_header& header = shared_.header();
+    const shared_header& header = pages_.shared().header();
     meta.log_page = header.log_page.load();
     meta.log_pages = header.log_pages.load();
     switch (kind.purpose) {
@@ -291,12 +290,12 @@ status committer::set_log(root& version, meta_on_media& meta, checkpoint_kind ki
 
 // A longer log makes checkpoints rarer.
 status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
-    const std::uint64_t unused = meta.log_pages + free_.all_pages();
+    const std::uint64_t unused = meta.log_pages + free_.space.all_pages();
     const std::uint64_t used = version.next_page - std::min(version.next_page, unused);
-    std::uint64_t wanted = std::min(meta.log_pages / log_parts() * log_growth, busy_log_pages);
+    std::uint64_t wanted = std::min(meta.log_pages / pages_.log_parts() * log_growth, busy_log_pages);
     wanted = durable ? std::max(wanted, std::min(used, most_log_pages)) : wanted;
-    wanted = std::min(wanted, limit_pages() / log_part_of_limit / log_parts()) * log_parts();
-    if (wanted < 2 * meta.log_pages || reads_metas()) {
+    wanted = std::min(wanted, pages_.limit_pages() / log_part_of_limit / pages_.log_parts()) * pages_.log_parts();
+    if (wanted < 2 * meta.log_pages || pages_.reads_metas()) {
         return status::ok;
     }
     std::uint64_t start = 0;
@@ -305,7 +304,8 @@ status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
         return status::ok;  // a short log will do
     }
     HF_STORE_TRY(clear_log(start, wanted));
-    free_.add_freed({.start = meta.log_page, .count = meta.log_pages, .born = log_born(), .died = version.transaction});
+    free_.space.add_freed(
+        {.start = meta.log_page, .count = meta.log_pages, .born = log_born(), .died = version.transaction});
     version = enlarged;
     meta.log_page = start;
     meta.log_pages = wanted;
@@ -315,33 +315,33 @@ status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
 // A sync of blocks that were written once changes no tables of the file system.
 status committer::clear_log(std::uint64_t start, std::uint64_t pages) noexcept {
     static constexpr std::array<std::byte, 16 * page_size> zeros{};
-    set_unverified(start, pages);
+    pages_.checked().remove(start, pages);
     for (std::uint64_t page = 0; page < pages; page += 16) {
         const std::size_t size = std::min<std::uint64_t>(16, pages - page) * page_size;
-        HF_STORE_TRY(file_.write((start + page) * page_size, zeros.data(), size, "store.log.clear"));
+        HF_STORE_TRY(pages_.file().write((start + page) * page_size, zeros.data(), size, "store.log.clear"));
     }
     return status::ok;
 }
 
 // It also goes to lower pages, where some are free: a store becomes no shorter than where its log ends.
 status committer::shorten_log(const root& version, meta_on_media& meta, std::uint64_t most) {
-    if (options_.in_heap && kept_.load() < version.transaction) {
+    if (pages_.options().in_heap && kept_.load() < version.transaction) {
         return status::ok;  // the halves would move, and one of them counts
     }
-    const std::uint64_t stays = std::min(meta.log_pages, most * log_parts());
-    const std::uint64_t start = free_.take_run(stays);
+    const std::uint64_t stays = std::min(meta.log_pages, most * pages_.log_parts());
+    const std::uint64_t start = free_.space.take_run(stays);
     const bool moves = start != 0 && start < meta.log_page && back_run(start, stays) == status::ok;
     if (moves) {
         HF_STORE_TRY(clear_log(start, stays));
     } else if (start != 0) {
-        free_.add_ready(start, stays);
+        free_.space.add_ready(start, stays);
     }
     const std::uint64_t left = moves ? 0 : stays;
     if (left < meta.log_pages) {
-        free_.add_freed({.start = meta.log_page + left,
-                         .count = meta.log_pages - left,
-                         .born = log_born(),
-                         .died = version.transaction});
+        free_.space.add_freed({.start = meta.log_page + left,
+                               .count = meta.log_pages - left,
+                               .born = log_born(),
+                               .died = version.transaction});
     }
     meta.log_page = moves ? start : meta.log_page;
     meta.log_pages = stays;
@@ -349,24 +349,24 @@ status committer::shorten_log(const root& version, meta_on_media& meta, std::uin
 }
 
 status committer::write_free_list(root& version, meta_on_media& meta, std::span<const extent_on_media> lent) {
-    if (free_list_pages_ != 0) {
-        free_.add_freed({.start = free_list_page_,
-                         .count = free_list_pages_,
-                         .born = shared_.header().checkpoint_transaction.load(),
-                         .died = version.transaction});
-        free_list_pages_ = 0;
+    if (free_.list_pages != 0) {
+        free_.space.add_freed({.start = free_.list_page,
+                               .count = free_.list_pages,
+                               .born = pages_.shared().header().checkpoint_transaction.load(),
+                               .died = version.transaction});
+        free_.list_pages = 0;
     }
     std::vector<std::byte> list;
-    free_.serialise(list, lent);
+    free_.space.serialise(list, lent);
     // Taking pages makes the list no longer: they are the first of a run.
     const std::uint64_t pages = (list.size() + 2 * sizeof(extent_on_media) + page_size - 1) / page_size;
     HF_STORE_TRY(take_pages(version, pages, meta.free_list, claim_kind::ends, 0));
-    free_.serialise(list, lent);
+    free_.space.serialise(list, lent);
     if (list.size() > pages * page_size) {
         return status::corrupted;
     }
-    set_unverified(meta.free_list, pages);
-    HF_STORE_TRY(file_.write(meta.free_list * page_size, list.data(), list.size(), "store.list.write"));
+    pages_.checked().remove(meta.free_list, pages);
+    HF_STORE_TRY(pages_.file().write(meta.free_list * page_size, list.data(), list.size(), "store.list.write"));
     meta.free_list_size = list.size();
     meta.free_list_checksum = bytes_checksum(list, meta.sequence);
     return status::ok;
@@ -378,16 +378,16 @@ status committer::write_meta(meta_on_media& meta, bool durable) {
     const auto put = [&](meta_on_media& one) {
         one.checksum = meta_checksum(one);
         const std::uint64_t page = one.sequence % meta_pages;
-        HF_STORE_TRY(file_.write(page * page_size, &one, sizeof(one), "store.meta.write"));
-        const auto sync = [&] { return file_.sync_range(page * page_size, page_size, "store.meta.sync"); };
-        return durable ? shared_.announce(sync) : status::ok;
+        HF_STORE_TRY(pages_.file().write(page * page_size, &one, sizeof(one), "store.meta.write"));
+        const auto sync = [&] { return pages_.file().sync_range(page * page_size, page_size, "store.meta.sync"); };
+        return durable ? pages_.shared().announce(sync) : status::ok;
     };
     meta.magic = store_magic;
     meta.page_bytes = page_size;
-    meta.uuid = uuid();
+    meta.uuid = pages_.uuid();
     HF_STORE_TRY(put(meta));
     meta_on_media older{};
-    std::memcpy(&older, file_.page((meta.sequence + 1) % meta_pages), sizeof(older));
+    std::memcpy(&older, pages_.file().page((meta.sequence + 1) % meta_pages), sizeof(older));
     const bool is_valid = older.magic == store_magic && older.checksum == meta_checksum(older) &&
                           older.sequence % meta_pages == (meta.sequence + 1) % meta_pages;
     if (!is_valid || older.version >= meta.version) {
@@ -395,10 +395,6 @@ status committer::write_meta(meta_on_media& meta, bool durable) {
     }
     older.version = meta.version;
     return put(older);
-}
-
-bool committer::must_be_durable() const noexcept {
-    return !options_.no_sync || (!in_memory_ && !reads_metas() && shared_.header().unpromised.load() == 0);
 }
 
 }  // namespace holdfast::store_engine

@@ -1,5 +1,5 @@
-// How commits get to the file, below the engine (engine.hpp): records of the log, checkpoints, the space for both. For
-// the one that has begun to write, but for syncs of the log.
+// How commits get to the file: records of the log, checkpoints, the space for both. For the one that has begun to
+// write, but for syncs of the log.
 #pragma once
 
 #include <atomic>
@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "store/known_free_pages.hpp"
 #include "store/stored_pages.hpp"
 #include "store/write_set.hpp"
 
@@ -25,28 +26,52 @@ enum class claim_kind : std::uint8_t { grows, frees, ends };
 /// needs pages that only the checkpoint before keeps from use.
 enum class checkpoint_purpose : std::uint8_t { commit, rest, end, room };
 
-class committer : public stored_pages {
+class committer {
 public:
-    /// A commit of the heap failed, and may yet be durable: what either state needs stays, until one is kept.
-    void keep_both() noexcept { keeps_both_ = true; }
+    committer(stored_pages& pages, known_free_pages& free) noexcept : pages_(pages), free_(free) {}
 
-protected:
-    ~committer() = default;
+    // --- commits ---
 
     void finish_pages(write_set& changes) const noexcept;
-    void apply_own(const write_set& changes);
+    /// Writes the record. False: it does not fit, and a checkpoint is due.
     [[nodiscard]] bool append(write_set& changes);
-    [[nodiscard]] bool is_synced(std::uint64_t transaction) const noexcept;
-    [[nodiscard]] status sync_log(std::uint64_t transaction);
-    [[nodiscard]] status sync_log_now();
-    [[nodiscard]] status begin_epoch();
-    [[nodiscard]] status write_metas_again() const noexcept;
     struct checkpoint_kind {
         checkpoint_purpose purpose = checkpoint_purpose::commit;
         bool durable = false;                     ///< when it returns, even where it need not be
         std::span<const extent_on_media> lent{};  ///< pages of a transaction in progress: free to a recovery
     };
     [[nodiscard]] status checkpoint(write_set& changes, checkpoint_kind kind);
+
+    // --- the log ---
+
+    [[nodiscard]] status sync_log(std::uint64_t transaction);
+    [[nodiscard]] status sync_log_now();
+    [[nodiscard]] status begin_epoch();
+    [[nodiscard]] status write_metas_again() const noexcept;
+
+    // --- space (committer_space.cpp) ---
+
+    void give_space_back(std::uint64_t next_page, bool settle) noexcept;
+    /// Pages in a row, with blocks. `freed`: by the transaction so far.
+    [[nodiscard]] status take_pages(root& version, std::uint64_t count, std::uint64_t& start, claim_kind claim,
+                                    std::uint64_t freed);
+    [[nodiscard]] status has_room_for(write_set& changes);
+    [[nodiscard]] status checkpoint_for_room(write_set& changes);
+    void release_pages();
+
+    // --- a store in a heap (engine_in_heap.cpp) ---
+
+    /// After a recovery that began with this checkpoint, up to the accepted commit.
+    void begin_in_heap(const meta_on_media& meta) noexcept;
+    /// A commit of the heap failed, and may yet be durable: what either state needs stays, until one is kept.
+    void keep_both() noexcept { keeps_both_ = true; }
+    /// The heap's durable state has what is accepted.
+    void keep_accepted() noexcept;
+    [[nodiscard]] std::uint64_t next_sequence() const noexcept;
+
+private:
+    void apply_own(const write_set& changes);
+    [[nodiscard]] bool is_synced(std::uint64_t transaction) const noexcept;
     [[nodiscard]] status write_free_list(root& version, meta_on_media& meta, std::span<const extent_on_media> lent);
     [[nodiscard]] status set_log(root& version, meta_on_media& meta, checkpoint_kind kind, bool durable);
     [[nodiscard]] status renew_log(root& version, meta_on_media& meta, bool durable);
@@ -54,38 +79,13 @@ protected:
     [[nodiscard]] status clear_log(std::uint64_t start, std::uint64_t pages) noexcept;
     [[nodiscard]] status write_meta(meta_on_media& meta, bool durable);
 
-    // committer_space.cpp
-    void give_space_back(std::uint64_t next_page, bool settle) noexcept;
-    /// Pages in a row, with blocks. `freed`: by the transaction so far.
-    [[nodiscard]] status take_pages(root& version, std::uint64_t count, std::uint64_t& start, claim_kind claim,
-                                    std::uint64_t freed);
-    [[nodiscard]] status has_room_for(write_set& changes);
-    [[nodiscard]] status checkpoint_for_room(write_set& changes);
+    struct allowance;
+    [[nodiscard]] std::uint64_t pages_behind(std::uint64_t next_page, std::uint64_t most) const noexcept;
+    [[nodiscard]] allowance allowance_of(const root& version, claim_kind claim, std::uint64_t freed) const noexcept;
     /// Without the free pages before it.
     [[nodiscard]] std::uint64_t cut_end(std::uint64_t next_page) noexcept;
     /// Blocks for pages that were taken from the free ones.
     [[nodiscard]] status back_run(std::uint64_t start, std::uint64_t count);
-    void release_pages();
-    /// Of the file; max_pages: there is no limit.
-    [[nodiscard]] std::uint64_t limit_pages() const noexcept;
-    /// Whether a checkpoint must be durable before what it replaces is gone.
-    [[nodiscard]] bool must_be_durable() const noexcept;
-    status fail(status what) noexcept;
-
-    /// Other processes learn of commits from the metas alone.
-    [[nodiscard]] bool reads_metas() const noexcept { return shared_.is_private() && !options_.in_heap; }
-    // Of a store in a heap (engine_in_heap.cpp).
-    void raise_base() noexcept;
-    [[nodiscard]] std::uint64_t next_sequence() const noexcept;
-    [[nodiscard]] std::uint64_t log_born() const noexcept;
-    [[nodiscard]] std::uint64_t log_parts() const noexcept { return options_.in_heap ? 2 : 1; }
-
-    std::vector<std::byte> record_;
-
-private:
-    struct allowance;
-    [[nodiscard]] std::uint64_t pages_behind(std::uint64_t next_page, std::uint64_t most) const noexcept;
-    [[nodiscard]] allowance allowance_of(const root& version, claim_kind claim, std::uint64_t freed) const noexcept;
     void back_lowest();
     [[nodiscard]] status take_run(root& version, std::uint64_t count, std::uint64_t& start, const allowance& may);
     [[nodiscard]] status back_pages(const root& version, std::uint64_t wanted, const allowance& may);
@@ -93,11 +93,15 @@ private:
     [[nodiscard]] status grow(std::uint64_t next_page, const allowance& may) noexcept;
     void collect_snapshots(std::uint64_t checkpoint, std::uint64_t base);
 
+    void raise_base() noexcept;
+    [[nodiscard]] std::uint64_t log_born() const noexcept;
+
+    stored_pages& pages_;
+    known_free_pages& free_;
+    std::vector<std::byte> record_;
     std::uint64_t taken_pages_ = 0;  ///< by this process since the last checkpoint
     std::vector<std::uint64_t> snapshots_;
     bool holes_refused_ = false;  ///< the file system had no blocks for free pages
-
-protected:
     /// In a heap: what its durable state accepts, and the checkpoint that a recovery to there begins with.
     struct base_checkpoint {
         std::uint64_t sequence = 0;

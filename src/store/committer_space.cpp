@@ -41,15 +41,9 @@ struct committer::allowance {
     std::uint64_t list;    ///< of these, behind the last page, only for the list of free pages
 };
 
-std::uint64_t committer::limit_pages() const noexcept {
-    const std::size_t own = limit_.load(std::memory_order_relaxed);
-    const std::size_t bytes = own != 0 ? own : shared_.header().map_size.load(std::memory_order_relaxed);
-    return bytes == 0 ? max_pages : bytes / page_size;
-}
-
 // With blocks. There may be none that were counted: where the limit was lowered.
 std::uint64_t committer::pages_behind(std::uint64_t next_page, std::uint64_t most) const noexcept {
-    const std::uint64_t end = std::min(file_.pages(), most);
+    const std::uint64_t end = std::min(pages_.file().pages(), most);
     return end > next_page ? end - next_page : 0;
 }
 
@@ -58,23 +52,23 @@ std::uint64_t committer::pages_behind(std::uint64_t next_page, std::uint64_t mos
 // whether it did.
 committer::allowance committer::allowance_of(const root& version, claim_kind claim,
                                              std::uint64_t freed) const noexcept {
-    const std::uint64_t limit = limit_pages();
+    const std::uint64_t limit = pages_.limit_pages();
     const std::uint64_t list = list_pages(version.next_page);
-    const std::uint64_t held = held_pages(version.next_page, free_.ready_pages());
+    const std::uint64_t held = held_pages(version.next_page, free_.space.ready_pages());
     if (claim == claim_kind::grows) {
         // Without a lock file, what a commit freed is ready behind the next one.
-        freed += reads_metas() ? free_.all_pages() - free_.ready_pages() : 0;
+        freed += pages_.reads_metas() ? free_.space.all_pages() - free_.space.ready_pages() : 0;
         const std::uint64_t least = std::max(held / 2, list);
         return {.leaves = std::max(held - std::min(held, freed + max_depth), least), .most = limit, .list = list};
     }
     root last{};
     const std::uint64_t used =
-        shared_.get_root(shared_.header().written.load(), last) ? last.next_page : version.next_page;
+        pages_.shared().get_root(pages_.shared().header().written.load(), last) ? last.next_page : version.next_page;
     if (claim == claim_kind::ends) {
         return {.leaves = 0, .most = std::max(limit, used + held), .list = 0};
     }
     // A store beyond its limit, which was lowered, has no pages behind the last one.
-    const std::uint64_t free_pages = free_.all_pages();
+    const std::uint64_t free_pages = free_.space.all_pages();
     const bool is_beyond = used + held > limit && used >= limit && free_pages < held;
     return {.leaves = list, .most = is_beyond ? used + held - free_pages : limit, .list = list};
 }
@@ -82,9 +76,9 @@ committer::allowance committer::allowance_of(const root& version, claim_kind cla
 status committer::take_pages(root& version, std::uint64_t count, std::uint64_t& start, claim_kind claim,
                              std::uint64_t freed) {
     taken_pages_ += count;
-    allowance may{.leaves = 0, .most = limit_pages(), .list = list_pages(version.next_page)};
-    const std::uint64_t there = free_.backed_pages() + pages_behind(version.next_page, may.most);
-    if (there < count + held_pages(version.next_page, free_.ready_pages())) {
+    allowance may{.leaves = 0, .most = pages_.limit_pages(), .list = list_pages(version.next_page)};
+    const std::uint64_t there = free_.space.backed_pages() + pages_behind(version.next_page, may.most);
+    if (there < count + held_pages(version.next_page, free_.space.ready_pages())) {
         may = allowance_of(version, claim, freed);
     }
     if (count > 1) {
@@ -92,7 +86,7 @@ status committer::take_pages(root& version, std::uint64_t count, std::uint64_t& 
     }
     back_lowest();
     HF_STORE_TRY(back_pages(version, 1 + may.leaves, may));
-    start = free_.take_backed();
+    start = free_.space.take_backed();
     if (start == 0) {
         HF_STORE_TRY(grow(version.next_page + 1, may));
         start = version.next_page++;
@@ -102,18 +96,18 @@ status committer::take_pages(root& version, std::uint64_t count, std::uint64_t& 
 
 // The lowest free pages are taken first, also where these have no blocks: so a store becomes shorter.
 void committer::back_lowest() {
-    const extent_on_media run = holes_refused_ ? extent_on_media{} : free_.lowest_without_blocks(most_at_once);
+    const extent_on_media run = holes_refused_ ? extent_on_media{} : free_.space.lowest_without_blocks(most_at_once);
     if (run.count != 0) {
-        holes_refused_ = file_.reserve_free(run.start, run.count) != status::ok;
-        free_.set_backed(run.start, run.count, !holes_refused_);
+        holes_refused_ = pages_.file().reserve_free(run.start, run.count) != status::ok;
+        free_.space.set_backed(run.start, run.count, !holes_refused_);
     }
 }
 
 status committer::take_run(root& version, std::uint64_t count, std::uint64_t& start, const allowance& may) {
     const std::uint64_t end = version.next_page;
-    start = free_.take_run(count);
+    start = free_.space.take_run(count);
     if (start != 0 && back_run(start, count) != status::ok) {
-        free_.add_ready(start, count);
+        free_.space.add_ready(start, count);
         start = 0;
     }
     if (start == 0) {
@@ -123,7 +117,7 @@ status committer::take_run(root& version, std::uint64_t count, std::uint64_t& st
     }
     const status outcome = back_pages(version, may.leaves, may);
     if (outcome != status::ok && start < end) {
-        free_.add_ready(start, count);
+        free_.space.add_ready(start, count);
     } else if (outcome != status::ok) {
         version.next_page = end;
     }
@@ -137,7 +131,7 @@ status committer::has_room_for(write_set& changes) {
     }
     const std::uint64_t freed = changes.freed_pages + changes.loose.size();
     const auto look = [&] {
-        const std::uint64_t held = held_pages(changes.version.next_page, free_.ready_pages());
+        const std::uint64_t held = held_pages(changes.version.next_page, free_.space.ready_pages());
         return back_pages(changes.version, held - std::min(held, freed),
                           allowance_of(changes.version, claim_kind::grows, freed));
     };
@@ -148,22 +142,22 @@ status committer::has_room_for(write_set& changes) {
 // So many pages with blocks.
 status committer::back_pages(const root& version, std::uint64_t wanted, const allowance& may) {
     const auto missing = [&] {
-        const std::uint64_t there = free_.backed_pages() + pages_behind(version.next_page, may.most);
+        const std::uint64_t there = free_.space.backed_pages() + pages_behind(version.next_page, may.most);
         return wanted > there ? wanted - there : 0;
     };
     if (missing() == 0) {
         return status::ok;
     }
-    const status outcome = back_free_pages(free_.backed_pages() + missing());
+    const status outcome = back_free_pages(free_.space.backed_pages() + missing());
     if (missing() == 0) {
         return status::ok;
     }
-    const std::uint64_t end = std::max(version.next_page, file_.pages()) + missing();
+    const std::uint64_t end = std::max(version.next_page, pages_.file().pages()) + missing();
     if (end > may.most) {
         return outcome == status::ok ? status::map_full : outcome;
     }
-    HF_STORE_TRY(grow_file(end, std::max(end, limit_pages())));
-    shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
+    HF_STORE_TRY(pages_.grow_file(end, std::max(end, pages_.limit_pages())));
+    pages_.shared().header().file_pages.store(pages_.file().pages(), std::memory_order_relaxed);
     return status::ok;
 }
 
@@ -173,14 +167,14 @@ status committer::back_free_pages(std::uint64_t wanted) {
     status last = status::ok;
     unsigned failures = 0;
     std::uint64_t most = most_at_once;
-    for (std::uint64_t from = 0; free_.backed_pages() < wanted && failures < most_failures;) {
-        const extent_on_media run = free_.run_without_blocks(from, most);
+    for (std::uint64_t from = 0; free_.space.backed_pages() < wanted && failures < most_failures;) {
+        const extent_on_media run = free_.space.run_without_blocks(from, most);
         if (run.count == 0) {
             break;
         }
-        const status outcome = file_.reserve_free(run.start, run.count);
+        const status outcome = pages_.file().reserve_free(run.start, run.count);
         if (outcome == status::ok) {
-            free_.set_backed(run.start, run.count, true);
+            free_.space.set_backed(run.start, run.count, true);
         } else if (!is_no_room(outcome)) {
             return outcome;
         } else {
@@ -199,12 +193,12 @@ status committer::back_free_pages(std::uint64_t wanted) {
 // Pages that were taken from the free ones. Where it fails, tmpfs took back the blocks that some of them had.
 status committer::back_run(std::uint64_t start, std::uint64_t count) {
     for (std::uint64_t page = start; page < start + count; ++page) {
-        if (free_.is_backed(page)) {
+        if (free_.space.is_backed(page)) {
             continue;
         }
         const std::uint64_t needed = start + count - page;
-        const status outcome = file_.reserve_free(page, needed);
-        free_.set_backed(page, needed, outcome == status::ok);
+        const status outcome = pages_.file().reserve_free(page, needed);
+        free_.space.set_backed(page, needed, outcome == status::ok);
         return outcome;
     }
     return status::ok;
@@ -214,9 +208,9 @@ status committer::grow(std::uint64_t next_page, const allowance& may) noexcept {
     if (next_page + may.list > may.most) {
         return status::map_full;
     }
-    if (next_page + may.list > file_.pages()) {
-        HF_STORE_TRY(grow_file(next_page + may.list, std::max(next_page + may.list, limit_pages())));
-        shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
+    if (next_page + may.list > pages_.file().pages()) {
+        HF_STORE_TRY(pages_.grow_file(next_page + may.list, std::max(next_page + may.list, pages_.limit_pages())));
+        pages_.shared().header().file_pages.store(pages_.file().pages(), std::memory_order_relaxed);
     }
     return status::ok;
 }
@@ -225,14 +219,14 @@ status committer::grow(std::uint64_t next_page, const allowance& may) noexcept {
 // checkpoint, the pages of the transaction are free; its record, or its end, says what became of them. ok: there are
 // more free pages now.
 status committer::checkpoint_for_room(write_set& changes) {
-    const shared_header& header = shared_.header();
+    const shared_header& header = pages_.shared().header();
     write_set last;
-    if (!shared_.get_root(header.written.load(), last.version)) {
+    if (!pages_.shared().get_root(header.written.load(), last.version)) {
         return status::map_full;
     }
     const std::uint64_t transaction = last.version.transaction;
     collect_snapshots(transaction, kept_.load() >= transaction ? transaction : base_.transaction);
-    if (transaction == header.checkpoint_transaction.load() || !free_.would_release(snapshots_)) {
+    if (transaction == header.checkpoint_transaction.load() || !free_.space.would_release(snapshots_)) {
         return status::map_full;
     }
     const std::uint64_t end = last.version.next_page;
@@ -244,17 +238,17 @@ status committer::checkpoint_for_room(write_set& changes) {
     HF_STORE_TRY(checkpoint(last, {.purpose = checkpoint_purpose::room, .lent = lent}));
     changes.taken.swap(lent);
     root now{};
-    if (shared_.get_root(transaction, now)) {
+    if (pages_.shared().get_root(transaction, now)) {
         changes.version.next_page = now.next_page;
     }
     return status::ok;
 }
 
 std::uint64_t committer::cut_end(std::uint64_t next_page) noexcept {
-    const std::uint64_t cut = free_.cut(next_page);
+    const std::uint64_t cut = free_.space.cut(next_page);
     if (cut < next_page) {  // what lies behind may have no blocks any more
-        file_.set_pages(std::min(file_.pages(), cut));
-        shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
+        pages_.file().set_pages(std::min(pages_.file().pages(), cut));
+        pages_.shared().header().file_pages.store(pages_.file().pages(), std::memory_order_relaxed);
     }
     return cut;
 }
@@ -263,19 +257,19 @@ std::uint64_t committer::cut_end(std::uint64_t next_page) noexcept {
 // held back. Not where the checkpoint before may be needed again: its list of free pages does not say which lose their
 // blocks now.
 void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
-    if (options_.in_heap && base_.sequence != shared_.header().checkpoint_sequence.load()) {
+    if (pages_.options().in_heap && base_.sequence != pages_.shared().header().checkpoint_sequence.load()) {
         return;
     }
     std::vector<extent_on_media> runs;
     try {
         release_pages();
-        runs = free_.ready_runs();
+        runs = free_.space.ready_runs();
     } catch (const std::bad_alloc&) {
         return;  // the next checkpoint tries again
     }
-    const std::uint64_t held = held_pages(next_page, free_.ready_pages());
+    const std::uint64_t held = held_pages(next_page, free_.space.ready_pages());
     const std::uint64_t keep = settle ? held : std::max({held, least_kept, next_page / 32, 2 * taken_pages_});
-    const bool much_free = free_.ready_pages() > next_page / 4;
+    const bool much_free = free_.space.ready_pages() > next_page / 4;
     const std::uint64_t smallest = settle && much_free ? least_settled_hole : least_hole;
     std::uint64_t kept = 0;
     taken_pages_ = 0;
@@ -283,52 +277,53 @@ void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
         std::uint64_t page = run.start;
         const std::uint64_t end = run.start + run.count;
         for (; page < end && (kept < keep || run.count < smallest); ++page) {
-            kept += free_.is_backed(page) ? 1U : 0U;
+            kept += free_.space.is_backed(page) ? 1U : 0U;
         }
-        if (end - page >= smallest && (free_.is_backed(page) || free_.is_backed(end - 1))) {
-            file_.punch(page, end - page);
-            free_.set_backed(page, end - page, false);
+        if (end - page >= smallest && (free_.space.is_backed(page) || free_.space.is_backed(end - 1))) {
+            pages_.file().punch(page, end - page);
+            free_.space.set_backed(page, end - page, false);
         }
     }
     const std::uint64_t behind = std::max(list_pages(next_page), held - std::min(held, kept));
-    const std::uint64_t wanted = std::max(next_page, std::min(next_page + behind, limit_pages()));
+    const std::uint64_t wanted = std::max(next_page, std::min(next_page + behind, pages_.limit_pages()));
     // A store that grows keeps what it has grown by: else each checkpoint would give back what the next commit takes.
     const std::uint64_t most = std::max(next_page + keep, wanted + data_file::growth_of(wanted));
-    if (settle || file_.pages() > most) {
-        file_.trim(wanted);
-        static_cast<void>(grow_file(wanted, wanted));  // of use on a full disk, but nothing needs it now
-        shared_.header().file_pages.store(file_.pages(), std::memory_order_relaxed);
+    if (settle || pages_.file().pages() > most) {
+        pages_.file().trim(wanted);
+        static_cast<void>(pages_.grow_file(wanted, wanted));  // of use on a full disk, but nothing needs it now
+        pages_.shared().header().file_pages.store(pages_.file().pages(), std::memory_order_relaxed);
     }
 }
 
 // Versions that may still be read: those of readers, all from the durable one on, which readers may yet enter, and
 // those that a recovery begins with: the checkpoint, and in a heap the base.
 void committer::collect_snapshots(std::uint64_t checkpoint, std::uint64_t base) {
-    const shared_header& header = shared_.header();
+    const shared_header& header = pages_.shared().header();
     snapshots_.clear();
     snapshots_.push_back(checkpoint);
-    if (options_.in_heap) {
+    if (pages_.options().in_heap) {
         snapshots_.push_back(base);
     }
     const std::uint64_t written = header.written.load(std::memory_order_relaxed);
     std::uint64_t durable = header.durable.load(std::memory_order_acquire);
-    if (reads_metas() && durable == written && durable > 0) {
+    if (pages_.reads_metas() && durable == written && durable > 0) {
         --durable;  // readers without slots: the version before stays, as in LMDB
     }
     for (std::uint64_t version = durable; version < written; ++version) {
         snapshots_.push_back(version);
     }
-    shared_.collect_snapshots(snapshots_);
+    pages_.shared().collect_snapshots(snapshots_);
     std::sort(snapshots_.begin(), snapshots_.end());
     snapshots_.erase(std::unique(snapshots_.begin(), snapshots_.end()), snapshots_.end());
 }
 
 void committer::release_pages() {
-    const std::uint64_t version_of_free = std::exchange(free_end_.sequence, no_transaction);  // in case memory runs out
-    collect_snapshots(shared_.header().checkpoint_transaction.load(std::memory_order_relaxed), base_.transaction);
-    free_.release(snapshots_);
+    const std::uint64_t version_of_free = std::exchange(free_.end.sequence, no_transaction);  // in case memory runs out
+    collect_snapshots(pages_.shared().header().checkpoint_transaction.load(std::memory_order_relaxed),
+                      base_.transaction);
+    free_.space.release(snapshots_);
     holes_refused_ = false;
-    free_end_.sequence = version_of_free;
+    free_.end.sequence = version_of_free;
 }
 
 }  // namespace holdfast::store_engine

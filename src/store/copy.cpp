@@ -137,7 +137,7 @@ status copier::write_head(const root& version) {
     meta.next_page = next_;
     meta.log_page = meta_pages;
     meta.log_pages = least_log_pages;
-    meta.map_size = pages_.store().shared().header().map_size.load();
+    meta.map_size = pages_.store().pages().shared().header().map_size.load();
     meta.checksum = meta_checksum(meta);
     HF_STORE_TRY(stream_.append(&meta, sizeof(meta)));
     const std::vector<std::byte> zeros((meta_pages + least_log_pages) * page_size - sizeof(meta));

@@ -260,7 +260,7 @@ status cursor::multiple(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
 status cursor::get(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     HF_STORE_TRY(transaction_->check_usable());
     if (number_ == free_database) [[unlikely]] {
-        HF_STORE_TRY(transaction_->free_list.load(transaction_->env().store(), transaction_->id()));
+        HF_STORE_TRY(transaction_->free_list.load(transaction_->env().store().pages(), transaction_->id()));
         return transaction_->free_list.get(in_free_list_, key, data, operation);
     }
     HF_STORE_TRY(restore());

@@ -43,10 +43,13 @@ struct prepared_commit {
     std::uint32_t unsynced = 0;
 };
 
-class engine : public committer {
+class engine {
 public:
-    engine() = default;
     ~engine() { close(); }
+
+    [[nodiscard]] stored_pages& pages() noexcept { return pages_; }
+    /// For check, by who has begun to write.
+    [[nodiscard]] const free_space& free_pages() const noexcept { return free_.space; }
 
     [[nodiscard]] status open(const engine_options& options);
     /// The last process to close a store leaves an empty log.
@@ -60,7 +63,7 @@ public:
     /// The last version that readers see.
     [[nodiscard]] root last_root() noexcept {
         notice_deaths();
-        return stored_pages::last_root();
+        return pages_.last_root();
     }
     /// Before it, where the lock file lies on a read-only mount and so cannot say that this process reads. in_use:
     /// others have the store open, and may write over what is read here.
@@ -92,10 +95,12 @@ public:
     void release_writers() noexcept { held_.unlock(); }
     /// Also with no_sync. In a child of fork(): nothing, as the heap refuses there.
     [[nodiscard]] status make_accepted_durable() {
-        return shared_.is_of_parent() ? status::ok : sync_log(shared_.header().written.load());
+        return pages_.shared().is_of_parent() ? status::ok : commits_.sync_log(pages_.shared().header().written.load());
     }
     /// What is accepted is in the heap's durable state: a recovery leads there or beyond.
-    void keep_accepted() noexcept;
+    void keep_accepted() noexcept { commits_.keep_accepted(); }
+    /// A commit of the heap failed, and may yet be durable.
+    void keep_both() noexcept { commits_.keep_both(); }
     /// The heap is closed: as close(), but readers go on. Nobody writes any more.
     void leave() noexcept;
     /// With accept() the heap's durable state has the commit.
@@ -108,12 +113,11 @@ public:
     [[nodiscard]] status sync(bool force);
     /// Checkpoints the last commit, shortens the log, and gives space back. EBUSY: the mode is `tries`, and somebody
     /// writes.
-    [[nodiscard]] status checkpoint_now(checkpoint_kind kind, lock_mode mode);
+    [[nodiscard]] status checkpoint_now(committer::checkpoint_kind kind, lock_mode mode);
 
 private:
     // engine_open.cpp
     [[nodiscard]] status join();
-    [[nodiscard]] status create();
     [[nodiscard]] status start();
     [[nodiscard]] status recover(const meta_on_media& meta);
     [[nodiscard]] status take_in_metas();
@@ -127,12 +131,13 @@ private:
     [[nodiscard]] status take_new(write_set& changes, std::uint32_t count, std::uint64_t& page);
     [[nodiscard]] status take_in();
     [[nodiscard]] status secure_what_was_found();
-    [[nodiscard]] status reach_last_commit() noexcept;
     [[nodiscard]] status after_a_death();
-    [[nodiscard]] status publish_what_is_whole(const meta_on_media& meta);
     [[nodiscard]] status sync_for_a_dead();
     void notice_deaths() noexcept;
 
+    stored_pages pages_;
+    known_free_pages free_;
+    committer commits_{pages_, free_};
     bool open_ = false;
     bool only_looks_ = false;  ///< on a read-only mount
     prepared_commit prepared_;

@@ -22,53 +22,20 @@
 
 namespace holdfast::store_engine {
 
-// After a recovery that began with the checkpoint `meta`.
-status engine::begin_in_heap(const meta_on_media& meta) {
-    if (shared_.header().written.load() != options_.accepted) {
-        return status::corrupted;  // the heap has commits that are not here
-    }
+void committer::begin_in_heap(const meta_on_media& meta) noexcept {
+    kept_.store(pages_.accepted());
     base_ = {.sequence = meta.sequence, .transaction = meta.transaction};
-    if (options_.read_only) {
-        return status::ok;
-    }
-    HF_STORE_TRY(give_holes_blocks());
-    meta_on_media other{};
-    const std::uint64_t page = (meta.sequence + 1) % meta_pages;
-    std::memcpy(&other, file_.page(page), sizeof(other));
-    if (other.magic == store_magic && other.sequence > meta.sequence) {
-        std::memset(file_.writable_page(page), 0, sizeof(other));
-        return file_.sync_range(page * page_size, page_size, "store.heap.meta_gone");
-    }
-    return status::ok;
 }
 
-// A copy of the heap's files may have holes where the store wrote zeros: a store there on a full disk ends in a signal.
-// Pages known as free get their blocks when they are used.
-status engine::give_holes_blocks() {
-    if (free_end_.sequence == no_transaction) {
-        HF_STORE_TRY(load_free_list());
-    }
-    const std::uint64_t end = stored_pages::last_root().next_page;
-    std::uint64_t start = 0;
-    std::uint64_t count = 0;
-    for (std::uint64_t page = 0; file_.find_hole(page, end, start, count); page = start + count) {
-        for (std::uint64_t at = start; at < start + count; ++at) {
-            std::uint64_t behind = at;
-            while (behind < start + count && free_.is_backed(behind)) {
-                ++behind;
-            }
-            if (behind > at) {
-                HF_STORE_TRY(file_.reserve(at, behind - at));
-            }
-            at = behind;
-        }
-    }
-    return status::ok;
+void committer::keep_accepted() noexcept {
+    keeps_both_ = false;
+    kept_.store(pages_.accepted());
+    raise_base();
 }
 
 // A recovery begins with the last checkpoint as soon as the heap has all of it.
 void committer::raise_base() noexcept {
-    const shared_header& header = shared_.header();
+    const shared_header& header = pages_.shared().header();
     if (header.checkpoint_transaction.load() <= kept_.load()) {
         base_ = {.sequence = header.checkpoint_sequence.load(), .transaction = header.checkpoint_transaction.load()};
     }
@@ -76,34 +43,78 @@ void committer::raise_base() noexcept {
 
 // The next checkpoint is written over the last one where a recovery needs the one before.
 std::uint64_t committer::next_sequence() const noexcept {
-    const std::uint64_t last = shared_.header().checkpoint_sequence.load();
-    return options_.in_heap && base_.sequence != last ? last + meta_pages : last + 1;
+    const std::uint64_t last = pages_.shared().header().checkpoint_sequence.load();
+    return pages_.options().in_heap && base_.sequence != last ? last + meta_pages : last + 1;
 }
 
 // The first version whose recovery needs the log where it is.
 std::uint64_t committer::log_born() const noexcept {
-    const std::uint64_t checkpoint = shared_.header().checkpoint_transaction.load();
-    return options_.in_heap ? std::min(checkpoint, base_.transaction) : checkpoint;
+    const std::uint64_t checkpoint = pages_.shared().header().checkpoint_transaction.load();
+    return pages_.options().in_heap ? std::min(checkpoint, base_.transaction) : checkpoint;
+}
+
+// After a recovery that began with the checkpoint `meta`.
+status engine::begin_in_heap(const meta_on_media& meta) {
+    if (pages_.shared().header().written.load() != pages_.options().accepted) {
+        return status::corrupted;  // the heap has commits that are not here
+    }
+    commits_.begin_in_heap(meta);
+    if (pages_.options().read_only) {
+        return status::ok;
+    }
+    HF_STORE_TRY(give_holes_blocks());
+    meta_on_media other{};
+    const std::uint64_t page = (meta.sequence + 1) % meta_pages;
+    std::memcpy(&other, pages_.file().page(page), sizeof(other));
+    if (other.magic == store_magic && other.sequence > meta.sequence) {
+        std::memset(pages_.file().writable_page(page), 0, sizeof(other));
+        return pages_.file().sync_range(page * page_size, page_size, "store.heap.meta_gone");
+    }
+    return status::ok;
+}
+
+// A copy of the heap's files may have holes where the store wrote zeros: a store there on a full disk ends in a signal.
+// Pages known as free get their blocks when they are used.
+status engine::give_holes_blocks() {
+    if (free_.is_forgotten()) {
+        HF_STORE_TRY(free_.load(pages_));
+    }
+    const std::uint64_t end = pages_.last_root().next_page;
+    std::uint64_t start = 0;
+    std::uint64_t count = 0;
+    for (std::uint64_t page = 0; pages_.file().find_hole(page, end, start, count); page = start + count) {
+        for (std::uint64_t at = start; at < start + count; ++at) {
+            std::uint64_t behind = at;
+            while (behind < start + count && free_.space.is_backed(behind)) {
+                ++behind;
+            }
+            if (behind > at) {
+                HF_STORE_TRY(pages_.file().reserve(at, behind - at));
+            }
+            at = behind;
+        }
+    }
+    return status::ok;
 }
 
 status engine::try_hold_writers() noexcept {
-    shared_header& header = shared_.header();
-    if (options_.read_only || shared_.is_of_parent() || header.panic.load() != 0) {
+    shared_header& header = pages_.shared().header();
+    if (pages_.options().read_only || pages_.shared().is_of_parent() || header.panic.load() != 0) {
         return status::ok;  // nobody writes
     }
     bool died = false;
-    const status outcome = held_.lock(shared_.writer(), died, lock_mode::tries);
+    const status outcome = held_.lock(pages_.shared().writer(), died, lock_mode::tries);
     if (died) {
         header.died.store(1);
     }
     // A transaction of this thread cannot go on meanwhile.
-    return outcome == from_errno(EBUSY) && shared_.writer().is_mine() ? status::ok : outcome;
+    return outcome == from_errno(EBUSY) && pages_.shared().writer().is_mine() ? status::ok : outcome;
 }
 
 status engine::prepare(write_set& changes) {
-    HF_STORE_TRY(has_room_for(changes));
-    const shared_header& header = shared_.header();
-    prepared_ = {.meta_page = next_sequence() % meta_pages,
+    HF_STORE_TRY(commits_.has_room_for(changes));
+    const shared_header& header = pages_.shared().header();
+    prepared_ = {.meta_page = commits_.next_sequence() % meta_pages,
                  .written = header.written.load(),
                  .synced = header.synced.load(),
                  .checkpoint_sequence = header.checkpoint_sequence.load(),
@@ -116,14 +127,14 @@ status engine::prepare(write_set& changes) {
                  .file_pages = header.file_pages.load(),
                  .map_size = header.map_size.load(),
                  .unsynced = header.unsynced.load()};
-    std::memcpy(&prepared_.meta, file_.page(prepared_.meta_page), sizeof(prepared_.meta));
+    std::memcpy(&prepared_.meta, pages_.file().page(prepared_.meta_page), sizeof(prepared_.meta));
     status outcome = status::ok;
     try {
-        finish_pages(changes);
-        if (!append(changes)) {
-            outcome = checkpoint(changes, {});
-        } else if (!options_.no_sync) {
-            outcome = sync_log(changes.version.transaction);
+        commits_.finish_pages(changes);
+        if (!commits_.append(changes)) {
+            outcome = commits_.checkpoint(changes, {});
+        } else if (!pages_.options().no_sync) {
+            outcome = commits_.sync_log(changes.version.transaction);
         }
     } catch (const std::bad_alloc&) {
         outcome = status::no_memory;
@@ -136,70 +147,65 @@ status engine::prepare(write_set& changes) {
 }
 
 void engine::accept() noexcept {
-    const shared_header& header = shared_.header();
+    const shared_header& header = pages_.shared().header();
     const bool was_checkpoint = header.checkpoint_sequence.load() != prepared_.checkpoint_sequence;
-    accepted_.store(header.written.load());
-    raise_durable(header.written.load());
+    pages_.accept(header.written.load());
+    pages_.raise_durable(header.written.load());
     if (keeps_at_once_) {
-        keep_accepted();
+        commits_.keep_accepted();
     }
     root last{};
-    if (was_checkpoint && shared_.get_root(header.written.load(), last)) {
-        give_space_back(last.next_page, false);
+    if (was_checkpoint && pages_.shared().get_root(header.written.load(), last)) {
+        commits_.give_space_back(last.next_page, false);
     }
 }
 
 status engine::withdraw() noexcept {
-    shared_header& header = shared_.header();
+    shared_header& header = pages_.shared().header();
     const bool was_checkpoint =
-        std::memcmp(&prepared_.meta, file_.page(prepared_.meta_page), sizeof(prepared_.meta)) != 0;
-    free_end_.sequence = no_transaction;      // it has some of this commit
-    sync_turn turn = shared_.turn_to_sync();  // so nobody syncs the log now
+        std::memcmp(&prepared_.meta, pages_.file().page(prepared_.meta_page), sizeof(prepared_.meta)) != 0;
+    free_.forget();                                   // it has some of this commit
+    sync_turn turn = pages_.shared().turn_to_sync();  // so nobody syncs the log now
     if (const status outcome = turn.take(); outcome != status::ok) {
-        return fail(outcome);
+        return pages_.stop_writing(outcome);
     }
     header.written.store(prepared_.written);
     header.synced.store(prepared_.synced);
     header.checkpoint_transaction.store(prepared_.checkpoint_transaction);
     header.checkpoint_sequence.store(prepared_.checkpoint_sequence);
-    shared_.set_log(prepared_.log_page, prepared_.log_pages);
+    pages_.shared().set_log(prepared_.log_page, prepared_.log_pages);
     header.log_end.store(prepared_.log_end);
     header.log_checksum.store(prepared_.log_checksum);
     header.log_synced.store(prepared_.log_synced);
     header.file_pages.store(prepared_.file_pages);
     header.map_size.store(prepared_.map_size);
     header.unsynced.store(prepared_.unsynced);
-    file_.set_pages(prepared_.file_pages);
+    pages_.file().set_pages(prepared_.file_pages);
     if (header.panic.load() != 0) {
         return status::panic;
     }
     if (was_checkpoint) {
-        std::memcpy(file_.writable_page(prepared_.meta_page), &prepared_.meta, sizeof(prepared_.meta));
-        return shared_.announce(
-            [&] { return file_.sync_range(prepared_.meta_page * page_size, page_size, "store.heap.meta_back"); });
+        std::memcpy(pages_.file().writable_page(prepared_.meta_page), &prepared_.meta, sizeof(prepared_.meta));
+        return pages_.shared().announce([&] {
+            return pages_.file().sync_range(prepared_.meta_page * page_size, page_size, "store.heap.meta_back");
+        });
     }
     return status::ok;
 }
 
-void engine::give_up() noexcept { static_cast<void>(fail(status::panic)); }
+void engine::give_up() noexcept { static_cast<void>(pages_.stop_writing(status::panic)); }
 
 void engine::leave() noexcept {
-    shared_header& header = shared_.header();
-    if (shared_.is_of_parent() || options_.read_only || header.panic.load() != 0) {
+    shared_header& header = pages_.shared().header();
+    if (pages_.shared().is_of_parent() || pages_.options().read_only || header.panic.load() != 0) {
         return;
     }
     try {
         static_cast<void>(checkpoint_now({.purpose = checkpoint_purpose::end}, lock_mode::tries));
     } catch (const std::bad_alloc&) {
-        free_end_.sequence = no_transaction;
+        free_.forget();
     }
     header.panic.store(1);
-}
-
-void engine::keep_accepted() noexcept {
-    keeps_both_ = false;
-    kept_.store(accepted_.load());
-    raise_base();
 }
 
 }  // namespace holdfast::store_engine

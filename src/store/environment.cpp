@@ -68,7 +68,7 @@ void leave_to_parent(environment& env) noexcept {
     if (env.has_thread_key_) {
         pthread_key_delete(env.thread_key_);
     }
-    env.store_.file().close_in_child();
+    env.store_.pages().file().close_in_child();
 }
 
 const std::atomic<std::uint64_t>& environment::closes() const noexcept {
@@ -150,7 +150,7 @@ status environment::open_store(engine_options& options, mode_t mode) {
 }
 
 void environment::update_sync() noexcept {
-    store_.set_no_sync(has(MDB_NOSYNC) || (has(MDB_MAPASYNC) && has(MDB_WRITEMAP)));
+    store_.pages().set_no_sync(has(MDB_NOSYNC) || (has(MDB_MAPASYNC) && has(MDB_WRITEMAP)));
 }
 
 status environment::set_flags(unsigned flags, bool on) noexcept {
@@ -166,13 +166,13 @@ status environment::set_flags(unsigned flags, bool on) noexcept {
 status environment::set_map_size(std::size_t bytes) noexcept {
     map_size_ = std::min<std::size_t>(bytes, max_pages * page_size);
     if (open_) {
-        store_.set_limit(map_size_);
+        store_.pages().set_limit(map_size_);
     }
     return status::ok;
 }
 
 std::size_t environment::map_size() noexcept {
-    const std::size_t limit = store_.limit();
+    const std::size_t limit = store_.pages().limit();
     const std::size_t used = store_.last_root().next_page * page_size;
     return limit != 0 ? std::max(limit, used) : std::max(unlimited_map_size, 4 * used);
 }
@@ -206,7 +206,7 @@ status environment::thread_slot(reader_slot*& slot) noexcept {
     if (slot != nullptr) {
         return status::ok;
     }
-    HF_STORE_TRY(store_.shared().take_slot(slot));
+    HF_STORE_TRY(store_.pages().shared().take_slot(slot));
     if (const int error = pthread_setspecific(thread_key_, slot); error != 0) {
         shared_state::give_slot(*slot);
         return from_errno(error);

@@ -95,7 +95,7 @@ environment& create_environment(persist::storage& storage) {
 }
 
 void close_environment(environment& env) noexcept {
-    if (env.store().shared().is_of_parent()) {
+    if (env.store().pages().shared().is_of_parent()) {
         leave_to_parent(env);
         env.place()->closes.fetch_add(1);
         return;
@@ -114,7 +114,7 @@ void close_environment(environment& env) noexcept {
     };
     std::array<address_range, addresses_of_values::most> ranges{};
     std::size_t count = 0;
-    env.store().file().for_each_address_range([&](const std::byte* start, std::size_t size) {
+    env.store().pages().file().for_each_address_range([&](const std::byte* start, std::size_t size) {
         if (size != 0 && count < ranges.size()) {
             ranges.at(count++) = {start, size};
         }

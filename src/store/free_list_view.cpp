@@ -12,7 +12,7 @@ status free_list_view::load(stored_pages& store, std::uint64_t version) {
         return status::ok;
     }
     std::vector<std::uint64_t> died;
-    HF_STORE_TRY(store.free_pages_at(version, died));
+    HF_STORE_TRY(free_pages_at(store, version, died));
     std::map<std::uint64_t, std::vector<std::uint64_t>> by_transaction;
     for (std::uint64_t page = died.size(); page-- > 0;) {
         if (died[page] != 0) {

@@ -135,7 +135,7 @@ int mdb_env_info(MDB_env* env, MDB_envinfo* stat) {
              .me_last_pgno = last.next_page - 1,
              .me_last_txnid = last.transaction,
              .me_maxreaders = of(env)->max_readers(),
-             .me_numreaders = of(env)->store().shared().header().reader_count.load()};
+             .me_numreaders = of(env)->store().pages().shared().header().reader_count.load()};
     return MDB_SUCCESS;
 }
 
@@ -170,7 +170,7 @@ int mdb_env_get_fd(MDB_env* env, mdb_filehandle_t* fd) {
     if (env == nullptr || fd == nullptr) {
         return EINVAL;
     }
-    *fd = of(env)->store().file().number();
+    *fd = of(env)->store().pages().file().number();
     return MDB_SUCCESS;
 }
 
@@ -212,7 +212,7 @@ int mdb_reader_list(MDB_env* env, MDB_msg_func* func, void* ctx) {
     if (env == nullptr || func == nullptr || !of(env)->is_open()) {
         return -1;
     }
-    const shared_state& shared = of(env)->store().shared();
+    const shared_state& shared = of(env)->store().pages().shared();
     const unsigned used = shared.header().reader_count.load();
     bool any = false;
     for (unsigned i = 0; i < used; ++i) {
@@ -246,10 +246,10 @@ int mdb_reader_check(MDB_env* env, int* dead) {
     if (env == nullptr || !of(env)->is_open()) {
         return EINVAL;
     }
-    if (of(env)->store().shared().is_of_parent()) {
+    if (of(env)->store().pages().shared().is_of_parent()) {
         return MDB_PANIC;
     }
-    const unsigned cleared = of(env)->store().shared().clear_dead();
+    const unsigned cleared = of(env)->store().pages().shared().clear_dead();
     if (dead != nullptr) {
         *dead = static_cast<int>(cleared);
     }
@@ -267,7 +267,7 @@ int mdb_stat(MDB_txn* txn, MDB_dbi dbi, MDB_stat* stat) {
         fill(*stat, state->record);
         if (dbi == free_database) {
             const std::uint64_t version = of(txn)->id() - (of(txn)->read_only() ? 0U : 1U);
-            HF_STORE_TRY(of(txn)->free_list.load(of(txn)->env().store(), version));
+            HF_STORE_TRY(of(txn)->free_list.load(of(txn)->env().store().pages(), version));
             stat->ms_entries = of(txn)->free_list.entries();
             stat->ms_depth = stat->ms_entries == 0 ? 0 : 1;
             stat->ms_leaf_pages = stat->ms_depth;

@@ -7,7 +7,7 @@ namespace holdfast::store_engine {
 
 steady_text::steady_text(const transaction& in, const MDB_val& value)
     : text_(static_cast<const char*>(value.mv_data), value.mv_size) {
-    if (text_.size() <= max_node && in.env().store().file().has_address(text_.data())) {
+    if (text_.size() <= max_node && in.env().store().pages().file().has_address(text_.data())) {
         copy_ = text_;
         text_ = copy_;
     }

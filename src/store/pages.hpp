@@ -35,9 +35,11 @@ public:
     void nest();
 
     [[nodiscard]] status get(std::uint64_t number, const page_header*& page) const {
-        return store_->get(number, state_ != nullptr ? state_->changes.version.next_page : next_page_, page);
+        return store_->pages().get(number, state_ != nullptr ? state_->changes.version.next_page : next_page_, page);
     }
-    [[nodiscard]] page_header* writable(std::uint64_t number) const noexcept { return store_->writable(number); }
+    [[nodiscard]] page_header* writable(std::uint64_t number) const noexcept {
+        return store_->pages().writable(number);
+    }
     [[nodiscard]] bool is_writer() const noexcept { return state_ != nullptr; }
     [[nodiscard]] std::uint64_t transaction() const noexcept { return transaction_; }
     [[nodiscard]] bool owns(const page_header& page) const noexcept {

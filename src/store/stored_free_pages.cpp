@@ -68,36 +68,15 @@ bool add_record(const log_record& record, page_marks& marks) {
     return valid;
 }
 
-}  // namespace
-
-// Another process may have made the file larger.
-bool stored_pages::reach(std::uint64_t pages) noexcept {
-    return pages <= max_pages && extend_addresses(pages) == status::ok;
-}
-
-status stored_pages::free_pages_at(std::uint64_t version, std::vector<std::uint64_t>& died) {
-    constexpr int most_attempts = 64;
-    for (int attempt = 0; attempt < most_attempts; ++attempt) {
-        meta_on_media meta{};
-        meta_on_media after{};
-        HF_STORE_TRY(read_meta(meta));
-        const bool whole = read_free_pages(meta, version, died);
-        HF_STORE_TRY(read_meta(after));
-        if (after.sequence == meta.sequence) {
-            return whole ? status::ok : status::corrupted;
-        }
-    }
-    return from_errno(EAGAIN);
-}
-
-bool stored_pages::read_free_pages(const meta_on_media& meta, std::uint64_t version, std::vector<std::uint64_t>& died) {
-    page_marks marks(died, file_);
+bool read_free_pages(stored_pages& of, const meta_on_media& meta, std::uint64_t version,
+                     std::vector<std::uint64_t>& died) {
+    page_marks marks(died, of.file());
     died.clear();
-    if (!reach(meta.next_page)) {
+    if (!of.reach(meta.next_page)) {
         return false;
     }
-    const std::uint64_t log_pages = options_.in_heap ? meta.log_pages / 2 : meta.log_pages;
-    const std::uint64_t log_page = meta.log_page + (options_.in_heap ? meta.sequence % 2 * log_pages : 0);
+    const std::uint64_t log_pages = of.options().in_heap ? meta.log_pages / 2 : meta.log_pages;
+    const std::uint64_t log_page = meta.log_page + (of.options().in_heap ? meta.sequence % 2 * log_pages : 0);
     if (!marks.extend(meta.next_page) || log_page > meta.next_page || log_pages > meta.next_page - log_page) {
         return false;
     }
@@ -105,20 +84,37 @@ bool stored_pages::read_free_pages(const meta_on_media& meta, std::uint64_t vers
         if (meta.free_list > meta.next_page || meta.free_list_size > (meta.next_page - meta.free_list) * page_size) {
             return false;
         }
-        const std::span list(reinterpret_cast<const std::byte*>(file_.page(meta.free_list)), meta.free_list_size);
+        const std::span list(reinterpret_cast<const std::byte*>(of.file().page(meta.free_list)), meta.free_list_size);
         if (bytes_checksum(list, meta.sequence) != meta.free_list_checksum || !add_list(list, marks)) {
             return false;
         }
     }
-    const std::span log(reinterpret_cast<const std::byte*>(file_.page(log_page)), log_pages * page_size);
+    const std::span log(reinterpret_cast<const std::byte*>(of.file().page(log_page)), log_pages * page_size);
     log_record record;
     for (log::mark at{.sequence = meta.transaction}; at.sequence < version; at = record.end) {
-        if (!read_record(log, at, log_key(meta.uuid, meta.sequence), record) || !reach(record.head.next_page) ||
+        if (!read_record(log, at, log_key(meta.uuid, meta.sequence), record) || !of.reach(record.head.next_page) ||
             !add_record(record, marks)) {
             return false;
         }
     }
     return true;
+}
+
+}  // namespace
+
+status free_pages_at(stored_pages& of, std::uint64_t version, std::vector<std::uint64_t>& died) {
+    constexpr int most_attempts = 64;
+    for (int attempt = 0; attempt < most_attempts; ++attempt) {
+        meta_on_media meta{};
+        meta_on_media after{};
+        HF_STORE_TRY(of.read_meta(meta));
+        const bool whole = read_free_pages(of, meta, version, died);
+        HF_STORE_TRY(of.read_meta(after));
+        if (after.sequence == meta.sequence) {
+            return whole ? status::ok : status::corrupted;
+        }
+    }
+    return from_errno(EAGAIN);
 }
 
 }  // namespace holdfast::store_engine

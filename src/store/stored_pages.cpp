@@ -11,6 +11,14 @@
 
 namespace holdfast::store_engine {
 
+void stored_pages::configure(const engine_options& options) {
+    options_ = options;
+    limit_.store(options.limit);
+    if (options.in_heap) {
+        accepted_.store(options.accepted);
+    }
+}
+
 status stored_pages::open_data(bool read_only, bool overlay) {
     HF_STORE_TRY(file_.open(options_.data_path, {.read_only = read_only,
                                                  .write_map = options_.write_map,
@@ -19,37 +27,8 @@ status stored_pages::open_data(bool read_only, bool overlay) {
                                                  .mode = options_.mode,
                                                  .reserve = options_.limit,
                                                  .storage = options_.storage}));
-    checked_.reset();
-    return map_verified(file_.reserved_pages());
-}
-
-status stored_pages::map_verified(std::uint64_t pages) noexcept {
-    constexpr std::uint64_t least = std::uint64_t{1} << 18U;
-    std::unique_ptr<checked_pages> longer(new (std::nothrow) checked_pages);
-    if (!longer) {
-        return status::no_memory;
-    }
-    longer->pages = std::max(2 * pages, least);
-    const std::size_t size = longer->pages / 8 + 8;
-    void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) {
-        return last_error();
-    }
-    longer->memory = mapping(static_cast<std::byte*>(at), size);
-    longer->older = std::move(checked_);
-    checked_ = std::move(longer);
-    all_checked_.store(checked_.get(), std::memory_order_release);
-    verified_.store(static_cast<word_of_pages*>(at), std::memory_order_release);
-    return status::ok;
-}
-
-void stored_pages::set_unverified(std::uint64_t start, std::uint64_t count) const noexcept {
-    for (const checked_pages* one = all_checked_.load(); one != nullptr; one = one->older.get()) {
-        auto* const words = reinterpret_cast<word_of_pages*>(one->memory.start());
-        for (std::uint64_t number = start; number < std::min(start + count, one->pages); ++number) {
-            words[number / 64].fetch_and(~(std::uint64_t{1} << (number % 64)), std::memory_order_relaxed);
-        }
-    }
+    in_memory_ = file_.in_memory();
+    return checked_.begin_anew(file_.reserved_pages());
 }
 
 // Twice as many as before, so that all ranges together are no more than twice the last.
@@ -64,8 +43,8 @@ status stored_pages::extend_addresses(std::uint64_t pages) noexcept {
     }
     status outcome = status::no_memory;
     for (const std::uint64_t wanted : {std::max(2 * before, pages + pages / 4), pages}) {
-        if (wanted > checked_->pages) {
-            HF_STORE_TRY(map_verified(wanted));
+        if (wanted > checked_.pages()) {
+            HF_STORE_TRY(checked_.extend(wanted));
         }
         outcome = file_.map_more(wanted);
         if (outcome == status::ok) {
@@ -73,6 +52,18 @@ status stored_pages::extend_addresses(std::uint64_t pages) noexcept {
         }
     }
     return outcome;
+}
+
+// Another process may have made the file larger.
+bool stored_pages::reach(std::uint64_t pages) noexcept {
+    return pages <= max_pages && extend_addresses(pages) == status::ok;
+}
+
+status stored_pages::reach_last_commit() noexcept {
+    root last{};
+    return shared_.get_root(shared_.header().written.load(), last) && extend_addresses(last.next_page) != status::ok
+               ? status::map_resized
+               : status::ok;
 }
 
 status stored_pages::grow_file(std::uint64_t pages, std::uint64_t most) noexcept {
@@ -97,7 +88,7 @@ status stored_pages::verify(std::uint64_t number, std::uint64_t next_page) const
         page.checksum != page_checksum(page, number)) {
         return status::corrupted;
     }
-    set_verified(number);
+    checked_.add(number);
     return status::ok;
 }
 
@@ -202,168 +193,19 @@ bool stored_pages::has_record_of(std::uint64_t sequence) const noexcept {
     return read_record(log, {.sequence = first.sequence - 1}, log_key(uuid(), sequence), record);
 }
 
-status stored_pages::load_free_list() {
-    meta_on_media meta{};
-    HF_STORE_TRY(read_meta(meta));
-    if (meta.sequence != shared_.header().checkpoint_sequence.load(std::memory_order_relaxed)) {
-        return status::corrupted;
-    }
-    free_.clear();
-    free_list_page_ = meta.free_list;
-    free_list_pages_ = (meta.free_list_size + page_size - 1) / page_size;
-    if (meta.free_list != 0) {
-        if (meta.free_list < meta_pages || meta.free_list >= meta.next_page ||
-            meta.free_list_size > (meta.next_page - meta.free_list) * page_size) {
-            return status::corrupted;
-        }
-        const std::span list(reinterpret_cast<const std::byte*>(file_.page(meta.free_list)), meta.free_list_size);
-        if (bytes_checksum(list, meta.sequence) != meta.free_list_checksum) {
-            return status::corrupted;
-        }
-        HF_STORE_TRY(free_.load(list, meta.next_page, meta.transaction));
-        if (free_.has_free(meta.log_page, meta.log_pages) || free_.has_free(meta.free_list, free_list_pages_)) {
-            return status::corrupted;
-        }
-    }
-    free_end_ = {.sequence = meta.transaction};
-    free_sequence_ = meta.sequence;
-    return status::ok;
+std::uint64_t stored_pages::limit_pages() const noexcept {
+    const std::size_t own = limit_.load(std::memory_order_relaxed);
+    const std::size_t bytes = own != 0 ? own : shared_.header().map_size.load(std::memory_order_relaxed);
+    return bytes == 0 ? max_pages : bytes / page_size;
 }
 
-status stored_pages::apply(const log_record& record) {
-    const std::uint64_t next_page = record.head.next_page;
-    if (!reach(next_page)) {
-        return status::corrupted;
-    }
-    bool valid = true;
-    const auto is_inside = [&](std::uint64_t start, std::uint64_t count) {
-        const bool inside =
-            start >= meta_pages && start < next_page && count <= next_page - start && !shared_.is_in_log(start, count);
-        valid = valid && inside;
-        return inside;
-    };
-    for_each_item<extent_on_media>(record.taken, [&](const extent_on_media& extent) {
-        if (is_inside(extent.start, extent.count)) {
-            free_.forget(extent.start, extent.count);
-            free_.set_backed(extent.start, extent.count, true);
-        }
-    });
-    // What is free must not be freed: it would be so again after another transaction has taken it.
-    const auto is_used = [&](std::uint64_t start, std::uint64_t count) {
-        const bool used = is_inside(start, count) && !free_.has_free(start, count);
-        valid = valid && used;
-        return used;
-    };
-    for_each_item<extent_on_media>(record.returned, [&](const extent_on_media& extent) {
-        if (is_used(extent.start, extent.count)) {
-            free_.add_ready(extent.start, extent.count);
-        }
-    });
-    for_each_item<freed_extent_on_media>(record.freed, [&](const freed_extent_on_media& freed) {
-        valid = valid && freed.died == record.transaction();
-        if (is_used(freed.start, freed.count)) {
-            free_.add_freed(freed);
-        }
-    });
-    return valid ? status::ok : status::corrupted;
+bool stored_pages::must_be_durable() const noexcept {
+    return !options_.no_sync || (!in_memory_ && !reads_metas() && shared_.header().unpromised.load() == 0);
 }
 
-// In memory. The base is one of `pages`, or of the checkpoint.
-status stored_pages::rebuild(const page_change& change, std::uint64_t next_page, page_table& pages) const {
-    const log_page_on_media& head = change.head;
-    // A run is there as a whole, so no record asks for more memory than the log has.
-    if (head.page < meta_pages || head.page >= next_page || head.pages == 0 || head.pages > next_page - head.page ||
-        (head.base != 0 && head.pages != 1) || shared_.is_in_log(head.page, head.pages) ||
-        (head.pages > 1 && change.ranges.size() < head.pages * page_size)) {
-        return status::corrupted;
-    }
-    std::vector<std::byte> content(head.pages * page_size);
-    if (head.base != 0) {
-        const auto known = pages.find(head.base);
-        if (known != pages.end()) {
-            std::memcpy(content.data(), known->second->data(), page_size);
-        } else {
-            const page_header* base = nullptr;
-            HF_STORE_TRY(get(head.base, std::min(next_page, file_.pages()), base));
-            std::memcpy(content.data(), base, page_size);
-        }
-    }
-    std::span<const std::byte> ranges = change.ranges;
-    while (!ranges.empty()) {  // checked when the change was read
-        log_range_on_media range{};
-        std::memcpy(&range, ranges.data(), sizeof(range));
-        std::memcpy(content.data() + range.offset, ranges.data() + sizeof(range), range.size);
-        ranges = ranges.subspan(sizeof(range) + (range.size + 3U) / 4U * 4U);
-    }
-    for (std::uint32_t i = 0; i < head.pages; ++i) {
-        auto& page = pages[head.page + i];
-        if (!page) {
-            page = std::make_unique<page_content>();
-        }
-        std::memcpy(page->data(), content.data() + std::size_t{i} * page_size, page_size);
-    }
-    return status::ok;
-}
-
-// Pages go to the file when all are rebuilt: one that a record reads may be one that a later record wrote before the
-// crash.
-status stored_pages::replay(const meta_on_media& meta) {
-    HF_STORE_TRY(load_free_list());
-    page_table pages;
-    root version{.transaction = meta.transaction, .main = meta.main, .next_page = meta.next_page};
-    log_record record;
-    while (version.transaction < accepted_.load() && read_record(log_bytes(), free_end_, own_log_key(), record)) {
-        HF_STORE_TRY(record.head.main.item_size != 0 ? status::corrupted : apply(record));
-        page_change change;
-        std::span<const std::byte> rest = record.pages;
-        std::uint64_t most_next_page = version.next_page + record.head.returned_count;
-        for (std::uint32_t i = 0; i < record.head.page_count; ++i) {
-            if (!next_page_change(rest, change)) {
-                return status::corrupted;
-            }
-            HF_STORE_TRY(rebuild(change, record.head.next_page, pages));
-            most_next_page += change.head.pages;
-        }
-        // Each page that was never used before is written, or given back.
-        if (record.head.next_page > most_next_page) {
-            return status::corrupted;
-        }
-        version = {.transaction = record.transaction(), .main = record.head.main, .next_page = record.head.next_page};
-        free_end_ = record.end;
-    }
-    HF_STORE_TRY(write_rebuilt(pages, version.next_page));
-    if (!overlay_) {
-        HF_STORE_TRY(file_.write_again(own_log().page * page_size, free_end_.position, "store.found.again"));
-    }
-    shared_header& header = shared_.header();
-    // Only the first opener tells others, who may have committed more afterwards.
-    if (header.ready.load() != lock_ready) {
-        shared_.set_root(version);
-        header.log_end.store(free_end_.position);
-        header.log_checksum.store(free_end_.checksum);
-        header.written.store(version.transaction, std::memory_order_release);
-        raise_durable(version.transaction);
-    }
-    return status::ok;
-}
-
-status stored_pages::write_rebuilt(const page_table& pages, std::uint64_t next_page) {
-    // Only who may write can recover what lies beyond the file's end, even without records: a tree may lead there.
-    if (next_page > file_.pages()) {
-        HF_STORE_TRY(overlay_ ? status::access_denied : grow_file(next_page));
-    }
-    for (const auto& [number, content] : pages) {
-        if (!overlay_) {
-            HF_STORE_TRY(file_.reserve(number, 1));
-            HF_STORE_TRY(file_.write(number * page_size, content->data(), page_size, "store.rebuilt.write"));
-        } else if (number >= file_.pages()) {
-            return status::access_denied;
-        } else {
-            std::memcpy(file_.writable_page(number), content->data(), page_size);
-        }
-        set_unverified(number, 1);  // it may have been checked as a base, with other content
-    }
-    return status::ok;
+status stored_pages::stop_writing(status what) noexcept {
+    shared_.header().panic.store(1);
+    return what;
 }
 
 }  // namespace holdfast::store_engine

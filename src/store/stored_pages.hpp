@@ -1,18 +1,15 @@
-// A store's pages and versions, below the engine that changes them (engine.hpp): how they are found, checked, and
-// rebuilt after a crash.
+// A store's pages and versions: how they are found and checked.
 #pragma once
 
 #include <array>
 #include <atomic>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "store/checked_pages.hpp"
 #include "store/data_file.hpp"
-#include "store/free_space.hpp"
 #include "store/log.hpp"
 #include "store/shared_state.hpp"
 
@@ -39,9 +36,13 @@ struct engine_options {
 /// while the store is opened.
 class stored_pages {
 public:
-    stored_pages() = default;
-    stored_pages(const stored_pages&) = delete;
-    stored_pages& operator=(const stored_pages&) = delete;
+    void configure(const engine_options& options);
+    [[nodiscard]] const engine_options& options() const noexcept { return options_; }
+    void set_no_sync(bool no_sync) noexcept { options_.no_sync = no_sync || in_memory_; }
+    [[nodiscard]] shared_state& shared() noexcept { return shared_; }
+    [[nodiscard]] const shared_state& shared() const noexcept { return shared_; }
+
+    // --- pages ---
 
     /// A page or run that a version of the store uses, checked at its first use in this process.
     [[nodiscard]] status get(std::uint64_t number, std::uint64_t next_page, const page_header*& page) const {
@@ -49,59 +50,63 @@ public:
             return status::page_not_found;  // it has not even an address
         }
         page = file_.page(number);
-        return is_verified(number) ? status::ok : verify(number, next_page);
+        return checked_.has(number) ? status::ok : verify(number, next_page);
     }
     [[nodiscard]] page_header* writable(std::uint64_t number) const noexcept { return file_.writable_page(number); }
-    /// The last version that readers see.
-    [[nodiscard]] root last_root() const noexcept;
+    [[nodiscard]] const checked_pages& checked() const noexcept { return checked_; }
+
+    // --- the file ---
+
+    [[nodiscard]] status open_data(bool read_only, bool overlay);
+    [[nodiscard]] data_file& file() noexcept { return file_; }
     [[nodiscard]] const data_file& file() const noexcept { return file_; }
+    /// What recovery rebuilt lies in memory of this process alone.
+    [[nodiscard]] bool is_overlay() const noexcept { return overlay_; }
+    void set_overlay(bool overlay) noexcept { overlay_ = overlay; }
     /// Gives the pages below `pages` addresses; those that were handed out stay. no_memory: there are too few.
     [[nodiscard]] status extend_addresses(std::uint64_t pages) noexcept;
-    [[nodiscard]] shared_state& shared() noexcept { return shared_; }
-    [[nodiscard]] const engine_options& options() const noexcept { return options_; }
-    void set_no_sync(bool no_sync) noexcept { options_.no_sync = no_sync || in_memory_; }
+    /// extend_addresses() for a number that was read. False: no store has so many pages, or there are too few
+    /// addresses.
+    [[nodiscard]] bool reach(std::uint64_t pages) noexcept;
+    [[nodiscard]] status reach_last_commit() noexcept;
+    /// Gives the file blocks for at least `pages` pages, and addresses.
+    [[nodiscard]] status grow_file(std::uint64_t pages, std::uint64_t most = max_pages) noexcept;
     /// Of the file, in bytes, for this process; the largest becomes the store's with a commit. 0: the store's own.
     void set_limit(std::size_t bytes) noexcept { limit_.store(bytes); }
+    [[nodiscard]] std::size_t own_limit() const noexcept { return limit_.load(); }
     /// What the file may take; 0: there is no limit.
     [[nodiscard]] std::size_t limit() const noexcept {
         const std::size_t own = limit_.load();
         return own != 0 ? own : shared_.header().map_size.load();
     }
-    /// For check, by who has begun to write.
-    [[nodiscard]] const free_space& free_pages() const noexcept { return free_; }
-    /// By a reader: for each page 0, or the transaction that freed it, 1 where any may take the page. As of the
-    /// version, or of the last checkpoint if that is younger. EAGAIN: one checkpoint followed another meanwhile.
-    [[nodiscard]] status free_pages_at(std::uint64_t version, std::vector<std::uint64_t>& died);
+    /// max_pages: there is no limit.
+    [[nodiscard]] std::uint64_t limit_pages() const noexcept;
+
+    // --- versions ---
+
     [[nodiscard]] const std::array<std::uint8_t, 16>& uuid() const noexcept { return shared_.header().uuid; }
-
-protected:
-    using word_of_pages = std::atomic<std::uint64_t>;
-
-    ~stored_pages() = default;
-
-    [[nodiscard]] bool is_verified(std::uint64_t number) const noexcept {
-        const word_of_pages* words = verified_.load(std::memory_order_relaxed);
-        return (words[number / 64].load(std::memory_order_relaxed) >> (number % 64) & 1U) != 0;
-    }
-    void set_verified(std::uint64_t number) const noexcept {
-        word_of_pages* words = verified_.load(std::memory_order_relaxed);
-        words[number / 64].fetch_or(std::uint64_t{1} << (number % 64), std::memory_order_relaxed);
-    }
-    /// For pages that get other bytes than a page's: a store that leads to them is damaged.
-    void set_unverified(std::uint64_t start, std::uint64_t count) const noexcept;
-    [[nodiscard]] status verify(std::uint64_t number, std::uint64_t next_page) const;
-    [[nodiscard]] status open_data(bool read_only, bool overlay);
-    /// Gives the file blocks for at least `pages` pages, and addresses.
-    [[nodiscard]] status grow_file(std::uint64_t pages, std::uint64_t most = max_pages) noexcept;
-
+    /// The last version that readers see.
+    [[nodiscard]] root last_root() const noexcept;
     /// The valid meta with the greater sequence, of those without a commit beyond the accepted one. An invalid one was
     /// being written when power failed.
     [[nodiscard]] status read_meta(meta_on_media& best) const;
+    /// Other processes learn of commits from the metas alone.
+    [[nodiscard]] bool reads_metas() const noexcept { return shared_.is_private() && !options_.in_heap; }
     /// Whether a program that knows no long keys refuses the store, whichever meta it finds.
     [[nodiscard]] bool may_have_long_keys() const noexcept;
     /// Makes a checkpoint the store's last version.
     void adopt(const meta_on_media& meta) noexcept;
     void raise_durable(std::uint64_t transaction) noexcept;
+    /// In a heap: the last commit that counts; for readers and a recovery, none lies behind it.
+    [[nodiscard]] std::uint64_t accepted() const noexcept { return accepted_.load(); }
+    void accept(std::uint64_t transaction) noexcept { accepted_.store(transaction); }
+    /// Whether a checkpoint must be durable before what it replaces is gone.
+    [[nodiscard]] bool must_be_durable() const noexcept;
+    /// By any process, until all have closed the store. Returns `what`.
+    status stop_writing(status what) noexcept;
+
+    // --- the log ---
+
     /// Of the records of the present checkpoint.
     struct log_area {
         std::uint64_t page;
@@ -112,52 +117,26 @@ protected:
     [[nodiscard]] std::uint64_t own_log_key() const noexcept {
         return log_key(uuid(), shared_.header().checkpoint_sequence.load(std::memory_order_relaxed));
     }
+    [[nodiscard]] std::uint64_t log_parts() const noexcept { return options_.in_heap ? 2 : 1; }
     /// Whether the log begins with a record behind this checkpoint.
     [[nodiscard]] bool has_record_of(std::uint64_t sequence) const noexcept;
-    [[nodiscard]] status replay(const meta_on_media& meta);
-
-    /// Begins free_ anew, with the list of the last checkpoint.
-    [[nodiscard]] status load_free_list();
-    /// What a commit does to free_.
-    [[nodiscard]] status apply(const log_record& record);
-
-    engine_options options_;
-    std::atomic<std::size_t> limit_{0};  ///< bytes of the file, of this process; 0: the store's own
-    bool in_memory_ = false;             ///< no sync makes anything more durable
-    data_file file_;
-    shared_state shared_;
-    std::atomic<bool> overlay_{false};  ///< what recovery rebuilt lies in memory of this process alone
-    /// In a heap: the last commit that counts; for readers and a recovery, none lies behind it.
-    std::atomic<std::uint64_t> accepted_{no_transaction};
-
-    // Valid while this process has the write lock.
-    free_space free_;
-    log::mark free_end_{.sequence = no_transaction};  ///< of the last record in free_; no_transaction: free_ is void
-    std::uint64_t free_sequence_ = 0;                 ///< the checkpoint that it began with
-    std::uint64_t free_list_page_ = 0;                ///< of the last checkpoint
-    std::uint64_t free_list_pages_ = 0;
 
 private:
-    using page_content = std::array<std::byte, page_size>;
-    using page_table = std::unordered_map<std::uint64_t, std::unique_ptr<page_content>>;
+    [[nodiscard]] status verify(std::uint64_t number, std::uint64_t next_page) const;
 
-    [[nodiscard]] status map_verified(std::uint64_t pages) noexcept;
-    [[nodiscard]] bool read_free_pages(const meta_on_media& meta, std::uint64_t version,
-                                       std::vector<std::uint64_t>& died);
-    [[nodiscard]] bool reach(std::uint64_t pages) noexcept;
-    [[nodiscard]] status rebuild(const page_change& change, std::uint64_t next_page, page_table& pages) const;
-    [[nodiscard]] status write_rebuilt(const page_table& pages, std::uint64_t next_page);
-
-    /// A bit a page that was checked. A longer one begins with none; older ones may be in use by other threads.
-    struct checked_pages {
-        mapping memory;
-        std::uint64_t pages = 0;
-        std::unique_ptr<checked_pages> older;
-    };
-    std::unique_ptr<checked_pages> checked_;
-    std::atomic<const checked_pages*> all_checked_{nullptr};  ///< checked_
-    std::atomic<word_of_pages*> verified_{nullptr};           ///< of the longest
+    engine_options options_;
+    std::atomic<std::size_t> limit_{0};
+    bool in_memory_ = false;  ///< no sync makes anything more durable
+    data_file file_;
+    shared_state shared_;
+    std::atomic<bool> overlay_{false};
+    std::atomic<std::uint64_t> accepted_{no_transaction};
+    checked_pages checked_;
     std::mutex addresses_mutex_;
 };
+
+/// By a reader: for each page 0, or the transaction that freed it, 1 where any may take the page. As of the version, or
+/// of the last checkpoint if that is younger. EAGAIN: one checkpoint followed another meanwhile.
+[[nodiscard]] status free_pages_at(stored_pages& of, std::uint64_t version, std::vector<std::uint64_t>& died);
 
 }  // namespace holdfast::store_engine

@@ -62,7 +62,7 @@ status transaction::begin(environment& env, transaction* outer, unsigned flags, 
 
 status transaction::begin_read() {
     engine& store = env_->store();
-    if (store.shared().is_of_parent() || store.has_lost()) {
+    if (store.pages().shared().is_of_parent() || store.has_lost()) {
         return status::panic;
     }
     HF_STORE_TRY(store.check_nobody_writes());
@@ -70,14 +70,14 @@ status transaction::begin_read() {
     if (!own_slot) {
         HF_STORE_TRY(env_->thread_slot(slot_));  // of this thread: the one before may have ended, with its slot
     } else if (slot_ == nullptr) {
-        HF_STORE_TRY(store.shared().take_slot(slot_));
+        HF_STORE_TRY(store.pages().shared().take_slot(slot_));
     }
     if (slot_->transaction.load(std::memory_order_relaxed) != no_transaction) {
         slot_ = nullptr;
         return status::bad_reader_slot;  // the thread reads already
     }
     version_ = store.enter(*slot_);
-    if (store.extend_addresses(version_.next_page) != status::ok) {
+    if (store.pages().extend_addresses(version_.next_page) != status::ok) {
         slot_->transaction.store(no_transaction, std::memory_order_release);
         return status::map_resized;
     }
@@ -249,7 +249,7 @@ status transaction::check_writable() const noexcept {
     if (is_orphan()) {
         return status::bad_transaction;
     }
-    if (env_->store().shared().is_of_parent()) {
+    if (env_->store().pages().shared().is_of_parent()) {
         return status::panic;  // its pages are those of a transaction of the parent
     }
     return read_only_ ? status::access_denied : check_usable();
@@ -281,7 +281,7 @@ status transaction::commit() {
         abort();
         return read_only_ && !is_orphan() ? status::ok : status::bad_transaction;  // a reader may have been reset
     }
-    if (env_->store().shared().is_of_parent()) {
+    if (env_->store().pages().shared().is_of_parent()) {
         abort();
         return status::panic;
     }

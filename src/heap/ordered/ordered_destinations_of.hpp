@@ -12,9 +12,9 @@
 #include <cstring>
 #include <utility>
 
-#include "heap/atomic/group_blocks.hpp"
 #include "heap/destination_operations.hpp"
 #include "heap/ordered/destination_word.hpp"
+#include "heap/ordered/group_blocks.hpp"
 #include "heap/reallocate.hpp"
 #include "heap/reservations.hpp"
 #include "persist/mutant.hpp"

@@ -10,8 +10,8 @@
 
 #include "slab/calls/block_core.hpp"
 #include "slab/calls/block_inspector.hpp"
+#include "slab/calls/node_blocks.hpp"
 #include "slab/calls/page_blocks.hpp"
-#include "slab/nodes/node_blocks.hpp"
 
 namespace holdfast::slab {
 

@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "slab/calls/block_core.hpp"
+#include "slab/slab_pool.hpp"
 
 namespace holdfast::slab {
 

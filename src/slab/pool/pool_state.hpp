@@ -7,7 +7,7 @@
 #include "base/units.hpp"
 #include "extent/extent.hpp"
 #include "segment/space.hpp"
-#include "slab/calls/pinned_blocks.hpp"
+#include "slab/pool/pinned_blocks.hpp"
 #include "slab/pool/slab_log.hpp"
 #include "slab/pool/slab_table.hpp"
 

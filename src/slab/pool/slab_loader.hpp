@@ -13,11 +13,11 @@
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
+#include "slab/pool/overlapped_blocks.hpp"
 #include "slab/pool/pool_state.hpp"
 #include "slab/pool/slab_bins.hpp"
 #include "slab/pool/slab_source.hpp"
 #include "slab/pool/slab_upkeep.hpp"
-#include "slab/space/overlapped_blocks.hpp"
 
 namespace holdfast::slab {
 

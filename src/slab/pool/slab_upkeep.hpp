@@ -10,10 +10,10 @@
 #include "base/units.hpp"
 #include "extent/extent_cache.hpp"
 #include "slab/pool/empty_slabs.hpp"
+#include "slab/pool/overlapped_blocks.hpp"
 #include "slab/pool/pool_state.hpp"
 #include "slab/pool/slab_bins.hpp"
 #include "slab/pool/slab_source.hpp"
-#include "slab/space/overlapped_blocks.hpp"
 
 namespace holdfast::slab {
 

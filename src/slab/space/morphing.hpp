@@ -13,10 +13,10 @@
 #include <optional>
 
 #include "base/units.hpp"
+#include "slab/pool/overlapped_blocks.hpp"
 #include "slab/pool/pool_state.hpp"
 #include "slab/pool/slab_bins.hpp"
 #include "slab/pool/slab_upkeep.hpp"
-#include "slab/space/overlapped_blocks.hpp"
 #include "slab/space/sparse_slabs.hpp"
 
 namespace holdfast::slab {

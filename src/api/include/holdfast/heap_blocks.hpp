@@ -15,7 +15,7 @@
 
 namespace holdfast {
 
-class heap_blocks : public detail::heap_handle {
+class heap_blocks : public detail::part_of_manager<heap_blocks> {
 public:
     using size_type = std::size_t;
     using difference_type = std::ptrdiff_t;
@@ -67,7 +67,7 @@ public:
     [[nodiscard]] bool separates_cache_lines() const;  ///< created with open_options::separate_cache_lines
     template <class T = std::byte>
     [[nodiscard]] allocator_type<T> get_allocator() const noexcept {
-        return allocator_type<T>{key()};
+        return allocator_type<T>{handle().key()};
     }
     [[nodiscard]] const segment_manager* get_segment_manager() const noexcept;
     /// Whether it lies in the get_size() bytes from get_address().
@@ -86,13 +86,10 @@ public:
     /// every 64th refill of their caches. Nothing durable changes. Throws error after close().
     bool follow_this_thread();
 
-protected:
-    using detail::heap_handle::heap_handle;
-    heap_blocks(heap_blocks&&) noexcept = default;
-    heap_blocks& operator=(heap_blocks&&) noexcept = default;
-    ~heap_blocks() = default;
-
 private:
+    friend class manager;
+    heap_blocks() noexcept = default;
+
     [[gnu::noinline]] void deallocate_slow(void* address);
 };
 

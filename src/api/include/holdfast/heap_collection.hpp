@@ -8,12 +8,12 @@
 #include <vector>
 
 #include <holdfast/collect.hpp>
-#include <holdfast/heap_objects.hpp>
+#include <holdfast/detail/heap_handle.hpp>
 #include <holdfast/trace.hpp>
 
 namespace holdfast {
 
-class heap_collection : public heap_objects {
+class heap_collection : public detail::part_of_manager<heap_collection> {
 public:
     /// Frees every allocated block that the roots and the objects of the directory do not reach (leaks), in any
     /// durability; in `commit` with the next commit(). All other threads stand still. A reserved block is neither a
@@ -40,11 +40,9 @@ public:
     /// deallocate() without the filter.
     void free_now(void* block);
 
-protected:
-    using heap_objects::heap_objects;
-    heap_collection(heap_collection&&) noexcept = default;
-    heap_collection& operator=(heap_collection&&) noexcept = default;
-    ~heap_collection() = default;
+private:
+    friend class manager;
+    heap_collection() noexcept = default;
 };
 
 }  // namespace holdfast

@@ -22,7 +22,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <holdfast/heap_blocks.hpp>
+#include <holdfast/detail/heap_handle.hpp>
 #include <holdfast/open_options.hpp>
 #include <holdfast/persistable.hpp>
 #include <holdfast/ptr.hpp>
@@ -36,11 +36,11 @@ struct word_run {
     std::span<const std::uint64_t> values;
 };
 
-class heap_destinations : public heap_blocks {
+class heap_destinations : public detail::part_of_manager<heap_destinations> {
 public:
     /// Allocates a block and lets `destination` point to it; the block that it pointed to is not freed.
     template <class T>
-    T* allocate_to(ptr<T>& destination, size_type bytes, const allocation_traits& traits = {}) {
+    T* allocate_to(ptr<T>& destination, std::size_t bytes, const allocation_traits& traits = {}) {
         return static_cast<T*>(allocate_to_word(&destination, bytes, traits));
     }
     /// Frees the block that `destination` points to and sets it to null. False where it was null.
@@ -52,12 +52,12 @@ public:
     /// type where traits.type is 0. The copy holds no destinations. A block of whole pages that is long enough and not
     /// twice as long stays. A null destination: as allocate_to().
     template <class T>
-    T* realloc_to(ptr<T>& destination, size_type bytes, const allocation_traits& traits = {}) {
+    T* realloc_to(ptr<T>& destination, std::size_t bytes, const allocation_traits& traits = {}) {
         return static_cast<T*>(reallocate_to_word(&destination, bytes, traits));
     }
     /// A block that is not allocated yet: fill it, persist() it, publish() it. Until then usable_size() and
     /// deallocate() refuse it, for_each_block() skips it, a crash and a close free it, and it holds no destinations.
-    [[nodiscard]] void* reserve(size_type bytes, const allocation_traits& traits = {});
+    [[nodiscard]] void* reserve(std::size_t bytes, const allocation_traits& traits = {});
     /// Allocates a reserved block, else error(bad_address), and lets `destination` point to it.
     template <class T>
     void publish(ptr<T>& destination, std::type_identity_t<T>* reserved) {
@@ -68,7 +68,8 @@ public:
     /// allocate_to() for many destinations, with one fence for up to 32. Each element is atomic, the batch is not: on
     /// failure the first are done and the others unchanged.
     template <class T>
-    void allocate_batch(std::span<ptr<T>* const> destinations, size_type bytes, const allocation_traits& traits = {}) {
+    void allocate_batch(std::span<ptr<T>* const> destinations, std::size_t bytes,
+                        const allocation_traits& traits = {}) {
         for_each_batch(destinations, [&](std::span<void* const> words) { allocate_words(words, bytes, traits); });
     }
     /// free_from(), as allocate_batch(). Null destinations are skipped.
@@ -100,9 +101,9 @@ public:
 
     /// For the program's own data: flush() starts to write a range back, drain() waits until what this thread flushed
     /// is durable, persist() does both. No-ops in the domain page-cache and in durability `commit`.
-    void flush(const void* begin, size_type bytes) const noexcept;
+    void flush(const void* begin, std::size_t bytes) const noexcept;
     void drain() const noexcept;
-    void persist(const void* begin, size_type bytes) const noexcept {
+    void persist(const void* begin, std::size_t bytes) const noexcept {
         flush(begin, bytes);
         drain();
     }
@@ -124,26 +125,23 @@ public:
     /// thread's call that does not end, for 40 ms on a disk, leaves its part to the next one.
     void checkpoint();
 
-protected:
-    using heap_blocks::heap_blocks;
-    heap_destinations(heap_destinations&&) noexcept = default;
-    heap_destinations& operator=(heap_destinations&&) noexcept = default;
-    ~heap_destinations() = default;
-
 private:
-    void* allocate_to_word(void* destination, size_type bytes, const allocation_traits& traits);
+    friend class manager;
+    heap_destinations() noexcept = default;
+
+    void* allocate_to_word(void* destination, std::size_t bytes, const allocation_traits& traits);
     bool free_from_word(void* destination);
-    void* reallocate_to_word(void* destination, size_type bytes, const allocation_traits& traits);
+    void* reallocate_to_word(void* destination, std::size_t bytes, const allocation_traits& traits);
     void publish_word(void* destination, void* reserved);
-    void allocate_words(std::span<void* const> destinations, size_type bytes, const allocation_traits& traits);
+    void allocate_words(std::span<void* const> destinations, std::size_t bytes, const allocation_traits& traits);
     void free_words(std::span<void* const> destinations);
     template <class T, class Function>
     static void for_each_batch(std::span<ptr<T>* const> destinations, Function&& function) {
-        constexpr size_type most = 32;
+        constexpr std::size_t most = 32;
         void* words[most];
         while (!destinations.empty()) {
-            const size_type some = destinations.size() < most ? destinations.size() : most;
-            for (size_type i = 0; i < some; ++i) {
+            const std::size_t some = destinations.size() < most ? destinations.size() : most;
+            for (std::size_t i = 0; i < some; ++i) {
                 words[i] = destinations[i];
             }
             function(std::span<void* const>(words, some));

@@ -7,15 +7,22 @@
 #include <string_view>
 #include <vector>
 
+#include <holdfast/detail/heap_handle.hpp>
 #include <holdfast/extent_information.hpp>
-#include <holdfast/heap_collection.hpp>
 #include <holdfast/lane_information.hpp>
+#include <holdfast/open_options.hpp>
 #include <holdfast/statistics.hpp>
 
 namespace holdfast {
 
-class heap_information : public heap_collection {
+class heap_information : public detail::part_of_manager<heap_information> {
 public:
+    [[nodiscard]] bool is_open() const noexcept;
+    [[nodiscard]] bool read_only() const noexcept;
+    /// `commit` for a closed or read-only heap.
+    [[nodiscard]] holdfast::durability durability() const noexcept;
+    /// Of the open; "" for a closed heap.
+    [[nodiscard]] const std::string& path() const noexcept;
     [[nodiscard]] bool check_sanity() const;  ///< check(false) finds nothing
     /// A line for each broken invariant ("EXT-2: ..."). `pages`: also for every page that differs from its checksum.
     [[nodiscard]] std::vector<std::string> check(bool pages) const;
@@ -52,11 +59,9 @@ public:
     [[nodiscard]] recovery_report last_recovery() const;
     [[nodiscard]] lane_information lanes() const;  ///< throws error, as an open does
 
-protected:
-    using heap_collection::heap_collection;
-    heap_information(heap_information&&) noexcept = default;
-    heap_information& operator=(heap_information&&) noexcept = default;
-    ~heap_information() = default;
+private:
+    friend class manager;
+    heap_information() noexcept = default;
 };
 
 }  // namespace holdfast

@@ -13,9 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include <holdfast/allocator.hpp>
 #include <holdfast/detail/construct.hpp>
+#include <holdfast/detail/heap_handle.hpp>
 #include <holdfast/detail/objects.hpp>
-#include <holdfast/heap_destinations.hpp>
 
 namespace holdfast {
 
@@ -82,7 +83,7 @@ private:
     std::size_t index_ = 0;
 };
 
-class heap_objects : public heap_destinations {
+class heap_objects : public detail::part_of_manager<heap_objects> {
 public:
     using const_named_iterator = object_iterator;
     using const_unique_iterator = object_iterator;
@@ -117,7 +118,7 @@ public:
     }
     /// The object and the number of its elements; {nullptr, 0} where there is none. Throws error(type_mismatch).
     template <class T>
-    [[nodiscard]] std::pair<T*, size_type> find(const detail::instance_name& name) const {
+    [[nodiscard]] std::pair<T*, std::size_t> find(const detail::instance_name& name) const {
         const auto found = detail::find_object(core(), name, detail::object_type::of<T>());
         return {static_cast<T*>(found.address), found.count};
     }
@@ -150,7 +151,7 @@ public:
         return object_at(object).kind();
     }
     template <class T>
-    [[nodiscard]] size_type get_instance_length(const T* object) const {
+    [[nodiscard]] std::size_t get_instance_length(const T* object) const {
         return object_at(object).length();
     }
     template <class T>
@@ -169,9 +170,9 @@ public:
     void set_instance_description(const T* object, std::string_view description) {
         describe(object, description);
     }
-    [[nodiscard]] size_type get_num_named_objects() const;
-    [[nodiscard]] size_type get_num_unique_objects() const;
-    [[nodiscard]] size_type get_num_anonymous_objects() const;
+    [[nodiscard]] std::size_t get_num_named_objects() const;
+    [[nodiscard]] std::size_t get_num_unique_objects() const;
+    [[nodiscard]] std::size_t get_num_anonymous_objects() const;
     [[nodiscard]] const_named_iterator named_begin() const { return objects(instance_kind::named); }
     [[nodiscard]] const_named_iterator named_end() const { return {}; }
     [[nodiscard]] const_unique_iterator unique_begin() const { return objects(instance_kind::unique); }
@@ -187,13 +188,10 @@ public:
         function();
     }
 
-protected:
-    using heap_destinations::heap_destinations;
-    heap_objects(heap_objects&&) noexcept = default;
-    heap_objects& operator=(heap_objects&&) noexcept = default;
-    ~heap_objects() = default;
-
 private:
+    friend class manager;
+    heap_objects() noexcept = default;
+
     [[nodiscard]] object_iterator objects(instance_kind kind) const;
     void describe(const void* object, std::string_view description);
 };

@@ -33,6 +33,7 @@
 #include <holdfast/allocator.hpp>
 #include <holdfast/closed_heaps.hpp>
 #include <holdfast/collect.hpp>
+#include <holdfast/detail/heap_handle.hpp>
 #include <holdfast/error.hpp>
 #include <holdfast/extent_information.hpp>
 #include <holdfast/heap_blocks.hpp>
@@ -54,9 +55,20 @@ using error_handler = std::function<void(const error&)>;
 /// Thread-safe.
 error_handler set_error_handler(error_handler handler);
 
-/// An open heap. Its bases have most functions: heap_blocks, heap_destinations, heap_objects, heap_collection,
-/// heap_information, and, for heaps that are not open, closed_heaps.
-class manager : public heap_information, public closed_heaps {
+/// An open heap. It has the calls for the heap as a whole, and those of its parts, one header each:
+///
+/// - heap_blocks: blocks of memory, roots, handles and pins
+/// - heap_destinations: blocks whose pointers survive a crash with them, durable words, tickets
+/// - heap_objects: named, unique and anonymous objects
+/// - heap_collection: garbage collection, types, frees that are kept back
+/// - heap_information: state, statistics, checks
+/// - closed_heaps: heaps that are not open, by their paths
+class manager : public heap_blocks,
+                public heap_destinations,
+                public heap_objects,
+                public heap_collection,
+                public heap_information,
+                public closed_heaps {
 public:
     /// Throw error; then media are unchanged, except that a crashed heap may be recovered. A new, empty heap is durable
     /// when the constructor returns.
@@ -134,7 +146,25 @@ public:
     using heap_information::get_uuid;
     using heap_information::get_version;
     using heap_information::lanes;
+
+private:
+    template <class Part>
+    friend class detail::part_of_manager;
+    friend struct detail::manager_access;
+    explicit manager(detail::core_owner core);
+    [[nodiscard]] detail::manager_core& core() const { return handle_.core(); }
+
+    detail::heap_handle handle_;
 };
+
+template <class Part>
+const detail::heap_handle& detail::part_of_manager<Part>::handle() const noexcept {
+    return static_cast<const manager&>(static_cast<const Part&>(*this)).handle_;
+}
+template <class Part>
+detail::heap_handle& detail::part_of_manager<Part>::handle() noexcept {
+    return static_cast<manager&>(static_cast<Part&>(*this)).handle_;
+}
 
 /// Boost.Interprocess's name.
 using managed_mapped_file = manager;

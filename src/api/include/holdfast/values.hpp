@@ -19,7 +19,7 @@
 #include <string_view>
 
 #include <holdfast/hash.hpp>
-#include <holdfast/heap_objects.hpp>
+#include <holdfast/manager.hpp>
 #include <holdfast/ptr.hpp>
 
 namespace holdfast::values {
@@ -209,7 +209,7 @@ inline const value* dict::find(std::string_view key) const noexcept {
 
 /// Null where no Python program has written to the heap. Throws error(type_mismatch) for an unknown layout, or another
 /// object of the name.
-[[nodiscard]] inline const root* find_root(const heap_objects& heap) { return heap.find<root>(root_name).first; }
+[[nodiscard]] inline const root* find_root(const manager& heap) { return heap.find<root>(root_name).first; }
 
 }  // namespace layout_2
 }  // namespace holdfast::values

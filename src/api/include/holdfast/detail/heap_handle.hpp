@@ -1,5 +1,4 @@
-// The core of an open heap. The concepts of a manager (heap_blocks.hpp to heap_information.hpp) stand on each other in
-// one line and reach the core and the fast path directly: several bases would need a virtual one.
+// What a manager is made of: a heap_handle, which has the open heap, and parts, which have nothing but functions.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +8,14 @@
 #include <utility>
 
 #include <holdfast/detail/heap_watch.hpp>
-#include <holdfast/open_options.hpp>
 
 namespace holdfast::slab {
 struct fast_path;
 }  // namespace holdfast::slab
+
+namespace holdfast {
+class manager;
+}  // namespace holdfast
 
 namespace holdfast::detail {
 
@@ -45,35 +47,49 @@ private:
     alignas(std::uintptr_t) std::byte blocks_[words * sizeof(std::uintptr_t)];
 };
 
-/// A heap, or none where it was moved from.
+/// The heap of a manager: none where the manager was moved from, a closed one after close().
 class heap_handle {
 public:
-    heap_handle(const heap_handle&) = delete;
-    heap_handle& operator=(const heap_handle&) = delete;
-
-    [[nodiscard]] bool is_open() const noexcept;
-    [[nodiscard]] bool read_only() const noexcept;
-    /// `commit` for a closed or read-only heap.
-    [[nodiscard]] holdfast::durability durability() const noexcept;
-    /// Of the open; "" for a closed heap.
-    [[nodiscard]] const std::string& path() const noexcept;
-
-protected:
     explicit heap_handle(core_owner core);
     heap_handle(heap_handle&& other) noexcept;
     heap_handle& operator=(heap_handle&& other) noexcept;
+    heap_handle(const heap_handle&) = delete;
+    heap_handle& operator=(const heap_handle&) = delete;
     ~heap_handle();
 
-    /// Throws error(invalid_argument) where the heap was moved from.
+    /// Throws error(invalid_argument) where there is none.
     [[nodiscard]] manager_core& core() const;
-    [[nodiscard]] std::uint64_t key() const noexcept;  ///< 0 where there is no heap
-
-    core_owner core_;
-    fast_path_copy fast_path_;
+    [[nodiscard]] manager_core* core_or_null() const noexcept { return core_.get(); }
+    [[nodiscard]] manager_core* open_core() const noexcept;  ///< null also where it is closed
+    [[nodiscard]] const fast_path_copy& fast_path() const noexcept { return fast_path_; }
+    /// Where there is one. Is called after what changes the heap's own fast path.
+    void renew_fast_path() noexcept;
+    /// Calls take the slow paths, which say what is wrong, until renew_fast_path().
+    void leave_fast_path() noexcept { fast_path_ = {}; }
+    [[nodiscard]] std::uint64_t key() const noexcept;        ///< 0 where there is none
+    [[nodiscard]] const std::string& path() const noexcept;  ///< "" where there is none, or a closed one
+    [[nodiscard]] heap_watch watch() const noexcept;
 
 private:
-    friend struct manager_access;  // the C API
-    friend heap_watch watch_of(const heap_handle& heap) noexcept;
+    core_owner core_;
+    fast_path_copy fast_path_;
+};
+
+/// The base of each part of manager: it leads to the handle of the manager that the part belongs to. Parts stand beside
+/// each other, and none uses another.
+template <class Part>
+class part_of_manager {
+public:
+    part_of_manager(const part_of_manager&) = delete;
+    part_of_manager& operator=(const part_of_manager&) = delete;
+
+protected:
+    part_of_manager() noexcept = default;
+    ~part_of_manager() = default;
+    [[nodiscard]] const heap_handle& handle() const noexcept;  // manager.hpp
+    [[nodiscard]] heap_handle& handle() noexcept;
+    /// Throws error(invalid_argument) where the manager was moved from.
+    [[nodiscard]] manager_core& core() const { return handle().core(); }
 };
 
 }  // namespace holdfast::detail

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstdint>
 
-namespace holdfast::detail {
+namespace holdfast {
+class manager;
+}  // namespace holdfast
 
-class heap_handle;
+namespace holdfast::detail {
 
 /// Of the cell of one open heap (api/heap_life.hpp), which is never freed. Thread safety: a look is one load.
 class heap_watch {
@@ -24,7 +26,7 @@ private:
 };
 
 /// A watch of a closed heap does not go on.
-[[nodiscard]] heap_watch watch_of(const heap_handle& heap) noexcept;
+[[nodiscard]] heap_watch watch_of(const manager& heap) noexcept;
 
 /// Objects that somebody has open: destroy() refuses them (error(locked)) while the heap is open. Thread-safe. False:
 /// already claimed.

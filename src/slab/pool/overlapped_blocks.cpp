@@ -1,4 +1,4 @@
-#include "slab/space/overlapped_blocks.hpp"
+#include "slab/pool/overlapped_blocks.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "slab/nodes/node_blocks.hpp"
+#include "slab/calls/node_blocks.hpp"
 
 namespace holdfast::slab {
 

@@ -1,8 +1,9 @@
+#include "slab/calls/block_inspector.hpp"
+
 #include <bit>
 
 #include <fmt/format.h>
 
-#include "slab/calls/block_inspector.hpp"
 #include "slab/calls/last_failure.hpp"
 
 namespace holdfast::slab {

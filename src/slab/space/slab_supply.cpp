@@ -1,4 +1,4 @@
-#include "slab/pool/slab_supply.hpp"
+#include "slab/space/slab_supply.hpp"
 
 #include <bit>
 #include <type_traits>
