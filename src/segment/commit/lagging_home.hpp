@@ -1,5 +1,5 @@
-// Pages whose last version is in the log and not home, because a reader uses an older one (LOG-4). Their copies are
-// what a difference is taken against, and what an abort goes back to (LOG-11).
+// Pages whose last version is in the log and not home, because a reader uses an older one (LOG-4), or because they go
+// home together later. Their copies are what a difference is taken against, and what an abort goes back to (LOG-11).
 //
 //   - Home has all of one version, home(), and nothing of a later one, but for pages that were free in all versions
 //     since. The log has the records behind it.
