@@ -254,9 +254,8 @@ void plain_transactions::release() noexcept {
     turn_.unlock();
 }
 
-/// All that has ended. Where it throws, the heap has gone back to its savepoint, if it has one and may. Returns the
-/// number of the last.
-std::uint64_t plain_transactions::commit_heap() {
+/// All that has ended. Where it throws, the heap has gone back to its savepoint, if it has one and may.
+void plain_transactions::commit_heap() {
     heap::savepoints& undo = heap_.engine().undo();
     if (rest_has_guests_ && undo.any()) {
         undo.keep();
@@ -266,7 +265,7 @@ std::uint64_t plain_transactions::commit_heap() {
         rest_has_guests_ = false;
         const std::lock_guard lock(results_mutex_);
         last_ = std::move(done);
-        return committed_ = ended_;
+        committed_ = ended_;
     } catch (...) {
         rest_has_guests_ = false;
         if (undo.any()) {

@@ -93,7 +93,7 @@ private:
     std::uint64_t end_later() noexcept;
     void close_gate();
     void release() noexcept;
-    std::uint64_t commit_heap();
+    void commit_heap();
     void note_undone(std::uint64_t number, const std::exception_ptr& problem) noexcept;
     [[nodiscard]] segment::appended_commit last_commit() const;
     base::result<void> wait_for_last_commit() const;

@@ -2,7 +2,8 @@
 // of the innermost transaction.
 //
 // Invariants:
-//   HEAP-26: at a savepoint every page that differs from home is copied, and every slab that differs from its bitmap.
+//   HEAP-26: at a savepoint every page that differs from the last commit is copied, and every slab that differs from
+//            its bitmap.
 //
 // For one thread at a time, except for note_made() and note_gone() under object_mutex().
 #pragma once
@@ -31,7 +32,6 @@ public:
     /// memory for it.
     static constexpr unsigned char gone = 0xdb;
     void fill_what_goes() noexcept { fills_ = true; }
-    [[nodiscard]] std::size_t count() const noexcept { return levels_.size(); }
     [[nodiscard]] bool any() const noexcept { return !levels_.empty(); }
     /// May throw std::bad_alloc.
     base::result<void> begin();

@@ -36,7 +36,7 @@ struct commit_log_limits {
     std::optional<std::uint64_t> epoch{};   ///< log_options::epoch
 };
 
-/// A commit whose record is in the log and perhaps not durable. A copy of nothing is durable. Thread-safe.
+/// A commit whose record is in the log and perhaps not durable yet. Without a log it is durable. Thread-safe.
 class appended_commit {
 public:
     appended_commit() = default;

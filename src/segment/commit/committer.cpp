@@ -113,6 +113,7 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
         }
         auto done = commit_scanned(free, going, check, what);
         if (!done) {
+            scanner_->give_up_commit();
             mapping_.set_frontier(before);
             log_.home().forget();
             return done;
@@ -125,6 +126,7 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
         HF_TRY(after_commit(superblock_.maintain_log()));
         return done;
     } catch (const std::bad_alloc&) {
+        scanner_->give_up_commit();
         if (mapping_.committed() != mapping_.frontier()) {
             mapping_.set_frontier(before);
         }

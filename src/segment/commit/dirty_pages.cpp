@@ -137,6 +137,14 @@ void dirty_scanner::end_commit() noexcept {
     faults_ = others_faults_ + faults_of_thread();
 }
 
+void dirty_scanner::give_up_commit() noexcept {
+    commits_ = false;
+    found_before_.clear();
+    for (auto& [begin, of] : zones_) {
+        of.exact = false;
+    }
+}
+
 std::byte* dirty_scanner::watching_zone(const std::byte* page) const noexcept {
     const auto above = zones_.upper_bound(const_cast<std::byte*>(page));
     if (above == zones_.begin()) {

@@ -59,8 +59,10 @@ public:
     [[nodiscard]] noted_pages find_noted();
     /// The scans up to the next end_commit() are one commit's, which scans each range once. Other scans change nothing.
     void begin_commit() noexcept;
-    /// All that the commit's scans found is committed. Not called after a failure.
+    /// All that the commit's scans found is committed.
     void end_commit() noexcept;
+    /// The commit has failed: what its search or its scans have protected is found again.
+    void give_up_commit() noexcept;
     // Before end_commit():
     /// The commit itself stored to these pages behind its scan.
     void note_own_stores(std::byte* begin, std::uint64_t pages) noexcept;

@@ -1,7 +1,7 @@
 // Copies of pages in memory, to which an aborted transaction goes back.
 //
-// Home is the last version (commit_record.hpp), so pages that nobody has stored to since the last commit need no copy:
-// they are dropped.
+// Home has the last version, or a copy does (lagging_home), so pages that nobody has stored to since the last commit
+// need no copy here.
 #pragma once
 
 #include <cstddef>

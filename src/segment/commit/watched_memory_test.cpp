@@ -279,6 +279,28 @@ TEST_P(watched_memory, is_not_searched_where_faults_tell_all) {
     }
 }
 
+/// Was: what the search had protected was lost where the commit ended before it scanned the page's memory.
+TEST_P(watched_memory, loses_no_store_of_a_commit_that_was_given_up) {
+    std::mt19937_64 random(13);
+    scanned_ = pages_in_all;
+    commit();
+    std::uint64_t value = pages_in_all;
+    for (int round = 0; round < 100; ++round) {
+        for (int i = 0; i < 5; ++i) {
+            store(700 + random() % 40, ++value * 8 + 1);
+        }
+        if (round % 4 == 3) {
+            scanner_.begin_commit();
+            static_cast<void>(scanner_.find_noted());
+            scanner_.give_up_commit();
+            find();
+        }
+        commit(commit_of::transaction);
+        ASSERT_FALSE(HasFailure()) << "round " << round;
+    }
+    check();
+}
+
 /// A process that stores to another one's memory when it is told to.
 class other_process {
 public:
