@@ -19,7 +19,7 @@ using base::failure;
 using base::failure_code;
 
 /// What was stored since the last commit is copied for an abort, or committed where it is more.
-constexpr std::uint64_t most_copied_pages = 512;
+constexpr std::uint64_t most_copied_pages = 16384;
 constexpr auto longest_wait = 2s;
 
 }  // namespace
