@@ -219,10 +219,16 @@ private:
         }
         tell(event::about_to_commit, state.digest);
         begin(act::commit);
-        if (source_() % 5 == 0) {
-            heap_->shrink();  // a commit, and all that is free goes
-        } else {
-            heap_->commit();
+        switch (source_() % 5) {
+            case 0: heap_->shrink(); break;  // a commit, and all that is free goes
+            case 1:
+            case 2: {
+                const ticket taken = heap_->commit_later();
+                change_world(*heap_, source_, limits_);  // no part of it
+                heap_->sync(taken);
+                break;
+            }
+            default: heap_->commit();
         }
         tell(event::committed, state.digest);
         return true;
