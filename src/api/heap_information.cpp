@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
@@ -39,6 +40,10 @@ const std::string& heap_information::path() const noexcept { return handle().pat
 bool heap_information::check_sanity() const { return check(false).empty(); }
 
 std::vector<std::string> heap_information::check(bool pages) const {
+    std::optional<detail::plain_transactions::pause> turn;
+    if (core().is_shared() && !core().plain().is_mine()) {
+        turn.emplace(core().plain(), "check");
+    }
     const std::lock_guard guard(core().engine().object_mutex());
     return core().engine().check(pages);
 }

@@ -16,6 +16,7 @@
 #include "api/heap_life.hpp"
 #include "api/pending_commits.hpp"
 #include "api/plain_transactions.hpp"
+#include "api/process_turns.hpp"
 #include "heap/heap.hpp"
 
 namespace holdfast {
@@ -82,7 +83,9 @@ class open_ranges;
 
 class manager_core {
 public:
-    manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close, bool check_transactions);
+    /// `turns`: of a heap that processes change by turns, with the turn; null of any other.
+    manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close, bool check_transactions,
+                 std::unique_ptr<process_turns> turns = nullptr);
     manager_core(const manager_core&) = delete;
     manager_core& operator=(const manager_core&) = delete;
     ~manager_core();
@@ -98,7 +101,7 @@ public:
     }
     /// fast_path::of_no_heap() for a closed heap.
     [[nodiscard]] fast_path_copy fast_path() const noexcept {
-        return fast_path_copy(engine_ == nullptr ? slab::fast_path::of_no_heap() : *engine_->fast_path());
+        return fast_path_copy(engine_ == nullptr || turns_ != nullptr ? slab::fast_path::of_no_heap() : *engine_->fast_path());
     }
     [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
     /// Null without open_options::check_transactions.
@@ -127,6 +130,11 @@ public:
     /// Durability `commit`, for the thread that has the turn. Durable when what it returns is. Throws what fails.
     segment::appended_commit commit_inside(bool is_gate_closed);
     [[nodiscard]] plain_transactions& plain() noexcept { return plain_; }
+    /// Processes change the heap by turns.
+    [[nodiscard]] bool is_shared() const noexcept { return turns_ != nullptr; }
+    /// For the thread that has the threads' turn: that of the processes, too. Where it throws, it has neither.
+    void take_turn();
+    void give_turn() noexcept;
     /// The watch may outlive the heap.
     [[nodiscard]] heap_life::watch life() const noexcept { return life_.begin_watch(); }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
@@ -148,6 +156,8 @@ public:
 
 private:
     [[nodiscard]] base::result<void> close_engine(bool commit_changes);
+    [[nodiscard]] base::result<void> close_shared(bool commit_changes);
+    [[nodiscard]] refresh_report refresh_shared();
     void note_commit(const segment::commit_statistics& done) noexcept;
     template <class Commit>
     [[nodiscard]] auto commit_beside(Commit commit, bool is_gate_closed) -> decltype(commit()) {
@@ -164,6 +174,7 @@ private:
     }
 
     std::unique_ptr<heap::engine> engine_;
+    std::unique_ptr<process_turns> turns_;  ///< null: of this process alone
     heap_life life_;
     std::unique_ptr<open_ranges> ranges_;
     pending_commits pending_;

@@ -1,6 +1,7 @@
 #include "heap/heap.hpp"
 
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "heap/heap_opening.hpp"
@@ -50,6 +51,32 @@ base::result<std::unique_ptr<engine>> engine::read_anew(std::unique_ptr<engine> 
     old.reset();
     const engine_options defaults;
     return heap_opening(path, defaults).read_anew(std::move(files));
+}
+
+base::result<std::unique_ptr<engine>> engine::open_anew(std::unique_ptr<engine> old, const engine_options& options) {
+    unregister_engine(*old);
+    const std::string path = old->files().paths().directory();
+    const auto hold = old->files().hold();
+    old->files().mapping().leave_addresses();
+    old.reset();
+    return heap_opening(path, options).open(persist::access_mode::read_write, hold);
+}
+
+/// Without memory for the registry, pointers that lead to the heap by its name find none.
+void engine::rest() noexcept {
+    unregister_engine(*this);
+    files().set_resting(true);
+    try {
+        static_cast<void>(register_reader(*this).ok());
+    } catch (const std::bad_alloc&) {
+        return;
+    }
+}
+
+base::result<void> engine::wake() {
+    unregister_engine(*this);
+    files().set_resting(false);
+    return register_engine(*this);
 }
 
 base::result<segment::commit_statistics> engine::commit() {

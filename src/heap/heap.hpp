@@ -39,6 +39,8 @@ struct engine_options {
     before_trace_call before_trace;
     std::uint64_t lane_slots = lane::default_slots;
     bool hardened = false;  ///< as open_options::hardened
+    /// Durability `commit`: other processes do so, too (segment/files/heap_turns.hpp). The open has the turn.
+    bool by_turns = false;
     /// The longest time that free memory keeps its space on disk.
     std::uint64_t decay_ns = 10'000'000'000;
     /// For crash tests. Copies and snapshots use the kernel's file system.
@@ -61,6 +63,13 @@ public:
     static base::result<std::unique_ptr<engine>> create_scratch(const engine_options& options);
     /// A reader's files show another version: all that `old` has read of the tables is read anew. Null on failure.
     static base::result<std::unique_ptr<engine>> read_anew(std::unique_ptr<engine> old);
+    /// Of processes that take turns, where another one had the turn since `old` was read: at the same addresses. Has the
+    /// turn. Null on failure.
+    static base::result<std::unique_ptr<engine>> open_anew(std::unique_ptr<engine> old, const engine_options& options);
+    /// The turn is given away: from now on every change is refused, as in a heap opened read-only, and back. No thread
+    /// uses the heap.
+    void rest() noexcept;
+    base::result<void> wake();
     engine(const engine&) = delete;
     engine& operator=(const engine&) = delete;
     ~engine();

@@ -149,7 +149,7 @@ base::result<void> heap_opening::start_created(engine& made) const {
     made.start_destinations();
     made.find_fast_path();
     HF_TRY(register_engine(made));
-    made.files().readers().admit();
+    made.files().readers().admit(options_.by_turns);
     return {};
 }
 
@@ -170,6 +170,7 @@ base::result<std::unique_ptr<engine>> heap_opening::open(access_mode mode,
     HF_TRY(check_durability());
     segment::mapping_options mapping = options_.files.mapping;
     mapping.shared = is_shared(mode, options_.durability);
+    mapping.by_turns = options_.by_turns;
     mapping.domain = options_.domain;
     mapping.syncs_records =
         options_.durability == durability_kind::atomic && !options_.domain && !options_.accept_process_crash_only;
@@ -227,7 +228,7 @@ base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) 
     opened.find_fast_path();
     HF_TRY(register_engine(opened));
     if (!shared) {
-        opened.files().readers().admit();
+        opened.files().readers().admit(options_.by_turns);
     }
     return {};
 }

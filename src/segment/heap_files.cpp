@@ -104,7 +104,9 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
         state.crashed = state.crashed && !found.hold->locks.empty();  // it runs
         files->location_.set_hold(std::move(found.hold));
     } else {
-        const neighbours beside = options.shared ? neighbours::none : neighbours::readers;
+        const neighbours beside = options.by_turns ? neighbours::turns
+                                  : options.shared ? neighbours::none
+                                                   : neighbours::readers;
         if (hold == nullptr) {
             HF_TRY_ASSIGN(hold, hold_heap(outer, files->paths(), mode, beside));
         }
@@ -113,6 +115,7 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
                       recover(files->storage(), files->paths(), mode, files->readers_.wishes(options.on_replay)));
         sign_locks(*files->location_.hold());
     }
+    state.crashed = state.crashed && !files->hold()->was_left_in_order;
     files->superblock_.set_recovered(state.superblock, state.crashed);
     files->location_.set_nodes(state.superblock.nodes);
     files->replayed_ = state.replayed;

@@ -70,7 +70,7 @@ recovery_wishes heap_readers::wishes(const replay_watch& watch) const {
     return wishes;
 }
 
-void heap_readers::admit() noexcept {
+void heap_readers::admit(bool by_turns) noexcept {
     const std::shared_ptr<heap_hold>& hold = parts_.location.hold();
     if (hold == nullptr || parts_.location.paths().nodes() != 0) {
         return;
@@ -83,6 +83,10 @@ void heap_readers::admit() noexcept {
                 return;
             }
             hold->readers = std::move(table).value();
+            if (by_turns ? !hold->readers->try_to_share() : !hold->readers->try_to_have_alone()) {
+                hold->readers.reset();  // who takes turns came first, and waits in vain for the lock
+                return;
+            }
         }
         const auto session = log::random_number();
         if (!session) {
@@ -141,11 +145,12 @@ base::result<recovered_state> heap_readers::state_on_media() const {
 }
 
 bool heap_readers::wait_for_change(std::chrono::nanoseconds longest) const {
-    if (!is_reading_) {
+    if (!is_reading_ && !(parts_.location.is_resting() && table() != nullptr)) {
         std::this_thread::sleep_for(longest);
         return false;
     }
-    return table()->wait_for(parts_.superblock.now().sequence, longest, has_session_ ? 0 : session_);
+    return table()->wait_for(parts_.superblock.now().sequence, longest,
+                             has_session_ || parts_.location.is_resting() ? 0 : session_);
 }
 
 base::result<refreshed_pages> heap_readers::refresh() {

@@ -123,11 +123,30 @@ result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths) {
     }
 }
 
+failure shared_by_others(const heap_paths& paths) {
+    return failure{failure_code::locked,
+                   paths.readers(),
+                   "writers by turns",
+                   "other processes, which share the heap",
+                   "nobody",
+                   "open it shared, too, or when they have closed it",
+                   0};
+}
+
 result<void> refuse_readers_but(heap_hold& hold, const heap_paths& paths, neighbours beside) {
-    // Where it cannot be read, who reads is not known.
-    HF_TRY_ASSIGN(hold.readers, reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without));
+    if (beside != neighbours::turns) {
+        // Where it cannot be read, who reads is not known.
+        HF_TRY_ASSIGN(hold.readers, reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without));
+    }
     if (hold.readers == nullptr) {
         return {};
+    }
+    if (beside != neighbours::turns && !hold.readers->try_to_have_alone()) {
+        hold.readers.reset();
+        return shared_by_others(paths);
+    }
+    if (beside != neighbours::turns) {
+        hold.readers->set_left_by(0);
     }
     hold.readers->set_writer(beside == neighbours::none ? writer_kind::alone : writer_kind::opening);
     constexpr std::chrono::seconds longest{1};
@@ -170,9 +189,61 @@ result<void> lock_for_writer(heap_hold& hold, const heap_paths& paths, neighbour
     }
 }
 
+failure cannot_be_shared(const heap_paths& paths, std::string found) {
+    return failure{failure_code::unsupported,
+                   paths.directory(),
+                   "a heap to be shared by writers",
+                   std::move(found),
+                   "one directory on a local file system, and no store",
+                   "open it in one process alone",
+                   0};
+}
+
+/// The first one of a heap without the file `readers` makes it; then it has the heap's lock.
+result<bool> open_table_to_share(heap_hold& hold, const heap_paths& paths) {
+    HF_TRY_ASSIGN(hold.readers, reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without));
+    if (hold.readers != nullptr) {
+        return false;
+    }
+    HF_TRY_ASSIGN(auto lock, heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write));
+    hold.locks.push_back(std::move(lock));
+    HF_TRY_ASSIGN(hold.readers, reader_table::open(*hold.storage, paths, reader_table::missing_file::make));
+    if (hold.readers == nullptr) {
+        return cannot_be_shared(paths, "a file system that machines share, or no space for the file readers");
+    }
+    return true;
+}
+
+/// The turn goes to one after the other: who waits next has the place in the line.
+result<void> lock_by_turns(heap_hold& hold, const heap_paths& paths) {
+    HF_TRY_ASSIGN(const bool is_possible, may_have_readers_beside(*hold.storage, paths));
+    if (!is_possible) {
+        return cannot_be_shared(paths, "several directories, or a store, whose files have no versions");
+    }
+    HF_TRY_ASSIGN(const bool has_lock, open_table_to_share(hold, paths));
+    if (!hold.readers->try_to_share()) {
+        HF_TRY(heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write));  // says who
+        return failure{failure_code::locked,    paths.directory(), "lock", "a writer that has the heap alone, until now",
+                       "processes that share it", {},                0};
+    }
+    if (!has_lock) {
+        HF_TRY(hold.readers->wait_in_line());
+        auto lock = heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write,
+                                       heap_lock::missing_file::make, heap_lock::patience::enough);
+        hold.readers->leave_line();
+        HF_TRY_ASSIGN(heap_lock mine, std::move(lock));
+        hold.locks.push_back(std::move(mine));
+    }
+    hold.was_left_in_order = hold.readers->left_by() != 0;
+    hold.readers->set_left_by(0);
+    return refuse_readers_but(hold, paths, neighbours::turns);
+}
+
 result<void> lock_heap(heap_hold& hold, const heap_paths& paths, access_mode mode, neighbours beside) {
     HF_TRY(examine_names(*hold.storage, paths));
-    HF_TRY(mode == access_mode::read_write ? lock_for_writer(hold, paths, beside) : lock_for_reader(hold, paths));
+    HF_TRY(mode == access_mode::read_only       ? lock_for_reader(hold, paths)
+           : beside == neighbours::turns ? lock_by_turns(hold, paths)
+                                         : lock_for_writer(hold, paths, beside));
     HF_TRY_ASSIGN(const auto of_new, hold.storage->permissions_of(paths.directory(), paths.superblock()));
     hold.storage = hold.storage->with({of_new.files | 0600U, of_new.directories | 0700U});
     return hold_nodes(hold, paths, mode);

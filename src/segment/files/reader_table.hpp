@@ -54,7 +54,11 @@ struct reader_table_on_file {
     std::atomic<std::uint64_t> durable;  ///< version
     std::atomic<std::uint64_t> home;     ///< version
     std::atomic<std::uint64_t> writer_pid;
-    std::uint64_t reserved[504];
+    /// Of processes that take turns: who had the last one, and left the heap as its last record says. 0: nobody says
+    /// so.
+    std::atomic<std::uint64_t> left_by;
+    std::atomic<std::uint64_t> left_in_boot;  ///< of the machine; what was said before it stopped does not count
+    std::uint64_t reserved[502];
 };
 static_assert(sizeof(reader_table_on_file) == 4096);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -95,6 +99,18 @@ public:
     void publish_home(std::uint64_t version) noexcept override;
     /// Waits for readers that have not said which version they read. False where one takes too long.
     [[nodiscard]] bool wait_for_versions(std::chrono::milliseconds longest) noexcept;
+
+    // --- processes that take turns (heap_turns.hpp) ---
+    /// They share the heap, or a writer has it alone. False: somebody else holds it in the other way.
+    [[nodiscard]] bool try_to_share() const noexcept;
+    [[nodiscard]] bool try_to_have_alone() const noexcept;
+    void stop_sharing() const noexcept;
+    [[nodiscard]] bool is_shared_by_others() const noexcept;
+    /// The place of the next one: who has it waits for the turn.
+    base::result<void> wait_in_line() const noexcept;
+    void leave_line() const noexcept;
+    [[nodiscard]] std::uint64_t left_by() const noexcept;
+    void set_left_by(std::uint64_t who) noexcept;
 
     // --- a reader ---
     /// Takes a slot, as about to read. `limit` where all are taken.
