@@ -48,6 +48,7 @@ base::result<heap_turns::found> heap_turns::take() {
     }
     // What the log has behind home is about to be read again, and perhaps to go home.
     table.set_writer(writer_kind::opening);
+    hold_->storage->forget_files();
     if (table.wait_for_versions(longest)) {
         return found::changed;
     }
