@@ -66,6 +66,7 @@ recovery_wishes heap_readers::wishes(const replay_watch& watch) const {
     wishes.watch = watch;
     if (table() != nullptr) {
         wishes.oldest_in_use = table()->oldest(wishes.oldest_in_use);
+        wishes.is_settled = parts_.location.hold()->was_left_in_order;
     }
     return wishes;
 }

@@ -83,8 +83,31 @@ failure with_hint_of_table(failure locked, const result<std::unique_ptr<reader_t
     return locked;
 }
 
+/// `turns`: where processes change the heap by turns, waits until it is this one's. Else it has a slot before it asks, so
+/// that a writer which it finds knows of it.
+result<heap_lock> lock_to_read(const heap_hold& hold, const heap_paths& paths, neighbours beside) {
+    const auto acquire = [&](heap_lock::patience waits) {
+        return heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_only,
+                                  heap_lock::missing_file::do_without, waits);
+    };
+    if (beside != neighbours::turns || hold.readers == nullptr || !hold.readers->is_shared()) {
+        if (hold.readers != nullptr && !hold.readers->has_slot()) {
+            HF_TRY(hold.readers->take());
+        }
+        return acquire(heap_lock::patience::none);
+    }
+    hold.readers->leave();
+    HF_TRY(hold.readers->wait_in_line());
+    auto lock = acquire(heap_lock::patience::enough);
+    hold.readers->leave_line();
+    if (lock) {
+        HF_TRY(hold.readers->take());
+    }
+    return lock;
+}
+
 /// Waits for what another process does in a moment: an opening, a close, a commit that gives space back.
-result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths) {
+result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths, neighbours beside) {
     constexpr std::chrono::seconds longest{5};
     constexpr std::chrono::seconds longest_commit{60};
     const auto begin = std::chrono::steady_clock::now();
@@ -95,11 +118,7 @@ result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths) {
         hold.readers = std::move(table).value();
     }
     for (;;) {
-        if (hold.readers != nullptr && !hold.readers->has_slot()) {
-            HF_TRY(hold.readers->take());
-        }
-        auto lock = heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_only,
-                                       heap_lock::missing_file::do_without);
+        auto lock = lock_to_read(hold, paths, beside);
         if (lock) {
             hold.locks.push_back(std::move(lock).value());
             return {};
@@ -150,7 +169,8 @@ result<void> refuse_readers_but(heap_hold& hold, const heap_paths& paths, neighb
     }
     hold.readers->set_writer(beside == neighbours::none ? writer_kind::alone : writer_kind::opening);
     constexpr std::chrono::seconds longest{1};
-    if (beside == neighbours::none ? !hold.readers->any() : hold.readers->wait_for_versions(longest)) {
+    if (beside == neighbours::none ? !hold.readers->any()
+                                   : hold.was_left_in_order || hold.readers->wait_for_versions(longest)) {
         return {};
     }
     std::string who;
@@ -241,7 +261,7 @@ result<void> lock_by_turns(heap_hold& hold, const heap_paths& paths) {
 
 result<void> lock_heap(heap_hold& hold, const heap_paths& paths, access_mode mode, neighbours beside) {
     HF_TRY(examine_names(*hold.storage, paths));
-    HF_TRY(mode == access_mode::read_only       ? lock_for_reader(hold, paths)
+    HF_TRY(mode == access_mode::read_only       ? lock_for_reader(hold, paths, beside)
            : beside == neighbours::turns ? lock_by_turns(hold, paths)
                                          : lock_for_writer(hold, paths, beside));
     HF_TRY_ASSIGN(const auto of_new, hold.storage->permissions_of(paths.directory(), paths.superblock()));

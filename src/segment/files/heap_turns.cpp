@@ -43,13 +43,15 @@ base::result<heap_turns::found> heap_turns::take() {
     table.set_left_by(0);
     has_turn_ = true;
     if (is_as_left) {
+        // A reader that has come meanwhile, when nobody had the turn, counts what later sessions say alone.
+        table.set_session(session_ + 1);
         table.set_writer(writer_kind::beside);
         return found::as_left;
     }
-    // What the log has behind home is about to be read again, and perhaps to go home.
+    // What the log has behind home is about to be read again, and what a dead process has begun there made void.
     table.set_writer(writer_kind::opening);
     hold_->storage->forget_files();
-    if (table.wait_for_versions(longest)) {
+    if (hold_->was_left_in_order || table.wait_for_versions(longest)) {
         return found::changed;
     }
     give(version_, false);

@@ -315,6 +315,11 @@ bool reader_table::try_to_have_alone() const noexcept { return try_to_lock(shari
 void reader_table::stop_sharing() const noexcept { unlock(sharing_byte); }
 bool reader_table::is_shared_by_others() const noexcept { return is_locked(sharing_byte); }
 
+bool reader_table::is_shared() const noexcept {
+    struct flock question = lock_of(sharing_byte, F_WRLCK);
+    return ::fcntl(file_->native_handle(), F_OFD_GETLK, &question) == 0 && question.l_type == F_RDLCK;
+}
+
 /// The lock ends with a process that is killed while it waits.
 base::result<void> reader_table::wait_in_line() const noexcept {
     struct flock wanted = lock_of(line_byte, F_WRLCK);

@@ -109,6 +109,9 @@ public:
     /// The place of the next one: who has it waits for the turn.
     base::result<void> wait_in_line() const noexcept;
     void leave_line() const noexcept;
+    /// Whether processes share the heap by turns, or wait to do so; not a writer alone.
+    [[nodiscard]] bool is_shared() const noexcept;
+    void set_session(std::uint64_t session) noexcept { table_->session.store(session, std::memory_order_release); }
     [[nodiscard]] std::uint64_t left_by() const noexcept;
     void set_left_by(std::uint64_t who) noexcept;
 
