@@ -76,6 +76,9 @@ void manager_core::take_turn() {
     }
     try {
         value_or_throw(turns_->take(engine_));
+        if (ranges_ != nullptr) {
+            engine_->undo().fill_what_goes();
+        }
     } catch (...) {
         if (engine_ == nullptr) {  // it could not be opened anew
             life_.end();

@@ -57,8 +57,16 @@ base::result<std::unique_ptr<engine>> engine::open_anew(std::unique_ptr<engine> 
     unregister_engine(*old);
     const std::string path = old->files().paths().directory();
     const auto hold = old->files().hold();
-    old->files().mapping().leave_addresses();
+    auto files = old->take_files();
     old.reset();
+    files->set_resting(false);
+    if (hold->was_left_in_order) {
+        if (const auto caught_up = files->catch_up(); caught_up && *caught_up) {
+            return heap_opening(path, options).write_anew(std::move(files));
+        }
+    }
+    files->mapping().leave_addresses();
+    files.reset();
     return heap_opening(path, options).open(persist::access_mode::read_write, hold);
 }
 

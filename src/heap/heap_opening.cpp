@@ -203,6 +203,13 @@ base::result<std::unique_ptr<engine>> heap_opening::read_anew(std::unique_ptr<se
     return made;
 }
 
+base::result<std::unique_ptr<engine>> heap_opening::write_anew(std::unique_ptr<segment::heap_files> files) {
+    std::unique_ptr<engine> made(new engine(std::move(files)));
+    HF_TRY_ASSIGN(made->recovered_, heap_recovery(*made).run(path_, options_.recovery, options_.before_trace));
+    HF_TRY(start_opened(*made, access_mode::read_write));
+    return made;
+}
+
 base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) const {
     const bool shared = is_shared(mode, options_.durability);
     if (shared) {

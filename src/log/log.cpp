@@ -54,9 +54,9 @@ base::result<std::unique_ptr<log>> log::read(persist::storage& storage, const lo
     HF_ASSERT(options.place.file_size >= least_file_size && options.place.file_size <= largest_file_size &&
               options.place.file_size % page_size == 0);
     log_files files(storage, options.place);
-    const std::uint64_t first = begin.position / files.file_size();
+    const std::uint64_t first = options.oldest.value_or(begin.position) / files.file_size();
     if (begin.position % files.file_size() != 0) {  // `missing` where it is
-        HF_TRY_ASSIGN(const auto file, files.open(first, access_mode::read_only));
+        HF_TRY_ASSIGN(const auto file, files.open(begin.position / files.file_size(), access_mode::read_only));
     }
     log_reader reader(files, options.key, begin);
     record each;

@@ -129,16 +129,26 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
         }
     }
     const auto on_media = std::make_unique<superblock_on_media>(state.on_media);
+    const log::mark end = state.end;
     files->readers_.begin(state);
     HF_TRY(files->reserve_addresses(options));
     HF_TRY(files->map(options));
     if (mode == access_mode::read_only) {
         files->readers_.begin_reading();
     } else if (files->overlay_) {
-        HF_TRY(files->commits_.begin_behind(*on_media, *files->overlay_));
+        HF_TRY(files->commits_.begin_behind(*on_media, *files->overlay_, end));
         files->overlay_.reset();
     }
     return files;
+}
+
+base::result<bool> heap_files::catch_up() {
+    HF_TRY_ASSIGN(const bool done, commits_.catch_up());
+    if (done) {
+        bitmaps_.admit_none();
+        limit_changed_ = false;
+    }
+    return done;
 }
 
 base::result<void> heap_files::reserve_addresses(const mapping_options& options) {

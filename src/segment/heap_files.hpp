@@ -66,6 +66,8 @@ public:
                                                                     const creation_options& options);
 
     [[nodiscard]] const heap_location& location() const noexcept { return location_; }
+    /// As committer::catch_up(). What an engine has read of the tables is no more.
+    [[nodiscard]] base::result<bool> catch_up();
     void set_resting(bool rests) noexcept { location_.set_resting(rests); }
     [[nodiscard]] heap_mapping& mapping() noexcept { return mapping_; }
     [[nodiscard]] user_space& space() noexcept { return space_; }

@@ -106,8 +106,12 @@ public:
     bool restore(const saved_pages& from, base::function_ref<bool(const std::byte* page)> may_store) noexcept;
     /// Whose records are perhaps waited for; with the versions in use, and what home has not.
     [[nodiscard]] commit_log& log() const noexcept { return log_; }
-    /// Pages that are not home lie over the mappings: those that `content` has. `home`: the superblock on media.
-    base::result<void> begin_behind(const superblock_on_media& home, const log_content& content);
+    /// Pages that are not home lie over the mappings: those that `content` has, up to `end` in the log. `home`: the
+    /// superblock on media.
+    base::result<void> begin_behind(const superblock_on_media& home, const log_content& content, const log::mark& end);
+    /// Of a process that takes turns, which has it: shows what others have committed since, and left in order, whatever
+    /// was stored to their pages meanwhile. False: the heap must be opened anew; what is in memory means nothing.
+    [[nodiscard]] base::result<bool> catch_up();
     /// No commit succeeds any more; the last one may be durable or not.
     [[nodiscard]] bool is_poisoned() const noexcept { return poison_.code != base::failure_code::none; }
 
@@ -143,6 +147,10 @@ private:
     base::result<void> follow_readers(commit_log::go_home when);
     void drop_what_is_home(std::uint64_t version) noexcept;
     void restore_behind(std::byte* begin, std::byte* end) noexcept;
+    base::result<void> follow_growth(const superblock_on_media& to);
+    void show_pages_at_home(const log_content& content);
+    base::result<void> show_pages_of_log(const log_content& content);
+    base::result<void> read_page_at_home(std::uint64_t place, std::span<std::byte> page);
     void adopt(const commit_plan& plan) noexcept;
     base::result<void> map_adopted();
     [[nodiscard]] base::failure poisoned() const;

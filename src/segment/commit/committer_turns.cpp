@@ -1,0 +1,107 @@
+#include <array>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "segment/commit/committer.hpp"
+#include "segment/files/address_range.hpp"
+#include "segment/files/reader_table.hpp"
+#include "segment/format/superblock.hpp"
+
+namespace holdfast::segment {
+
+using base::page_size;
+using persist::access_mode;
+
+/// The frontier and the objects file only grow while somebody reads, as this process does.
+base::result<void> committer::follow_growth(const superblock_on_media& to) {
+    const base::pages frontier = base::pages_for(to.frontier);
+    if (frontier != mapping_.frontier()) {
+        HF_TRY(mapping_.map_grown(frontier));
+        mapping_.set_frontier(frontier);
+        mapping_.adopt_growth();
+    }
+    return objects_.follow_growth(to.objects_size);
+}
+
+/// What lies over them belongs to an earlier use (LOG-10).
+void committer::show_pages_at_home(const log_content& content) {
+    for (const log_content::home_pages& run : content.pages_at_home()) {
+        std::byte* const begin = mapping_.address_of(run.place);
+        log_.lag().forget_pages(run.place, run.count);
+        drop_mapped(begin, begin + run.count * page_size);
+    }
+}
+
+base::result<void> committer::read_page_at_home(std::uint64_t place, std::span<std::byte> page) {
+    HF_TRY_ASSIGN(const auto file, log_.home().get(location_.storage(), location_.paths(), file_of(place)));
+    return file->read_at(page_of_place(place) * page_size, page);
+}
+
+/// Each page is made of its last version and what the log has, so that nothing that was stored to it stays (LOG-11).
+base::result<void> committer::show_pages_of_log(const log_content& content) {
+    patch_reader log(location_.storage(), location_.paths(), content);
+    const std::uint64_t version = content.superblock().sequence;
+    std::array<std::byte, page_size> page{};
+    std::optional<std::uint64_t> last;
+    for (const log_content::patch& patch : content.patches()) {
+        if (last == patch.place) {
+            continue;
+        }
+        last = patch.place;
+        if (const std::byte* const before = log_.lag().find(patch.place); before != nullptr) {
+            std::memcpy(page.data(), before, page_size);
+        } else {
+            HF_TRY(read_page_at_home(patch.place, page));
+        }
+        HF_TRY(log.lay_over(patch.place, page));
+        std::memcpy(mapping_.address_of(patch.place), page.data(), page_size);
+        log_.lag().put(patch.place, page, version);
+    }
+    return {};
+}
+
+base::result<bool> committer::catch_up() {
+    const reader_table* const table = location_.hold()->readers.get();
+    const std::optional<log::mark> end = log_.last_end();
+    if (table == nullptr || !end || poison_.code != base::failure_code::none || !pinned_.empty()) {
+        return false;
+    }
+    HF_TRY_ASSIGN(const auto file, location_.storage().open(location_.paths().superblock(), access_mode::read_only));
+    HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*file));
+    const superblock_on_media* const media = copies.newest();
+    const auto from = std::make_unique<superblock_on_media>(superblock_.now());
+    from->log_begin = *end;
+    const bool goes_on = media != nullptr && media->state == heap_state::running && (media->flags & flag_log) != 0 &&
+                         media->sequence <= from->sequence && media->log_begin.position <= end->position &&
+                         media->log_file_size == from->log_file_size;
+    if (!goes_on) {  // a session has ended since, and another one begun
+        return false;
+    }
+    const std::uint64_t durable = table->durable();
+    HF_TRY_ASSIGN(const log_content content,
+                  log_content::read(location_.storage(), location_.paths(), *from, {.last = durable}));
+    const superblock_on_media& newest = content.superblock();
+    if (newest.sequence != durable || newest.frontier > mapping_.view().reservation() ||
+        base::pages_for(newest.frontier) < mapping_.frontier() || newest.objects_size < objects_.size()) {
+        return false;
+    }
+    if (!log_.lag().is_on()) {
+        log_.lag().begin(*from);
+    } else if (media->sequence > log_.lag().home().sequence) {
+        log_.lag().go_on(*media);
+        drop_what_is_home(media->sequence);
+    }
+    log_.go_on_at(media->log_begin, content.home_superblock().log_begin);
+    HF_TRY(follow_growth(newest));
+    show_pages_at_home(content);
+    HF_TRY(show_pages_of_log(content));
+    auto now = std::make_unique<superblock_on_media>(newest);
+    keep_log(*now, *media);
+    superblock_.set_recovered(*now, false);
+    committed_free_.clear();
+    commit_failed_ = false;
+    return poison_.code == base::failure_code::none;
+}
+
+}  // namespace holdfast::segment
