@@ -196,11 +196,13 @@ refresh_report manager::refresh() { return core().refresh(); }
 
 bool manager::wait_for_change(std::chrono::nanoseconds longest) const {
     longest = std::min(longest, std::chrono::nanoseconds(std::chrono::years(1)));  // clocks count no further than 292
-    return core().engine().files().readers().wait_for_change(longest);
+    return core().wait_for_change(longest);
 }
 
 shrink_report manager::shrink(const shrink_options& options) {
-    detail::refuse_read_only(core().engine(), "shrink");
+    if (!core().is_shared()) {
+        detail::refuse_read_only(core().engine(), "shrink");
+    }
     return public_report(value_or_throw(core().around_commit([&] {
         return core().engine().shrink(options.target, [&options](const heap::shrink_report& so_far) {
             if (options.progress) {
@@ -211,9 +213,8 @@ shrink_report manager::shrink(const shrink_options& options) {
 }
 
 void manager::snapshot(const std::string& destination) {
-    heap::engine& engine = core().engine();
     core().sync_pending();  // what commit_later() left is part of the heap
-    value_or_throw(core().around_commit([&] { return engine.snapshot(destination); }));
+    value_or_throw(core().around_commit([&] { return core().engine().snapshot(destination); }));
 }
 
 }  // namespace holdfast

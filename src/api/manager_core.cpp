@@ -105,8 +105,8 @@ base::result<void> manager_core::close_shared(bool commit_changes) {
 }
 
 refresh_report manager_core::refresh_shared() {
-    const std::uint64_t before = engine().files().superblock().sequence;
     const plain_transactions::pause turn(plain_, "refresh");
+    const std::uint64_t before = turns_->version();
     const std::uint64_t now = engine().files().superblock().sequence;
     return {now, now - before, 0};
 }
@@ -194,6 +194,9 @@ const std::string& manager_core::path() const noexcept {
 }
 
 void manager_core::sync_pending() {
+    if (is_shared()) {  // each is durable when it ends
+        return;
+    }
     if (const heap::engine& open = engine(); pending_.is_used()) {
         value_or_throw(open.check_process());
         pending_.sync_all();
@@ -218,9 +221,8 @@ void manager_core::close(bool commit_changes) {
 }
 
 void manager_core::commit() {
-    heap::engine& open = engine();
     sync_pending();  // what commit_later() left is part of the heap
-    note_commit(value_or_throw(around_commit([&] { return open.commit(); })));
+    note_commit(value_or_throw(around_commit([&] { return engine().commit(); })));
 }
 
 segment::appended_commit manager_core::commit_inside(bool is_gate_closed) {

@@ -1,6 +1,7 @@
 // The core of a manager: an engine, and the translation of failures to exceptions.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <new>
@@ -115,6 +116,10 @@ public:
     /// `commit` while no change of another thread is open, else with concurrent_modification.
     template <class Commit>
     [[nodiscard]] auto around_commit(Commit commit) -> decltype(commit()) {
+        if (is_shared()) {
+            const plain_transactions::pause turn(plain_, "commit");
+            return commit_beside(commit, false);
+        }
         if (auto own = engine().files().location().check_process(); !own) {
             return std::move(own).error();
         }
@@ -132,6 +137,13 @@ public:
     [[nodiscard]] plain_transactions& plain() noexcept { return plain_; }
     /// Processes change the heap by turns.
     [[nodiscard]] bool is_shared() const noexcept { return turns_ != nullptr; }
+    /// Fails with wrong_process in a child of fork. Another thread may have the turn.
+    [[nodiscard]] base::result<void> check_process() const {
+        return is_shared() ? turns_->check_process() : engine().check_process();
+    }
+    [[nodiscard]] bool wait_for_change(std::chrono::nanoseconds longest) const {
+        return is_shared() ? turns_->wait_for_change(longest) : engine().files().readers().wait_for_change(longest);
+    }
     /// For the thread that has the threads' turn: that of the processes, too. Where it throws, it has neither.
     void take_turn();
     void give_turn() noexcept;

@@ -107,11 +107,10 @@ void plain_transactions::begin() {
         ++depth_;
         return;
     }
-    const heap::engine& engine = heap_.engine();
     if (!heap_.is_shared()) {
-        refuse_read_only(engine, "transact");
+        refuse_read_only(heap_.engine(), "transact");
     }
-    value_or_throw(engine.check_process());
+    value_or_throw(heap_.check_process());
     refuse_inside("transact");
     open_turns::expect_order(heap_);
     open_turns::make_room();
@@ -334,7 +333,7 @@ void plain_transactions::note_committed() noexcept {
 }
 
 void plain_transactions::begin_to_read() {
-    value_or_throw(heap_.engine().check_process());
+    value_or_throw(heap_.check_process());
     if (is_mine()) {
         refuse_inside("read");
     }

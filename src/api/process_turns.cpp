@@ -18,6 +18,19 @@ base::result<std::unique_ptr<process_turns>> process_turns::begin(heap::engine& 
     return std::unique_ptr<process_turns>(new process_turns(std::move(turns), anew));
 }
 
+base::result<void> process_turns::check_process() const {
+    if (base::process_identity() == owner_) {
+        return {};
+    }
+    return failure{failure_code::wrong_process,
+                   turns_->directory(),
+                   "process",
+                   "a child of fork",
+                   "the one that opened the heap",
+                   "a child of fork opens the heap for itself",
+                   0};
+}
+
 /// A heap that could not be opened anew has given the turn back with all that it held.
 base::result<void> process_turns::wake(std::unique_ptr<heap::engine>& heap, heap_turns::found found) {
     if (found == heap_turns::found::as_left) {
@@ -30,13 +43,13 @@ base::result<void> process_turns::wake(std::unique_ptr<heap::engine>& heap, heap
     try {
         auto anew = heap::engine::open_anew(std::move(heap), options_);
         if (!anew) {
-            turns_->leave();
+            turns_->leave(false);
             return std::move(anew).error();
         }
         heap = std::move(anew).value();
         return {};
     } catch (const std::bad_alloc&) {
-        turns_->leave();
+        turns_->leave(false);
         throw;
     }
 }
@@ -66,8 +79,10 @@ base::result<void> process_turns::close(std::unique_ptr<heap::engine>& heap, boo
     if (turns_->is_last()) {
         HF_TRY(wake(heap, found));
         HF_TRY(close_as_last(heap, commit_changes));
+        turns_->leave(false);
+        return {};
     }
-    turns_->leave();
+    turns_->leave(true);
     return {};
 }
 

@@ -5,8 +5,11 @@
 // For the thread that has the threads' turn (api/turn.hpp).
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 
+#include "base/process_identity.hpp"
 #include "base/result.hpp"
 #include "heap/heap.hpp"
 #include "segment/files/heap_turns.hpp"
@@ -26,6 +29,14 @@ public:
     /// Waits for the turn. On failure this process has not the turn; where `heap` is null then, it is gone.
     base::result<void> take(std::unique_ptr<heap::engine>& heap);
     void give(heap::engine& heap) noexcept;
+    /// Thread-safe, as the next one.
+    [[nodiscard]] base::result<void> check_process() const;
+    /// Until there is a version that take() would find; false when the time is over.
+    [[nodiscard]] bool wait_for_change(std::chrono::nanoseconds longest) const noexcept {
+        return turns_->wait_for_change(longest);
+    }
+    /// What this process had when it gave the turn away.
+    [[nodiscard]] std::uint64_t version() const noexcept { return turns_->version(); }
     [[nodiscard]] bool has_turn() const noexcept { return turns_->has_turn(); }
     /// Takes the turn. The last process closes the heap, with a commit if asked; others leave it. On failure the heap
     /// rests, if `heap` is not null.
@@ -39,6 +50,7 @@ private:
 
     std::unique_ptr<segment::heap_turns> turns_;
     heap::engine_options options_;  ///< of an open
+    std::uint64_t owner_ = base::process_identity();
 };
 
 }  // namespace holdfast::detail

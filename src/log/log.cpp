@@ -77,7 +77,7 @@ base::result<std::unique_ptr<log>> log::read(persist::storage& storage, const lo
     const std::uint64_t last = reader.end().position / files.file_size();
     const bool has_begun_last = reader.end().position % files.file_size() != 0;
     for (const std::uint64_t number : numbers) {
-        if (number < first || number > last || (number == last && !has_begun_last)) {
+        if ((number < first && !options.leaves_older) || number > last || (number == last && !has_begun_last)) {
             files.add_spare(number);
         }
     }

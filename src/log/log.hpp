@@ -39,6 +39,8 @@ struct log_options {
     /// The files from this position on are in use, though open() is to visit later records alone: all before the mark
     /// that it is given are durable. Nothing: from that mark on.
     std::optional<std::uint64_t> oldest{};
+    /// Somebody may still read files before that. They stay as they are, until a later open().
+    bool leaves_older = false;
 };
 
 /// Thread-safe, except release(), which one thread calls at a time.

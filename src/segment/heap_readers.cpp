@@ -146,12 +146,11 @@ base::result<recovered_state> heap_readers::state_on_media() const {
 }
 
 bool heap_readers::wait_for_change(std::chrono::nanoseconds longest) const {
-    if (!is_reading_ && !(parts_.location.is_resting() && table() != nullptr)) {
+    if (!is_reading_) {
         std::this_thread::sleep_for(longest);
         return false;
     }
-    return table()->wait_for(parts_.superblock.now().sequence, longest,
-                             has_session_ || parts_.location.is_resting() ? 0 : session_);
+    return table()->wait_for(parts_.superblock.now().sequence, longest, has_session_ ? 0 : session_);
 }
 
 base::result<refreshed_pages> heap_readers::refresh() {

@@ -38,7 +38,7 @@ base::result<heap_turns::found> heap_turns::take() {
     constexpr std::chrono::seconds longest{1};
     HF_TRY(lock());
     reader_table& table = *hold_->readers;
-    const bool is_as_left = table.left_by() == name_ && table.session() == session_ && table.durable() == version_;
+    const bool is_as_left = table.left_by() == name_ && table.session() == session_ && table.durable() == version();
     hold_->was_left_in_order = table.left_by() != 0;
     table.set_left_by(0);
     has_turn_ = true;
@@ -54,7 +54,7 @@ base::result<heap_turns::found> heap_turns::take() {
     if (hold_->was_left_in_order || table.wait_for_versions(longest)) {
         return found::changed;
     }
-    give(version_, false);
+    give(version(), false);
     return failure{failure_code::locked,
                    directory_,
                    "turn",
@@ -67,7 +67,7 @@ base::result<heap_turns::found> heap_turns::take() {
 void heap_turns::give(std::uint64_t version, bool in_order) noexcept {
     reader_table& table = *hold_->readers;
     table.set_version(version);
-    version_ = version;
+    version_.store(version, std::memory_order_release);
     session_ = table.session();
     table.set_left_by(in_order ? name_ : 0);
     table.set_writer(writer_kind::none);
@@ -75,8 +75,9 @@ void heap_turns::give(std::uint64_t version, bool in_order) noexcept {
     hold_->locks.front().let_go();
 }
 
-void heap_turns::leave() noexcept {
+void heap_turns::leave(bool in_order) noexcept {
     reader_table& table = *hold_->readers;
+    table.set_left_by(in_order && hold_->was_left_in_order ? name_ : 0);
     table.leave();
     table.stop_sharing();
     table.set_writer(writer_kind::none);

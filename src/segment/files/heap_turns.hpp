@@ -8,6 +8,8 @@
 //     word `left_by`, and one that dies with the turn leaves it 0 (TURN-1).
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -40,9 +42,17 @@ public:
     [[nodiscard]] bool is_last() const noexcept { return !hold_->readers->is_shared_by_others(); }
     /// With the turn: this process reads no version any more.
     void forget_version() noexcept { hold_->readers->leave(); }
-    /// With the turn, which others have then. No other function is called any more.
-    void leave() noexcept;
+    /// With the turn, which others have then. `in_order`: the heap is as who had the turn before has left it. No other
+    /// function is called any more.
+    void leave(bool in_order) noexcept;
 
+    /// Until another process commits a later version than this one has; false when the time is over. Thread-safe.
+    [[nodiscard]] bool wait_for_change(std::chrono::nanoseconds longest) const noexcept {
+        return hold_->readers->wait_for(version(), longest);
+    }
+    /// Of the last give(). Thread-safe.
+    [[nodiscard]] std::uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
+    [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
     [[nodiscard]] bool has_turn() const noexcept { return has_turn_; }
     [[nodiscard]] const std::shared_ptr<heap_hold>& hold() const noexcept { return hold_; }
 
@@ -55,7 +65,7 @@ private:
     std::string directory_;  ///< for people
     std::uint64_t name_;     ///< random
     std::uint64_t session_ = 0;
-    std::uint64_t version_ = 0;
+    std::atomic<std::uint64_t> version_{0};
     bool has_turn_ = true;
 };
 
