@@ -19,7 +19,7 @@ using base::failure;
 using base::failure_code;
 
 /// What was stored since the last commit is copied for an abort, or committed where it is more.
-constexpr std::uint64_t most_copied_pages = 512;
+constexpr std::uint64_t most_copied_pages = 16384;
 constexpr auto longest_wait = 2s;
 
 }  // namespace
@@ -128,10 +128,10 @@ void plain_transactions::begin_outermost() {
     has_guests_ = false;
     heap_.take_turn();
     close_gate();
-    value_or_throw(heap_.engine().undo().begin());
     if (heap_.is_shared()) {
         take_back_stray_stores();
     }
+    value_or_throw(heap_.engine().undo().begin());
     if (heap_.engine().undo().copied_pages() > most_copied_pages) {
         commit_large_rest();
     }
@@ -140,11 +140,16 @@ void plain_transactions::begin_outermost() {
 
 /// In a heap that processes share, what was stored outside of transactions would be in one process alone.
 void plain_transactions::take_back_stray_stores() {
-    heap::savepoints& undo = heap_.engine().undo();
-    if (undo.copied_pages() != 0) {
-        undo.keep();
-        heap_.engine().files().commits().restore({}, [](const std::byte*) { return true; });
-        value_or_throw(undo.begin());
+    segment::last_version& last = heap_.engine().files().commits().last();
+    last.find_stores_again();
+    std::vector<segment::memory_run> stored;
+    value_or_throw(last.take_stores(stored));
+    for (const segment::memory_run& run : stored) {
+        for (std::uint64_t i = 0; i < run.pages; ++i) {
+            if (std::byte* const page = run.address + i * base::page_size; !last.has(page)) {
+                last.go_back({page, 1}, [](const std::byte*) { return true; });
+            }
+        }
     }
 }
 

@@ -9,13 +9,27 @@
 
 namespace holdfast::heap {
 
+savepoints::savepoints(heap_operations& heap, heap_space& space) noexcept
+    : heap_(heap), space_(space), pages_(heap.files().commits().last()) {}
+
 base::result<void> savepoints::begin() {
     levels_.reserve(levels_.size() + 1);
-    level fresh;
-    HF_TRY(heap_.files().commits().save(fresh.pages));
-    slab::undo_of(heap_.blocks()).begin();
-    levels_.push_back(std::move(fresh));
+    HF_TRY(pages_.begin([this](const std::byte* page) { return has_access(page); }));
+    try {
+        slab::undo_of(heap_.blocks()).begin();
+    } catch (const std::bad_alloc&) {
+        pages_.keep();
+        throw;
+    }
+    levels_.emplace_back();
     return {};
+}
+
+bool savepoints::has_access(const std::byte* page) const noexcept {
+    const slab::guard_ranges& guards = heap_.blocks().slabs().source().guards();
+    const base::heap_offset offset = heap_.files().view().offset(page);
+    return !guards.active() || offset.value >= base::to_bytes(heap_.files().frontier()) ||
+           !guards.contains(base::granule_of(offset));
 }
 
 void savepoints::make_room() {
@@ -31,6 +45,7 @@ void savepoints::keep() noexcept {
         std::list<changed_object>& outer = levels_.back().objects;
         outer.splice(outer.end(), last.objects);
     }
+    pages_.keep();
     slab::undo_of(heap_.blocks()).keep();
 }
 
@@ -78,13 +93,7 @@ void savepoints::roll_back() noexcept {
                     return;
                 }
             });
-    const slab::guard_ranges& guards = heap_.blocks().slabs().source().guards();
-    const auto may_store = [&](const std::byte* page) {
-        const base::heap_offset offset = heap_.files().view().offset(page);
-        return !guards.active() || offset.value >= base::to_bytes(heap_.files().frontier()) ||
-               !guards.contains(base::granule_of(offset));
-    };
-    if (heap_.files().commits().restore(last.pages, may_store)) {
+    if (pages_.roll_back([this](const std::byte* page) { return has_access(page); })) {
         heap_.objects().forget();
     }
     for (const std::span<std::byte> each : removed) {
@@ -123,6 +132,7 @@ base::result<segment::commit_statistics> savepoints::commit() {
 
 void savepoints::forget_all() noexcept {
     levels_.clear();
+    pages_.forget();
     if (slab::undo_of(heap_.blocks()).is_open()) {
         slab::undo_of(heap_.blocks()).carry_out();
     }

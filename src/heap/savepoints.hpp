@@ -2,8 +2,8 @@
 // of the innermost transaction.
 //
 // Invariants:
-//   HEAP-26: at a savepoint every page that differs from the last commit is copied, and every slab that differs from
-//            its bitmap.
+//   HEAP-26: at a savepoint every page that differs from the last commit has a copy (page_savepoints), and every slab
+//            that differs from its bitmap.
 //
 // For one thread at a time, except for note_made() and note_gone() under object_mutex().
 #pragma once
@@ -16,14 +16,14 @@
 #include "base/result.hpp"
 #include "heap/heap_operations.hpp"
 #include "heap/heap_space.hpp"
-#include "segment/commit/saved_pages.hpp"
+#include "segment/commit/page_savepoints.hpp"
 #include "slab/pool/pinned_blocks.hpp"
 
 namespace holdfast::heap {
 
 class savepoints {
 public:
-    savepoints(heap_operations& heap, heap_space& space) noexcept : heap_(heap), space_(space) {}
+    savepoints(heap_operations& heap, heap_space& space) noexcept;
     savepoints(const savepoints&) = delete;
     savepoints& operator=(const savepoints&) = delete;
     ~savepoints() = default;
@@ -42,10 +42,8 @@ public:
     /// Commits the heap. With savepoints there is exactly one: the heap goes back to it where the commit fails, except
     /// where only the next open tells what is durable (poisoned). None is left. May throw std::bad_alloc.
     base::result<segment::commit_statistics> commit();
-    /// So many pages were copied for the last one.
-    [[nodiscard]] std::uint64_t copied_pages() const noexcept {
-        return levels_.empty() ? 0 : levels_.back().pages.count();
-    }
+    /// So many pages were copied since the last commit, several times perhaps.
+    [[nodiscard]] std::uint64_t copied_pages() const noexcept { return pages_.copied_pages(); }
 
     // The directory has got an object, or lost it. Only with savepoints.
     /// The next call of one of the two below needs no memory. May throw std::bad_alloc.
@@ -61,7 +59,6 @@ private:
         slab::pin_place pin;
     };
     struct level {
-        segment::saved_pages pages;
         std::list<changed_object> objects;
     };
 
@@ -72,9 +69,12 @@ private:
     void unpin_made(level& last) noexcept;
     void pin_gone(level& last) noexcept;
     void forget_all() noexcept;
+    /// Of a page of the heap or of the directory of objects: hardened heaps guard free pages.
+    [[nodiscard]] bool has_access(const std::byte* page) const noexcept;
 
     heap_operations& heap_;
     heap_space& space_;
+    segment::page_savepoints pages_;
     std::vector<level> levels_;
     std::list<changed_object> room_;
     bool fills_ = false;

@@ -37,7 +37,8 @@ committer::committer(const committer_parts& parts) noexcept
       segments_(parts.segments),
       mapping_(parts.mapping),
       objects_(parts.objects),
-      space_(parts.space) {}
+      space_(parts.space),
+      last_(parts, scanner_, pinned_, poison_) {}
 
 base::result<void> committer::start(store_watch watch) {
     // On persistent memory that is mapped by huge pages Linux was seen to note no store.
@@ -70,15 +71,13 @@ commit_builder committer::builder(const free_runs& free, const space_going& goin
             going};
 }
 
-free_runs committer::kept() const { return either(pinned_, mapping_.memory_below()); }
-
 base::result<bool> committer::unchanged(const free_runs& free) {
     HF_TRY(location_.check_process());
     if (mapping_.frontier() != mapping_.committed() || objects_.size() != objects_.committed_size()) {
         return false;
     }
     const space_going nothing_goes;
-    const free_runs stay = kept();
+    const free_runs stay = last_.kept();
     const noted_pages none;
     commit_builder changes = builder(free, nothing_goes, stay, none);
     HF_TRY(changes.scan());
@@ -113,7 +112,7 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
         }
         auto done = commit_scanned(free, going, check, what);
         if (!done) {
-            scanner_->give_up_commit();
+            scanner_->give_up();
             mapping_.set_frontier(before);
             log_.home().forget();
             return done;
@@ -126,7 +125,7 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
         HF_TRY(after_commit(superblock_.maintain_log()));
         return done;
     } catch (const std::bad_alloc&) {
-        scanner_->give_up_commit();
+        scanner_->give_up();
         if (mapping_.committed() != mapping_.frontier()) {
             mapping_.set_frontier(before);
         }
@@ -141,7 +140,7 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     const bool moves_space = !going.holes.empty() || going.frontier || mapping_.frontier() != mapping_.committed() ||
                              objects_.size() != objects_.committed_size() || segments_.names_changed();
     HF_TRY(follow_readers(moves_space ? commit_log::go_home::always : commit_log::go_home::where_worth_it));
-    const free_runs stay = kept();
+    const free_runs stay = last_.kept();
     scanner_->begin_commit();
     const noted_pages noted = what == commit_of::transaction ? scanner_->find_noted() : noted_pages();
     commit_builder changes = builder(free, going, stay, noted);

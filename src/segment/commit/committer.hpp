@@ -18,7 +18,7 @@
 #include "base/units.hpp"
 #include "segment/commit/dirty_pages.hpp"
 #include "segment/commit/heap_superblock.hpp"
-#include "segment/commit/saved_pages.hpp"
+#include "segment/commit/last_version.hpp"
 #include "segment/commit/transaction.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/objects_file.hpp"
@@ -58,16 +58,6 @@ enum class commit_of {
 /// and byte in the file.
 using metadata_check = base::function_ref<base::result<void>(std::uint64_t segment, std::uint64_t at)>;
 
-struct committer_parts {
-    const heap_location& location;
-    heap_superblock& superblock;
-    commit_log& log;
-    segment_files& segments;
-    heap_mapping& mapping;
-    objects_file& objects;
-    user_space& space;
-};
-
 /// Not thread-safe: all other threads stand still.
 class committer {
 public:
@@ -97,13 +87,8 @@ public:
     base::result<void> close_cleanly();
     /// Forgets changes since the last commit(). A failed commit() leaves the heap as a crash would.
     base::result<void> close_unchanged();
-    // Transactions that may be aborted. Callers let no other thread store meanwhile.
-    /// Copies the pages of user space and of the directory of objects that were stored to since the last commit, except
-    /// those that commits keep(). May throw std::bad_alloc.
-    base::result<void> save(saved_pages& to);
-    /// All these pages are as they were at save(), since which nothing was committed. Needs no memory. False: nothing
-    /// was stored to the directory of objects. `may_store`: false for a page without access, which was free at save().
-    bool restore(const saved_pages& from, base::function_ref<bool(const std::byte* page)> may_store) noexcept;
+    /// For transactions that may be aborted. Callers let no other thread store meanwhile.
+    [[nodiscard]] last_version& last() noexcept { return last_; }
     /// Whose records are perhaps waited for; with the versions in use, and what home has not.
     [[nodiscard]] commit_log& log() const noexcept { return log_; }
     /// Pages that are not home lie over the mappings: those that `content` has, up to `end` in the log. `home`: the
@@ -130,23 +115,16 @@ private:
     /// `kept` and `noted` must outlive the result.
     [[nodiscard]] commit_builder builder(const free_runs& free, const space_going& going, const free_runs& kept,
                                          const noted_pages& noted);
-    [[nodiscard]] free_runs kept() const;
     base::result<commit_statistics> commit_scanned(const free_runs& free, const space_going& going,
                                                    metadata_check check, commit_of what);
     base::result<void> write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
                                     transaction_report& report, commit_of what);
     base::result<void> run(commit_plan& plan, transaction_report& report);
     base::result<void> after_commit(base::result<void> done);
-    base::result<void> find_stores(std::vector<memory_run>& user, std::vector<memory_run>& objects);
-    void drop_others(const saved_pages& from, const memory_run& range) noexcept;
-    void drop(std::byte* begin, std::byte* end) noexcept;
-    void drop_mapped(std::byte* begin, const std::byte* end) noexcept;
-    base::result<void> read_home(std::byte* begin, std::uint64_t bytes) const;
     base::result<void> finish_log(base::function_ref<base::result<void>()> how);
     /// Home goes on to what all readers have.
     base::result<void> follow_readers(commit_log::go_home when);
     void drop_what_is_home(std::uint64_t version) noexcept;
-    void restore_behind(std::byte* begin, std::byte* end) noexcept;
     base::result<void> follow_growth(const superblock_on_media& to);
     void show_pages_at_home(const log_content& content);
     base::result<void> show_pages_of_log(const log_content& content);
@@ -167,6 +145,7 @@ private:
     free_runs pinned_;
     bool commit_failed_ = false;  ///< media may have content beyond the frontier
     base::failure poison_;
+    last_version last_;
 };
 
 }  // namespace holdfast::segment

@@ -29,7 +29,7 @@ void committer::show_pages_at_home(const log_content& content) {
     for (const log_content::home_pages& run : content.pages_at_home()) {
         std::byte* const begin = mapping_.address_of(run.place);
         log_.lag().forget_pages(run.place, run.count);
-        drop_mapped(begin, begin + run.count * page_size);
+        last_.go_back({begin, run.count}, [](const std::byte*) { return true; });
     }
 }
 

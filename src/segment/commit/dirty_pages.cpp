@@ -116,18 +116,30 @@ std::string dirty_scanner::describe() {
                    : fmt::format("PAGEMAP_SCAN alone ({})", started.error().message());
 }
 
-void dirty_scanner::begin_commit() noexcept {
-    commits_ = true;
+void dirty_scanner::begin(taking what) noexcept {
+    takes_ = what;
     others_faults_ = faults_of_process() - faults_of_thread();
-    found_before_.clear();
+    found_in_vain_.clear();
+    taken_.clear();
     for (auto& [begin, of] : zones_) {
         of.scanned = false;
     }
 }
 
+void dirty_scanner::end_savepoint() {
+    std::ranges::sort(taken_, {}, &memory_run::address);
+    since_commit_ = united(since_commit_, taken_);
+    takes_ = taking::nothing;
+    found_in_vain_.clear();
+    if (faults_) {
+        faults_ = others_faults_ + faults_of_thread();
+    }
+}
+
 void dirty_scanner::end_commit() noexcept {
-    commits_ = false;
-    found_before_.clear();
+    takes_ = taking::nothing;
+    found_in_vain_.clear();
+    since_commit_.clear();
     // What a commit does not scan is no part of the heap any more.
     std::erase_if(zones_, [](const auto& each) { return !each.second.scanned; });
     for (auto& [begin, of] : zones_) {
@@ -137,9 +149,10 @@ void dirty_scanner::end_commit() noexcept {
     faults_ = others_faults_ + faults_of_thread();
 }
 
-void dirty_scanner::give_up_commit() noexcept {
-    commits_ = false;
-    found_before_.clear();
+void dirty_scanner::give_up() noexcept {
+    takes_ = taking::nothing;
+    found_in_vain_.clear();
+    since_commit_.clear();
     for (auto& [begin, of] : zones_) {
         of.exact = false;
     }
@@ -236,10 +249,10 @@ noted_pages dirty_scanner::find_noted() {
         return {};
     }
     if (searches_to_skip_ != 0) {
-        searches_to_skip_ -= commits_ ? 1 : 0;
+        searches_to_skip_ -= takes_ == taking::commit ? 1 : 0;
         return faults == 0 ? noted_pages(std::in_place) : noted_pages();
     }
-    noted_pages found = find_among_warm(commits_ ? written::are_protected_again : written::stay);
+    noted_pages found = find_among_warm(takes_ != taking::nothing ? written::are_protected_again : written::stay);
     const std::uint64_t count = found ? pages_in(*found) : 0;
     others_store_ = count > faults;
     if (found && count == faults) {
@@ -248,9 +261,9 @@ noted_pages dirty_scanner::find_noted() {
     }
     vain_searches_ = std::min(vain_searches_ + 1, most_vain_searches);
     searches_to_skip_ = (1U << vain_searches_) / 8;
-    if (commits_ && found) {
-        found_before_ = std::move(*found);
-    } else if (commits_) {
+    if (takes_ != taking::nothing && found) {
+        found_in_vain_ = std::move(*found);
+    } else if (takes_ != taking::nothing) {
         for (auto& [begin, of] : zones_) {
             of.exact = false;
         }
@@ -310,8 +323,9 @@ void dirty_scanner::plan_zone(std::byte* begin, std::uint64_t bytes, memory_of w
     // A page that was dropped before it was guarded may be noted, and the commit would read it.
     const bool kept = is_kept(begin, bytes) || (watch_ != nullptr && watch_->is_guarded());
     const bool exact = of.exact && !kept;
-    const bool watches = commits_ && !kept && (watched != 0 && !exact ? !of.refused : pays(of, bytes - watched, what));
-    if (commits_) {
+    const bool watches =
+        takes_ == taking::commit && !kept && (watched != 0 && !exact ? !of.refused : pays(of, bytes - watched, what));
+    if (takes_ == taking::commit) {
         of.exact = false;
         of.scanned = true;
     }
@@ -333,7 +347,7 @@ void dirty_scanner::plan_zone(std::byte* begin, std::uint64_t bytes, memory_of w
 }
 
 base::result<void> dirty_scanner::scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs,
-                                       const noted_pages& noted, memory_of what) {
+                                       const noted_pages& noted, memory_of what, stores_since since) {
     HF_ASSERT(base::is_aligned(reinterpret_cast<std::uintptr_t>(begin), base::page_size) &&
               bytes % base::page_size == 0);
     if (!noted) {
@@ -355,10 +369,18 @@ base::result<void> dirty_scanner::scan(std::byte* begin, std::uint64_t bytes, st
             throw std::bad_alloc();
         }
         HF_TRY(part.done);
-        if (commits_ && !found_before_.empty()) {
-            std::vector<memory_run> before;
-            append_part(found_before_, part.begin, part.bytes, before);
-            part.runs = united(part.runs, before);
+        const auto add = [&part](const std::vector<memory_run>& found) {
+            if (!found.empty()) {
+                std::vector<memory_run> here;
+                append_part(found, part.begin, part.bytes, here);
+                part.runs = united(part.runs, here);
+            }
+        };
+        add(found_in_vain_);
+        if (takes_ == taking::savepoint) {
+            taken_.insert(taken_.end(), part.runs.begin(), part.runs.end());
+        } else if (since == stores_since::commit && part.how == way::notes && !part.mapped_anew) {
+            add(since_commit_);  // a look has found those that are still private
         }
         for (const memory_run& found : part.runs) {
             append(runs, found);
@@ -421,7 +443,7 @@ void dirty_scanner::run_piece(piece& part) const noexcept {
             return;
         }
         if (part.how == way::notes) {
-            const written afterwards = commits_ ? written::are_protected_again : written::stay;
+            const written afterwards = takes_ != taking::nothing ? written::are_protected_again : written::stay;
             if (pages_.find_written(part.begin, part.bytes, afterwards, part.runs)) {
                 return;
             }

@@ -4,10 +4,12 @@
 // pays for each page that is read for the first time, so memory is not watched from the begin on. Reasons:
 // docs/decisions/0037-watched-memory.md.
 //
-//   - Every page that was stored to since the last commit that ended is found, and perhaps others.
-//   - What the kernel notes in a zone counts only while it has noted all since the last commit that ended
-//     (zone::exact): after a commit that failed, a mapping that was replaced, a device, guarded memory, or an error,
-//     the zone's private pages are looked for, which are all of these pages.
+//   - Every page that was stored to since the last commit that ended is found, and perhaps others. Where only those
+//     since the last savepoint are wanted, all of these are.
+//   - A savepoint protects again what it finds. The next commit has it in since_commit_.
+//   - What the kernel notes in a zone counts only while it has noted all since the last commit or savepoint that ended
+//     (zone::exact): after one that failed, a mapping that was replaced, a device, guarded memory, or an error, the
+//     zone's private pages are looked for, which are all of these pages.
 //   - At each page that is noted, at least one fault of this process has happened since faults_: where a search of some
 //     blocks finds as many pages, there are no others. It finds more where another process has stored to one; from then
 //     on faults tell nothing (docs/decisions/0040-warm-pages.md).
@@ -28,6 +30,11 @@
 #include "segment/heap_options.hpp"
 
 namespace holdfast::segment {
+
+enum class stores_since {
+    commit,     ///< the last one that ended
+    savepoint,  ///< or commit, whichever ended last
+};
 
 /// None: not known.
 using noted_pages = std::optional<std::vector<memory_run>>;
@@ -51,18 +58,25 @@ public:
     /// Appends dirty runs in order of address, neighbours merged. The range is page-aligned. `noted`: the answer of
     /// find_noted() just before.
     base::result<void> scan(std::byte* begin, std::uint64_t bytes, std::vector<memory_run>& runs,
-                            const noted_pages& noted = {}, memory_of what = memory_of::user);
-    /// All watched pages that this process has stored to since the last commit, without a look at all memory, where the
-    /// count of faults shows that these are all. A page that another process has stored to (process_vm_writev, a
-    /// debugger) may be left for a later scan. If another process stores between two calls, pages that this one stores
-    /// to between them may be left, too.
+                            const noted_pages& noted = {}, memory_of what = memory_of::user,
+                            stores_since since = stores_since::commit);
+    /// All watched pages that this process has stored to since the last commit or savepoint, without a look at all
+    /// memory, where the count of faults shows that these are all. A page that another process has stored to
+    /// (process_vm_writev, a debugger) may be left for a later scan. If another process stores between two calls, pages
+    /// that this one stores to between them may be left, too.
     [[nodiscard]] noted_pages find_noted();
     /// The scans up to the next end_commit() are one commit's, which scans each range once. Other scans change nothing.
-    void begin_commit() noexcept;
+    void begin_commit() noexcept { begin(taking::commit); }
     /// All that the commit's scans found is committed.
     void end_commit() noexcept;
-    /// The commit has failed: what its search or its scans have protected is found again.
-    void give_up_commit() noexcept;
+    /// The scans up to the next end_savepoint() are one savepoint's, which scans each range once and finds what was
+    /// stored to since the one before.
+    void begin_savepoint() noexcept { begin(taking::savepoint); }
+    /// May throw std::bad_alloc: then it must be given up.
+    void end_savepoint();
+    /// The commit or savepoint has failed: what its search or its scans have protected is found again, and with it what
+    /// savepoints have found since the last commit.
+    void give_up() noexcept;
     // Before end_commit():
     /// The commit itself stored to these pages behind its scan.
     void note_own_stores(std::byte* begin, std::uint64_t pages) noexcept;
@@ -111,8 +125,11 @@ private:
         bool out_of_memory = false;
     };
 
+    enum class taking { nothing, savepoint, commit };
+
     dirty_scanner(pagemap pages, method how, write_watch* watch, store_watch when) noexcept
         : pages_(std::move(pages)), method_(how), watch_(watch), when_(when) {}
+    void begin(taking what) noexcept;
     void plan_zone(std::byte* begin, std::uint64_t bytes, memory_of what, std::vector<piece>& pieces);
     bool can_watch() noexcept;
     [[nodiscard]] bool pays(const zone& of, std::uint64_t bytes, memory_of what) const noexcept;
@@ -130,11 +147,13 @@ private:
     method method_;
     write_watch* watch_;
     store_watch when_;
-    bool commits_ = false;
+    taking takes_ = taking::nothing;
     std::map<std::byte*, zone> zones_;
     std::vector<memory_run> kept_;
     warm_pages warm_;
-    std::vector<memory_run> found_before_;  ///< by a search in vain of the commit that runs, which protected them
+    std::vector<memory_run> found_in_vain_;  ///< by a search of the taking that runs, which protected them
+    std::vector<memory_run> taken_;          ///< by the savepoint that runs, which protected them
+    std::vector<memory_run> since_commit_;   ///< by savepoints since the last commit
     // Counts of faults. None: no commit has ended since memory is watched.
     std::optional<std::uint64_t> faults_;  ///< of the process, behind which every first store is counted
     std::uint64_t others_faults_ = 0;      ///< at the begin of a commit, of all threads but the one that commits

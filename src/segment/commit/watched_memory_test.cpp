@@ -48,10 +48,11 @@ protected:
           scanner_(must(dirty_scanner::open(&watch_, std::get<0>(GetParam())))),
           file_(::open(directory_.path("file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)),
           committed_(pages_in_all),
+          saved_(pages_in_all),
           now_(pages_in_all) {
         EXPECT_EQ(::ftruncate(file_.get(), static_cast<off_t>(range_.size())), 0);
         for (std::uint64_t page = 0; page < pages_in_all / 2; ++page) {
-            committed_[page] = now_[page] = page + 1;
+            committed_[page] = saved_[page] = now_[page] = page + 1;
             EXPECT_EQ(::pwrite(file_.get(), &now_[page], sizeof now_[page], place_in_file(page)), 8);
         }
         for (std::uint64_t segment = 0; segment < segments; ++segment) {
@@ -145,6 +146,38 @@ protected:
         }
         scanner_.end_commit();
         std::copy_n(now_.begin(), scanned_, committed_.begin());
+        std::copy_n(now_.begin(), scanned_, saved_.begin());
+    }
+    /// Whatever differs from the last savepoint, or the last commit where that came later, is found.
+    void find_since_savepoint(const noted_pages& noted) {
+        std::vector<memory_run> runs;
+        must(scanner_.scan(range_.begin(), scanned_ * page_size, runs, noted, dirty_scanner::memory_of::user,
+                           stores_since::savepoint));
+        std::uint64_t page = 0;
+        for (const memory_run& run : runs) {
+            const auto first = static_cast<std::uint64_t>(run.address - range_.begin()) / page_size;
+            for (; page < first; ++page) {
+                EXPECT_EQ(now_[page], saved_[page]) << "page " << page << " is lost";
+            }
+            page = first + run.pages;
+        }
+        for (; page < scanned_; ++page) {
+            EXPECT_EQ(now_[page], saved_[page]) << "page " << page << " is lost";
+        }
+    }
+    void savepoint() {
+        scanner_.begin_savepoint();
+        find_since_savepoint(scanner_.find_noted());
+        scanner_.end_savepoint();
+        std::copy_n(now_.begin(), scanned_, saved_.begin());
+    }
+    void savepoint_that_fails(bool scans) {
+        scanner_.begin_savepoint();
+        const noted_pages noted = scanner_.find_noted();
+        if (scans) {
+            find_since_savepoint(noted);
+        }
+        scanner_.give_up();
     }
     /// Memory goes back to the last commit.
     void abort() {
@@ -152,6 +185,7 @@ protected:
             drop_private_pages(run.address, run.pages * page_size);
         }
         std::copy_n(committed_.begin(), scanned_, now_.begin());
+        std::copy_n(committed_.begin(), scanned_, saved_.begin());
     }
     void commit_that_fails() {
         scanner_.begin_commit();
@@ -180,6 +214,7 @@ protected:
     persist::descriptor file_;
     std::uint64_t scanned_ = pages_in_all / 2;
     std::vector<std::uint64_t> committed_;
+    std::vector<std::uint64_t> saved_;  ///< at the last savepoint or commit
     std::vector<std::uint64_t> now_;
     std::uint64_t times_known_ = 0;  ///< commits that did not look at all memory
 };
@@ -213,6 +248,7 @@ void watched_memory::do_something_else(std::mt19937_64& random) {
                           0);
                 std::fill_n(now_.begin() + static_cast<std::ptrdiff_t>(first), pages, 0);
                 std::fill_n(committed_.begin() + static_cast<std::ptrdiff_t>(first), pages, 0);
+                std::fill_n(saved_.begin() + static_cast<std::ptrdiff_t>(first), pages, 0);
             }
             break;
         case 5: scanned_ = std::clamp<std::uint64_t>(first, 1, pages_in_all); break;
@@ -237,7 +273,7 @@ TEST_P(watched_memory, loses_no_store) {
         }
         const std::optional<std::uint64_t> own =
             random() % 2 == 0 ? std::optional<std::uint64_t>() : random() % scanned_;
-        switch (random() % 12) {
+        switch (random() % 16) {
             case 0: find(); break;
             case 1: commit_that_fails(); break;
             case 2: do_something_else(random); break;
@@ -245,6 +281,11 @@ TEST_P(watched_memory, loses_no_store) {
             case 4: abort(); break;
             case 5:
             case 6: commit(commit_of::everything, own); break;
+            case 7:
+            case 8:
+            case 9: savepoint(); break;
+            case 10: find_since_savepoint(scanner_.find_noted()); break;
+            case 11: savepoint_that_fails(round % 2 == 0); break;
             default: commit(commit_of::transaction, own);
         }
         if (round % 16 == 15) {
@@ -252,6 +293,31 @@ TEST_P(watched_memory, loses_no_store) {
         }
         ASSERT_FALSE(HasFailure()) << "round " << round;
     }
+}
+
+TEST_P(watched_memory, has_at_a_savepoint_what_came_since_the_last_one) {
+    scanned_ = pages_in_all;
+    commit();
+    const auto found = [&](stores_since since) {
+        std::vector<memory_run> runs;
+        must(scanner_.scan(range_.begin(), scanned_ * page_size, runs, {}, dirty_scanner::memory_of::user, since));
+        std::uint64_t pages = 0;
+        for (const memory_run& run : runs) {
+            pages += run.pages;
+        }
+        return pages;
+    };
+    constexpr std::uint64_t step = 40;
+    for (std::uint64_t i = 0; i < 10; ++i) {
+        store(i * step, pages_in_all + 10 * i + 2);
+        if (std::get<0>(GetParam()) == store_watch::everywhere) {
+            EXPECT_EQ(found(stores_since::savepoint), 1U);
+        }
+        EXPECT_GE(found(stores_since::commit), i + 1);
+        savepoint();
+    }
+    commit(commit_of::transaction);
+    check();
 }
 
 /// A program that stores to the same pages again and again, and at times to others.
@@ -292,7 +358,7 @@ TEST_P(watched_memory, loses_no_store_of_a_commit_that_was_given_up) {
         if (round % 4 == 3) {
             scanner_.begin_commit();
             static_cast<void>(scanner_.find_noted());
-            scanner_.give_up_commit();
+            scanner_.give_up();
             find();
         }
         commit(commit_of::transaction);
