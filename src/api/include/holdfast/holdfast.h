@@ -145,9 +145,12 @@ typedef struct hf_options {
     /* 0: HF_PROMISE_UNAVAILABLE, also for reading, for a heap that was open in the domain page-cache or emulated when
      * the machine stopped: it may have lost any store. */
     uint32_t accept_machine_restart;
+    /* Durability commit: not 0: other processes that open the heap so change it, too, one after the other, within
+     * hf_transact_begin and hf_transact_end. Outside of them changes fail with HF_READ_ONLY. */
+    uint32_t shared;
 } hf_options;
 #define HF_OPTIONS_INIT \
-    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 }
+    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0 }
 
 /* Creates a heap, empty and durable when this returns. HF_ALREADY_EXISTS where anything is at the path; HF_NOT_FOUND
  * where the directory above is missing. `options` may be NULL. hf_close or hf_discard ends the handle `*heap`.
