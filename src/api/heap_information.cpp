@@ -31,8 +31,10 @@ bool heap_information::read_only() const noexcept {
 
 holdfast::durability heap_information::durability() const noexcept {
     const detail::manager_core* const heap = handle().open_core();
-    return heap != nullptr ? static_cast<holdfast::durability>(heap->engine().durability())
-                           : holdfast::durability::commit;
+    if (heap == nullptr || heap->is_shared()) {  // another thread may have the turn
+        return holdfast::durability::commit;
+    }
+    return static_cast<holdfast::durability>(heap->engine().durability());
 }
 
 const std::string& heap_information::path() const noexcept { return handle().path(); }

@@ -120,8 +120,8 @@ detail::core_owner open_or_create_heap(const std::string& path, const open_optio
                                        std::uint64_t size = 0) {
     if (opened.shared) {
         refuse_to_share(path, access_mode::read_write, opened);
-        return wrap_shared(
-            open_or_create_shared(path, engine_options_of(opened), engine_options_of(created, size)), opened);
+        return wrap_shared(open_or_create_shared(path, engine_options_of(opened), engine_options_of(created, size)),
+                           opened);
     }
     return wrap(heap::engine::open_or_create(path, engine_options_of(opened), engine_options_of(created, size)),
                 opened);

@@ -102,9 +102,10 @@ public:
     }
     /// fast_path::of_no_heap() for a closed heap.
     [[nodiscard]] fast_path_copy fast_path() const noexcept {
-        return fast_path_copy(engine_ == nullptr || turns_ != nullptr ? slab::fast_path::of_no_heap() : *engine_->fast_path());
+        return fast_path_copy(engine_ == nullptr || turns_ != nullptr ? slab::fast_path::of_no_heap()
+                                                                      : *engine_->fast_path());
     }
-    [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
+    [[nodiscard]] bool is_open() const noexcept { return turns_ != nullptr || engine_ != nullptr; }
     /// Null without open_options::check_transactions.
     [[nodiscard]] open_ranges* ranges() const noexcept { return ranges_.get(); }
     [[nodiscard]] pending_commits& pending() noexcept { return pending_; }

@@ -1,6 +1,6 @@
-// The turn of an open heap among processes that share it (open_options::shared). With the turn its engine is a writer's;
-// between turns it rests: it shows what its process has left or seen, and refuses changes. Where another process had
-// the turn meanwhile, take() opens the heap anew, at the same addresses.
+// The turn of an open heap among processes that share it (open_options::shared). With the turn its engine is a
+// writer's; between turns it rests: it shows what its process has left or seen, and refuses changes. Where another
+// process had the turn meanwhile, take() opens the heap anew, at the same addresses.
 //
 // For the thread that has the threads' turn (api/turn.hpp).
 #pragma once

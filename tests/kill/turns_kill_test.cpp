@@ -1,9 +1,9 @@
 // Processes that change one heap by turns, and a reader beside them, of which a random one is killed, or stopped for a
 // while, at any moment. The others go on.
 //
-// Oracle: cells.hpp, and a map in the heap that counts the transactions of each process. Who has the turn finds at least
-// the steps that had returned before it asked for it, whole; so does who rests and refreshes. A process that was killed
-// and begins again finds all its transactions that returned, and at most one more.
+// Oracle: cells.hpp, and a map in the heap that counts the transactions of each process. Who has the turn finds at
+// least the steps that had returned before it asked for it, whole; so does who rests and refreshes. A process that was
+// killed and begins again finds all its transactions that returned, and at most one more.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -36,7 +36,7 @@ struct shown_of_writer {
 };
 
 struct shown_to_watcher {
-    std::atomic<word> returned;                           ///< steps
+    std::atomic<word> returned;                             ///< steps
     std::array<shown_of_writer, writer_count + 1> process;  ///< the last one is the reader
 };
 

@@ -162,8 +162,8 @@ private:
     log::log* opened_ = nullptr;
     bool goes_on_ = false;
     std::optional<log::mark> known_end_;  ///< where it goes on
-    std::uint64_t begin_ = 0;  ///< position
-    std::string identity_;     ///< of the superblock's file
+    std::uint64_t begin_ = 0;             ///< position
+    std::string identity_;                ///< of the superblock's file
     home_files home_;
     lagging_home lag_;
     std::set<std::uint64_t> unsynced_;

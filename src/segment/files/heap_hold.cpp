@@ -83,8 +83,8 @@ failure with_hint_of_table(failure locked, const result<std::unique_ptr<reader_t
     return locked;
 }
 
-/// `turns`: where processes change the heap by turns, waits until it is this one's. Else it has a slot before it asks, so
-/// that a writer which it finds knows of it.
+/// `turns`: where processes change the heap by turns, waits until it is this one's. Else it has a slot before it asks,
+/// so that a writer which it finds knows of it.
 result<heap_lock> lock_to_read(const heap_hold& hold, const heap_paths& paths, neighbours beside) {
     const auto acquire = [&](heap_lock::patience waits) {
         return heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_only,
@@ -243,8 +243,13 @@ result<void> lock_by_turns(heap_hold& hold, const heap_paths& paths) {
     HF_TRY_ASSIGN(const bool has_lock, open_table_to_share(hold, paths));
     if (!hold.readers->try_to_share()) {
         HF_TRY(heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write));  // says who
-        return failure{failure_code::locked,    paths.directory(), "lock", "a writer that has the heap alone, until now",
-                       "processes that share it", {},                0};
+        return failure{failure_code::locked,
+                       paths.directory(),
+                       "lock",
+                       "a writer that has the heap alone, until now",
+                       "processes that share it",
+                       {},
+                       0};
     }
     if (!has_lock) {
         HF_TRY(hold.readers->wait_in_line());
@@ -261,9 +266,9 @@ result<void> lock_by_turns(heap_hold& hold, const heap_paths& paths) {
 
 result<void> lock_heap(heap_hold& hold, const heap_paths& paths, access_mode mode, neighbours beside) {
     HF_TRY(examine_names(*hold.storage, paths));
-    HF_TRY(mode == access_mode::read_only       ? lock_for_reader(hold, paths, beside)
-           : beside == neighbours::turns ? lock_by_turns(hold, paths)
-                                         : lock_for_writer(hold, paths, beside));
+    HF_TRY(mode == access_mode::read_only ? lock_for_reader(hold, paths, beside)
+           : beside == neighbours::turns  ? lock_by_turns(hold, paths)
+                                          : lock_for_writer(hold, paths, beside));
     HF_TRY_ASSIGN(const auto of_new, hold.storage->permissions_of(paths.directory(), paths.superblock()));
     hold.storage = hold.storage->with({of_new.files | 0600U, of_new.directories | 0700U});
     return hold_nodes(hold, paths, mode);

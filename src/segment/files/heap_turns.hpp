@@ -2,7 +2,8 @@
 // has the turn is the heap's writer, and has the lock of every writer. Who has not is one of its readers: in the table
 // of readers it says which version it has, so that home and the log keep what it sees.
 //
-//   - The turn ends with its owner, in whatever namespace: it is a lock of an open file, and no process's number counts.
+//   - The turn ends with its owner, in whatever namespace: it is a lock of an open file, and no process's number
+//   counts.
 //   - Who waits next has a place in a line, which the one that gives the turn away can only take behind it.
 //   - What another process did since this one's last turn shows: no process but the one that has the turn changes the
 //     word `left_by`, and one that dies with the turn leaves it 0 (TURN-1).

@@ -100,8 +100,8 @@ int flock_until_done(int fd, int operation) noexcept {
     return done;
 }
 
-base::result<void> take_lock(persist::storage& storage, const persist::file& what, const std::string& path, access_mode mode,
-                        heap_lock::patience waits) {
+base::result<void> take_lock(persist::storage& storage, const persist::file& what, const std::string& path,
+                             access_mode mode, heap_lock::patience waits) {
     const int how = mode == access_mode::read_write ? LOCK_EX : LOCK_SH;
     if (flock_until_done(what.native_handle(), how | (waits == heap_lock::patience::none ? LOCK_NB : 0)) == 0) {
         return {};
