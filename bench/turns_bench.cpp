@@ -165,8 +165,11 @@ int run(const options& chosen) {
         times["2 processes, one behind the other"].add(together(path, chosen, order::alternating));
     }
     std::uint64_t sum = 0;
-    for (const auto& each : *open_heap(path, false).find<table>("table").first) {
-        sum += each.second;
+    {
+        const manager heap = open_heap(path, false);
+        for (const auto& each : *heap.find<table>("table").first) {
+            sum += each.second;
+        }
     }
     manager::remove(path);
     std::vector<bench::row> rows;

@@ -397,7 +397,7 @@ static void processes_take_turns(const char* directory) {
         EXPECT(hf_transact_end(heap) == HF_OK);
     }
     EXPECT(hf_commit(one) == HF_OK);
-    EXPECT(*(uint64_t*)hf_ptr_get(hf_root(one, 7)) == 20);
+    EXPECT(*(uint64_t*)hf_root_get(one, 7) == 20);
     EXPECT(hf_close(one) == HF_OK && hf_close(other) == HF_OK);
 }
 

@@ -95,8 +95,11 @@ reader_table::reader_table(std::unique_ptr<persist::file> file) noexcept
 
 reader_table::~reader_table() {
     leave();
-    if (is_writer_ && base::process_identity() == owner_) {
-        set_writer(writer_kind::none);
+    if (table_ != nullptr && base::process_identity() == owner_) {  // a child of fork may have the file open
+        if (is_writer_) {
+            set_writer(writer_kind::none);
+        }
+        stop_sharing();
     }
     if (table_ != nullptr) {
         ::munmap(table_, reader_table_size);
