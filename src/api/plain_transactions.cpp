@@ -141,7 +141,6 @@ void plain_transactions::begin_outermost() {
 /// In a heap that processes share, what was stored outside of transactions would be in one process alone.
 void plain_transactions::take_back_stray_stores() {
     segment::last_version& last = heap_.engine().files().commits().last();
-    last.find_stores_again();
     std::vector<segment::memory_run> stored;
     value_or_throw(last.take_stores(stored));
     for (const segment::memory_run& run : stored) {

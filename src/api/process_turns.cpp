@@ -60,8 +60,15 @@ base::result<void> process_turns::take(std::unique_ptr<heap::engine>& heap) {
 }
 
 void process_turns::give(heap::engine& heap) noexcept {
+    // An abort may have left the record of an earlier part that nobody has waited for.
+    segment::commit_log& log = heap.files().commits().log();
+    const std::uint64_t version = heap.files().superblock().sequence;
+    const bool is_durable = log.appended(version).wait().ok();
+    if (is_durable) {
+        log.publish(version);
+    }
     heap.rest();
-    turns_->give(heap.files().superblock().sequence, heap.files().is_as_committed());
+    turns_->give(version, is_durable && heap.files().is_as_committed());
 }
 
 base::result<void> process_turns::close_as_last(std::unique_ptr<heap::engine>& heap, bool commit_changes) {

@@ -41,6 +41,7 @@ base::result<heap_turns::found> heap_turns::take() {
     const bool is_as_left = table.left_by() == name_ && table.session() == session_ && table.durable() == version();
     hold_->was_left_in_order = table.left_by() != 0;
     table.set_left_by(0);
+    table.hide_version();  // home goes on as it does for a writer alone
     has_turn_ = true;
     if (is_as_left) {
         // A reader that has come meanwhile, when nobody had the turn, counts what later sessions say alone.

@@ -422,6 +422,12 @@ void reader_table::leave() noexcept {
     own_.reset();
 }
 
+void reader_table::hide_version() noexcept {
+    if (own_) {
+        slots_[*own_].holds.store(0, std::memory_order_seq_cst);
+    }
+}
+
 writer_kind reader_table::writer() const noexcept {
     return static_cast<writer_kind>(table_->writer.load(std::memory_order_seq_cst));
 }

@@ -122,6 +122,8 @@ public:
     /// The slot's reader reads this version from now on.
     void set_version(std::uint64_t version) noexcept;
     void leave() noexcept;
+    /// The slot stays this one's, and says of no version, until set_version(): its process is the writer meanwhile.
+    void hide_version() noexcept;
     /// While it lives, neither home nor the beginning of the log goes on. Null: does nothing.
     class standstill {
     public:
