@@ -67,6 +67,9 @@ recovery_wishes heap_readers::wishes(const replay_watch& watch) const {
     if (table() != nullptr) {
         wishes.oldest_in_use = table()->oldest(wishes.oldest_in_use);
         wishes.is_settled = parts_.location.hold()->was_left_in_order;
+        if (wishes.is_settled) {  // who takes turns catches up from the log: it had better go on
+            wishes.oldest_in_use = 0;
+        }
     }
     return wishes;
 }
