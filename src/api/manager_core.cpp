@@ -135,7 +135,7 @@ void throw_closed() {
 }
 
 void throw_read_only(const heap::engine& engine, std::string_view operation) {
-    const bool rests = engine.files().location().is_resting();
+    const bool rests = engine.files().hold() != nullptr && engine.files().hold()->rests;
     throw_failure(failure{failure_code::read_only,
                           engine.files().paths().directory(),
                           std::string(operation),

@@ -146,7 +146,7 @@ TEST_F(manager_turns_test, stores_outside_of_a_transaction_are_taken_back) {
     number_of(one) = 77;  // nobody had the turn since
     one.transact([&] { EXPECT_EQ(number_of(one), 1); });
     add(other, 2);
-    number_of(one) = 78;  // the same page comes from another process
+    number_of(one) = 78;  // its page comes from another process, too
     one.transact([&] { EXPECT_EQ(number_of(one), 2); });
     number_of(one) = 79;
     add(one, 3);

@@ -3,6 +3,8 @@
 #include <new>
 #include <utility>
 
+#include "heap/heap_turns.hpp"
+
 namespace holdfast::detail {
 
 using base::failure;
@@ -34,14 +36,14 @@ base::result<void> process_turns::check_process() const {
 /// A heap that could not be opened anew has given the turn back with all that it held.
 base::result<void> process_turns::wake(std::unique_ptr<heap::engine>& heap, heap_turns::found found) {
     if (found == heap_turns::found::as_left) {
-        auto woken = heap->wake();
+        auto woken = heap::turns_of_heap::wake(*heap);
         if (!woken) {
             give(*heap);
         }
         return woken;
     }
     try {
-        auto anew = heap::engine::open_anew(std::move(heap), options_);
+        auto anew = heap::turns_of_heap::open_anew(std::move(heap), options_);
         if (!anew) {
             turns_->leave(false);
             return std::move(anew).error();
@@ -67,8 +69,8 @@ void process_turns::give(heap::engine& heap) noexcept {
     if (is_durable) {
         log.publish(version);
     }
-    heap.rest();
-    turns_->give(version, is_durable && heap.files().is_as_committed());
+    heap::turns_of_heap::rest(heap);
+    turns_->give(version, is_durable && heap.files().commits().is_as_committed());
 }
 
 base::result<void> process_turns::close_as_last(std::unique_ptr<heap::engine>& heap, bool commit_changes) {

@@ -1,7 +1,6 @@
 #include "heap/heap.hpp"
 
 #include <chrono>
-#include <new>
 #include <utility>
 
 #include "heap/heap_opening.hpp"
@@ -51,40 +50,6 @@ base::result<std::unique_ptr<engine>> engine::read_anew(std::unique_ptr<engine> 
     old.reset();
     const engine_options defaults;
     return heap_opening(path, defaults).read_anew(std::move(files));
-}
-
-base::result<std::unique_ptr<engine>> engine::open_anew(std::unique_ptr<engine> old, const engine_options& options) {
-    unregister_engine(*old);
-    const std::string path = old->files().paths().directory();
-    const auto hold = old->files().hold();
-    auto files = old->take_files();
-    old.reset();
-    files->set_resting(false);
-    if (hold->was_left_in_order) {
-        if (const auto caught_up = files->catch_up(); caught_up && *caught_up) {
-            return heap_opening(path, options).write_anew(std::move(files));
-        }
-    }
-    files->mapping().leave_addresses();
-    files.reset();
-    return heap_opening(path, options).open(persist::access_mode::read_write, hold);
-}
-
-/// Without memory for the registry, pointers that lead to the heap by its name find none.
-void engine::rest() noexcept {
-    unregister_engine(*this);
-    files().set_resting(true);
-    try {
-        static_cast<void>(register_reader(*this).ok());
-    } catch (const std::bad_alloc&) {
-        return;
-    }
-}
-
-base::result<void> engine::wake() {
-    unregister_engine(*this);
-    files().set_resting(false);
-    return register_engine(*this);
 }
 
 base::result<segment::commit_statistics> engine::commit() {

@@ -63,13 +63,6 @@ public:
     static base::result<std::unique_ptr<engine>> create_scratch(const engine_options& options);
     /// A reader's files show another version: all that `old` has read of the tables is read anew. Null on failure.
     static base::result<std::unique_ptr<engine>> read_anew(std::unique_ptr<engine> old);
-    /// Of processes that take turns, where another one had the turn since `old` was read: at the same addresses. Has
-    /// the turn. Null on failure.
-    static base::result<std::unique_ptr<engine>> open_anew(std::unique_ptr<engine> old, const engine_options& options);
-    /// The turn is given away: from now on every change is refused, as in a heap opened read-only, and back. No thread
-    /// uses the heap.
-    void rest() noexcept;
-    base::result<void> wake();
     engine(const engine&) = delete;
     engine& operator=(const engine&) = delete;
     ~engine();
@@ -105,6 +98,7 @@ public:
 
 private:
     friend class heap_opening;
+    friend class turns_of_heap;
 
     explicit engine(std::unique_ptr<segment::heap_files> files);
     base::result<void> close_shared();

@@ -142,15 +142,6 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
     return files;
 }
 
-base::result<bool> heap_files::catch_up() {
-    HF_TRY_ASSIGN(const bool done, commits_.catch_up());
-    if (done) {
-        bitmaps_.admit_none();
-        limit_changed_ = false;
-    }
-    return done;
-}
-
 base::result<void> heap_files::reserve_addresses(const mapping_options& options) {
     location_.set_topology(*options.topology);
     HF_TRY(mapping_.reserve(options, superblock_.now()));

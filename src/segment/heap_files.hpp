@@ -66,9 +66,6 @@ public:
                                                                     const creation_options& options);
 
     [[nodiscard]] const heap_location& location() const noexcept { return location_; }
-    /// As committer::catch_up(). What an engine has read of the tables is no more.
-    [[nodiscard]] base::result<bool> catch_up();
-    void set_resting(bool rests) noexcept { location_.set_resting(rests); }
     [[nodiscard]] heap_mapping& mapping() noexcept { return mapping_; }
     [[nodiscard]] user_space& space() noexcept { return space_; }
     [[nodiscard]] live_bitmaps& bitmaps() noexcept { return bitmaps_; }
@@ -88,12 +85,6 @@ public:
     [[nodiscard]] base::pages frontier() const noexcept { return mapping_.frontier(); }
     base::result<base::pages> grow(base::pages wanted) { return space_.grow(wanted); }
 
-    /// Media, and nothing in memory alone, have all of the heap but its pages that are not home.
-    [[nodiscard]] bool is_as_committed() const noexcept {
-        return !commits_.is_poisoned() && mapping_.frontier() == mapping_.committed() &&
-               mapping_.adopted() == mapping_.committed() && mapping_.memory_below().empty() &&
-               objects_.size() == objects_.committed_size() && !segments_.names_changed();
-    }
     [[nodiscard]] bool recovered() const noexcept { return superblock_.recovered(); }
     /// What the log had for this open.
     [[nodiscard]] const replayed_log& replayed() const noexcept { return replayed_; }

@@ -87,7 +87,7 @@ void heap_readers::admit(bool by_turns) noexcept {
                 return;
             }
             hold->readers = std::move(table).value();
-            if (by_turns ? !hold->readers->try_to_share() : !hold->readers->try_to_have_alone()) {
+            if (by_turns ? !hold->readers->turns().try_to_share() : !hold->readers->turns().try_to_have_alone()) {
                 hold->readers.reset();  // who takes turns came first, and waits in vain for the lock
                 return;
             }

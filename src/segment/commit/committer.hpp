@@ -97,6 +97,8 @@ public:
     /// Of a process that takes turns, which has it: shows what others have committed since, and left in order, whatever
     /// was stored to their pages meanwhile. False: the heap must be opened anew; what is in memory means nothing.
     [[nodiscard]] base::result<bool> catch_up();
+    /// Media, and nothing in memory alone, have all of the heap but its pages that are not home.
+    [[nodiscard]] bool is_as_committed() const noexcept;
     /// No commit succeeds any more; the last one may be durable or not.
     [[nodiscard]] bool is_poisoned() const noexcept { return poison_.code != base::failure_code::none; }
 

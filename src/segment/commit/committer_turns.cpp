@@ -13,6 +13,12 @@ namespace holdfast::segment {
 using base::page_size;
 using persist::access_mode;
 
+bool committer::is_as_committed() const noexcept {
+    return !is_poisoned() && mapping_.frontier() == mapping_.committed() &&
+           mapping_.adopted() == mapping_.committed() && mapping_.memory_below().empty() &&
+           objects_.size() == objects_.committed_size() && !segments_.names_changed();
+}
+
 /// The frontier and the objects file only grow while somebody reads, as this process does.
 base::result<void> committer::follow_growth(const superblock_on_media& to) {
     const base::pages frontier = base::pages_for(to.frontier);

@@ -90,16 +90,16 @@ result<heap_lock> lock_to_read(const heap_hold& hold, const heap_paths& paths, n
         return heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_only,
                                   heap_lock::missing_file::do_without, waits);
     };
-    if (beside != neighbours::turns || hold.readers == nullptr || !hold.readers->is_shared()) {
+    if (beside != neighbours::turns || hold.readers == nullptr || !hold.readers->turns().is_shared()) {
         if (hold.readers != nullptr && !hold.readers->has_slot()) {
             HF_TRY(hold.readers->take());
         }
         return acquire(heap_lock::patience::none);
     }
     hold.readers->leave();
-    HF_TRY(hold.readers->wait_in_line());
+    HF_TRY(hold.readers->turns().wait_in_line());
     auto lock = acquire(heap_lock::patience::enough);
-    hold.readers->leave_line();
+    hold.readers->turns().leave_line();
     if (lock) {
         HF_TRY(hold.readers->take());
     }
@@ -160,12 +160,12 @@ result<void> refuse_readers_but(heap_hold& hold, const heap_paths& paths, neighb
     if (hold.readers == nullptr) {
         return {};
     }
-    if (beside != neighbours::turns && !hold.readers->try_to_have_alone()) {
+    if (beside != neighbours::turns && !hold.readers->turns().try_to_have_alone()) {
         hold.readers.reset();
         return shared_by_others(paths);
     }
     if (beside != neighbours::turns) {
-        hold.readers->set_left_by(0);
+        hold.readers->turns().set_left_by(0);
     }
     hold.readers->set_writer(beside == neighbours::none ? writer_kind::alone : writer_kind::opening);
     constexpr std::chrono::seconds longest{1};
@@ -241,7 +241,7 @@ result<void> lock_by_turns(heap_hold& hold, const heap_paths& paths) {
         return cannot_be_shared(paths, "several directories, or a store, whose files have no versions");
     }
     HF_TRY_ASSIGN(const bool has_lock, open_table_to_share(hold, paths));
-    if (!hold.readers->try_to_share()) {
+    if (!hold.readers->turns().try_to_share()) {
         HF_TRY(heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write));  // says who
         return failure{failure_code::locked,
                        paths.directory(),
@@ -252,15 +252,15 @@ result<void> lock_by_turns(heap_hold& hold, const heap_paths& paths) {
                        0};
     }
     if (!has_lock) {
-        HF_TRY(hold.readers->wait_in_line());
+        HF_TRY(hold.readers->turns().wait_in_line());
         auto lock = heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write,
                                        heap_lock::missing_file::make, heap_lock::patience::enough);
-        hold.readers->leave_line();
+        hold.readers->turns().leave_line();
         HF_TRY_ASSIGN(heap_lock mine, std::move(lock));
         hold.locks.push_back(std::move(mine));
     }
-    hold.was_left_in_order = hold.readers->left_by() != 0;
-    hold.readers->set_left_by(0);
+    hold.was_left_in_order = hold.readers->turns().left_by() != 0;
+    hold.readers->turns().set_left_by(0);
     return refuse_readers_but(hold, paths, neighbours::turns);
 }
 

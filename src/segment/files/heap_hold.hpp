@@ -32,6 +32,7 @@ struct heap_hold {
     std::optional<kept_addresses> addresses;
     /// Of processes that take turns: no file has more than the last record says.
     bool was_left_in_order = false;
+    bool rests = false;  ///< this one has not the turn
 };
 
 /// Who else may have the heap open.

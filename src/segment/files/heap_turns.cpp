@@ -28,9 +28,9 @@ base::result<std::unique_ptr<heap_turns>> heap_turns::begin(std::shared_ptr<heap
 
 base::result<void> heap_turns::lock() {
     reader_table& table = *hold_->readers;
-    HF_TRY(table.wait_in_line());
+    HF_TRY(table.turns().wait_in_line());
     auto locked = hold_->locks.front().take_again();
-    table.leave_line();
+    table.turns().leave_line();
     return locked;
 }
 
@@ -38,14 +38,15 @@ base::result<heap_turns::found> heap_turns::take() {
     constexpr std::chrono::seconds longest{1};
     HF_TRY(lock());
     reader_table& table = *hold_->readers;
-    const bool is_as_left = table.left_by() == name_ && table.session() == session_ && table.durable() == version();
-    hold_->was_left_in_order = table.left_by() != 0;
-    table.set_left_by(0);
+    const bool is_as_left =
+        table.turns().left_by() == name_ && table.session() == session_ && table.durable() == version();
+    hold_->was_left_in_order = table.turns().left_by() != 0;
+    table.turns().set_left_by(0);
     table.hide_version();  // home goes on as it does for a writer alone
     has_turn_ = true;
     if (is_as_left) {
         // A reader that has come meanwhile, when nobody had the turn, counts what later sessions say alone.
-        table.set_session(session_ + 1);
+        table.turns().set_session(session_ + 1);
         table.set_writer(writer_kind::beside);
         return found::as_left;
     }
@@ -70,7 +71,7 @@ void heap_turns::give(std::uint64_t version, bool in_order) noexcept {
     table.set_version(version);
     version_.store(version, std::memory_order_release);
     session_ = table.session();
-    table.set_left_by(in_order ? name_ : 0);
+    table.turns().set_left_by(in_order ? name_ : 0);
     table.set_writer(writer_kind::none);
     has_turn_ = false;
     hold_->locks.front().let_go();
@@ -78,9 +79,9 @@ void heap_turns::give(std::uint64_t version, bool in_order) noexcept {
 
 void heap_turns::leave(bool in_order) noexcept {
     reader_table& table = *hold_->readers;
-    table.set_left_by(in_order && hold_->was_left_in_order ? name_ : 0);
+    table.turns().set_left_by(in_order && hold_->was_left_in_order ? name_ : 0);
     table.leave();
-    table.stop_sharing();
+    table.turns().stop_sharing();
     table.set_writer(writer_kind::none);
     has_turn_ = false;
     hold_->locks.front().let_go();

@@ -40,7 +40,7 @@ public:
     /// but its pages that are not home.
     void give(std::uint64_t version, bool in_order) noexcept;
     /// With the turn: no other process shares the heap, nor waits to do so. One that comes later waits for the turn.
-    [[nodiscard]] bool is_last() const noexcept { return !hold_->readers->is_shared_by_others(); }
+    [[nodiscard]] bool is_last() const noexcept { return !hold_->readers->turns().is_shared_by_others(); }
     /// With the turn: this process reads no version any more.
     void forget_version() noexcept { hold_->readers->leave(); }
     /// With the turn, which others have then. `in_order`: the heap is as who had the turn before has left it. No other

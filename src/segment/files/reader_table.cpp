@@ -18,7 +18,6 @@
 #include <utility>
 
 #include "base/process_identity.hpp"
-#include "persist/boot.hpp"
 
 namespace holdfast::segment {
 
@@ -33,8 +32,6 @@ constexpr std::uint32_t table_version = 1;
 constexpr std::uint64_t about_to_read = 1;
 /// Behind those of the slots.
 constexpr std::uint32_t writers_byte = reader_slots;
-constexpr std::uint32_t sharing_byte = reader_slots + 1;
-constexpr std::uint32_t line_byte = reader_slots + 2;
 constexpr std::uint64_t first_version = 2;
 
 std::int64_t wall_clock_ns() noexcept {
@@ -99,7 +96,7 @@ reader_table::~reader_table() {
         if (is_writer_) {
             set_writer(writer_kind::none);
         }
-        stop_sharing();
+        turns().stop_sharing();
     }
     if (table_ != nullptr) {
         ::munmap(table_, reader_table_size);
@@ -308,40 +305,6 @@ bool reader_table::wait_for_versions(std::chrono::milliseconds longest) noexcept
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-}
-
-bool reader_table::try_to_share() const noexcept {
-    struct flock wanted = lock_of(sharing_byte, F_RDLCK);
-    return ::fcntl(file_->native_handle(), F_OFD_SETLK, &wanted) == 0;
-}
-bool reader_table::try_to_have_alone() const noexcept { return try_to_lock(sharing_byte); }
-void reader_table::stop_sharing() const noexcept { unlock(sharing_byte); }
-bool reader_table::is_shared_by_others() const noexcept { return is_locked(sharing_byte); }
-
-bool reader_table::is_shared() const noexcept {
-    struct flock question = lock_of(sharing_byte, F_WRLCK);
-    return ::fcntl(file_->native_handle(), F_OFD_GETLK, &question) == 0 && question.l_type == F_RDLCK;
-}
-
-/// The lock ends with a process that is killed while it waits.
-base::result<void> reader_table::wait_in_line() const noexcept {
-    struct flock wanted = lock_of(line_byte, F_WRLCK);
-    while (::fcntl(file_->native_handle(), F_OFD_SETLKW, &wanted) != 0) {
-        if (errno != EINTR) {
-            return base::os_failure(errno, "lock", file_->path());
-        }
-    }
-    return {};
-}
-void reader_table::leave_line() const noexcept { unlock(line_byte); }
-
-std::uint64_t reader_table::left_by() const noexcept {
-    const bool counts = table_->left_in_boot.load(std::memory_order_relaxed) == persist::this_boot();
-    return counts ? table_->left_by.load(std::memory_order_acquire) : 0;
-}
-void reader_table::set_left_by(std::uint64_t who) noexcept {
-    table_->left_in_boot.store(persist::this_boot(), std::memory_order_relaxed);
-    table_->left_by.store(persist::this_boot() == 0 ? 0 : who, std::memory_order_release);
 }
 
 base::result<void> reader_table::take() {

@@ -20,6 +20,7 @@
 #include "base/result.hpp"
 #include "persist/storage.hpp"
 #include "segment/files/heap_paths.hpp"
+#include "segment/files/turn_locks.hpp"
 #include "segment/files/versions_in_use.hpp"
 
 namespace holdfast::segment {
@@ -100,20 +101,8 @@ public:
     /// Waits for readers that have not said which version they read. False where one takes too long.
     [[nodiscard]] bool wait_for_versions(std::chrono::milliseconds longest) noexcept;
 
-    // --- processes that take turns (heap_turns.hpp) ---
-    /// They share the heap, or a writer has it alone. False: somebody else holds it in the other way.
-    [[nodiscard]] bool try_to_share() const noexcept;
-    [[nodiscard]] bool try_to_have_alone() const noexcept;
-    void stop_sharing() const noexcept;
-    [[nodiscard]] bool is_shared_by_others() const noexcept;
-    /// The place of the next one: who has it waits for the turn.
-    base::result<void> wait_in_line() const noexcept;
-    void leave_line() const noexcept;
-    /// Whether processes share the heap by turns, or wait to do so; not a writer alone.
-    [[nodiscard]] bool is_shared() const noexcept;
-    void set_session(std::uint64_t session) noexcept { table_->session.store(session, std::memory_order_release); }
-    [[nodiscard]] std::uint64_t left_by() const noexcept;
-    void set_left_by(std::uint64_t who) noexcept;
+    // --- processes that take turns ---
+    [[nodiscard]] turn_locks turns() const noexcept { return {*file_, *table_}; }
 
     // --- a reader ---
     /// Takes a slot, as about to read. `limit` where all are taken.

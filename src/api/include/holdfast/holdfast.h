@@ -45,7 +45,6 @@ extern "C" {
 /* NOLINTBEGIN(readability-identifier-naming,modernize-use-using): C. */
 
 /* --- errors --- */
-
 /* What went wrong, as holdfast::errc; the values never change. */
 typedef enum hf_code HF_OF_INT {
     HF_OK = 0,
@@ -145,9 +144,7 @@ typedef struct hf_options {
     /* 0: HF_PROMISE_UNAVAILABLE, also for reading, for a heap that was open in the domain page-cache or emulated when
      * the machine stopped: it may have lost any store. */
     uint32_t accept_machine_restart;
-    /* Durability commit: not 0: other processes that open the heap so change it, too, one after the other, within
-     * hf_transact_begin and hf_transact_end. Outside of them changes fail with HF_READ_ONLY. */
-    uint32_t shared;
+    uint32_t shared; /* commit: not 0: processes change it by turns, within hf_transact_begin and hf_transact_end */
 } hf_options;
 #define HF_OPTIONS_INIT \
     { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0 }
