@@ -54,6 +54,14 @@ hf_code hf_transact_end_later(hf_heap* heap, hf_ticket* ticket) {
     });
 }
 
+hf_code hf_commit_heap_later(hf_heap* heap, hf_ticket* ticket) {
+    return guarded([&] {
+        hf_ticket& out = required(ticket, "ticket");
+        const holdfast::ticket made = holdfast::c_api::manager_of(heap).commit_later();
+        out = {holdfast::detail::ticket_access::number_of(made), holdfast::detail::ticket_access::batch_of(made)};
+    });
+}
+
 hf_code hf_transact_abort(hf_heap* heap) {
     return guarded([&] { begun_of(heap).abort(); });
 }

@@ -172,6 +172,7 @@ manager& manager::operator=(manager&& other) noexcept {
 manager::~manager() = default;
 
 void manager::commit() { core().commit(); }
+ticket manager::commit_later() { return core().commit_later(); }
 void manager::close() {
     if (const detail::manager_core* const heap = handle_.core_or_null()) {
         close(heap->commit_on_close());

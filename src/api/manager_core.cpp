@@ -240,6 +240,28 @@ segment::appended_commit manager_core::commit_inside(bool is_gate_closed) {
     return done.record;
 }
 
+ticket manager_core::commit_later() {
+    if (is_shared()) {  // who has the turn next finds nothing that is not durable
+        commit();
+        return {};
+    }
+    heap::engine& open = engine();
+    const auto guests = guests_.try_all();
+    if (open.changes() == nullptr || !guests || !guests->empty()) {
+        commit();
+        return {};
+    }
+    ticket taken;
+    value_or_throw(around_commit([&]() -> base::result<bool> {
+        HF_TRY_ASSIGN(const bool is_captured, open.undo().commit_later());
+        if (is_captured) {
+            taken = plain_.note_captured();
+        }
+        return is_captured;
+    }));
+    return taken;
+}
+
 void manager_core::note_commit(const segment::commit_statistics& done) noexcept {
     guests_.remove_going_files(engine_->files());
     report_ = commit_report{done.dirty_pages, done.fresh_pages, done.logged_pages, done.written_bytes,

@@ -155,6 +155,10 @@ public:
     [[nodiscard]] const std::string& path() const noexcept;
     void close(bool commit_changes);
     void commit();
+    /// As manager::commit_later().
+    [[nodiscard]] ticket commit_later();
+    /// The commit that is durable.
+    void note_commit(const segment::commit_statistics& done) noexcept;
     refresh_report refresh();
     [[nodiscard]] const commit_report& last_report() const noexcept { return report_; }
 
@@ -171,7 +175,6 @@ private:
     [[nodiscard]] base::result<void> close_engine(bool commit_changes);
     [[nodiscard]] base::result<void> close_shared(bool commit_changes);
     [[nodiscard]] refresh_report refresh_shared();
-    void note_commit(const segment::commit_statistics& done) noexcept;
     template <class Commit>
     [[nodiscard]] auto commit_beside(Commit commit, bool is_gate_closed) -> decltype(commit()) {
         commit_pause others(*engine_, guests_, is_gate_closed);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -126,6 +127,7 @@ void plain_transactions::begin() {
 
 void plain_transactions::begin_outermost() {
     has_guests_ = false;
+    try_to_finish_captured();
     heap_.take_turn();
     close_gate();
     if (heap_.is_shared()) {
@@ -285,6 +287,40 @@ void plain_transactions::release() noexcept {
     turn_.unlock();
 }
 
+/// A ticket counts as a transaction.
+ticket plain_transactions::note_captured() noexcept {
+    const std::lock_guard lock(results_mutex_);
+    captured_ = ++ended_;
+    return ticket_access::make(ended_, 0);
+}
+
+void plain_transactions::finish_captured() {
+    std::optional<std::uint64_t> until;
+    {
+        const std::lock_guard lock(results_mutex_);
+        until = std::exchange(captured_, std::nullopt);
+    }
+    if (!until) {
+        return;
+    }
+    const auto done = value_or_throw(heap_.engine().files().commits().finish());
+    if (done) {
+        heap_.note_commit(*done);
+    }
+    const std::lock_guard lock(results_mutex_);
+    committed_ = std::max(committed_, *until);
+    last_ = {};
+}
+
+/// Where it fails, whoever waits for the ticket commits again, and is told.
+void plain_transactions::try_to_finish_captured() noexcept {
+    try {
+        finish_captured();
+    } catch (const std::exception&) {
+        return;
+    }
+}
+
 /// All that has ended. Where it throws, the heap has gone back to its savepoint, if it has one and may.
 void plain_transactions::commit_heap() {
     heap::savepoints& undo = heap_.engine().undo();
@@ -336,11 +372,25 @@ void plain_transactions::note_committed() noexcept {
     last_ = {};
 }
 
+/// A thread that reads within read() has seen to it before.
+void plain_transactions::finish_before_reading() {
+    {
+        const std::lock_guard lock(results_mutex_);
+        if (!captured_ || turn_.is_read_by_this_thread()) {
+            return;
+        }
+    }
+    turn_.lock();
+    try_to_finish_captured();
+    release();
+}
+
 void plain_transactions::begin_to_read() {
     value_or_throw(heap_.check_process());
     if (is_mine()) {
         refuse_inside("read");
     }
+    finish_before_reading();
     turn_.lock_shared();
     if (auto durable = wait_for_last_commit(); !durable) {  // who reads sees nothing that a crash may take back
         turn_.unlock_shared();
@@ -370,6 +420,7 @@ void plain_transactions::sync(std::uint64_t number) {
         refuse_inside("sync");
         turn_.lock();
         try {
+            finish_captured();
             if (!is_done()) {
                 commit_heap();
             }
@@ -397,6 +448,7 @@ plain_transactions::pause::pause(plain_transactions& owner, std::string_view cal
     owner.refuse_inside(call);
     owner.turn_.lock();
     static_cast<void>(owner.wait_for_last_commit().ok());  // where that fails, so does what comes
+    owner.try_to_finish_captured();
     if (whom == of::processes) {
         try {
             owner.heap_.take_turn();

@@ -9,6 +9,8 @@
 //   TX-5: while a transaction is open, its thread has the turn, and the gate of changes is closed for others.
 //   TX-6: the last savepoint of the heap is that of the innermost transaction; the first is that to which the heap goes
 //         back where the outermost cannot be committed.
+//   TX-8: a state that was captured is durable, or left to the next commit, before a transaction begins, a thread
+//         reads, or anything is committed.
 //   TX-7: last_ is the last commit whose record is in the log. Records become durable in their order.
 //
 // Thread-safe.
@@ -17,6 +19,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -81,6 +84,9 @@ public:
     };
     /// During a pause: all is durable.
     void note_committed() noexcept;
+    /// During a pause: the engine has taken the present state for a commit, which is durable after sync() of the
+    /// ticket, or with the next commit of any thread.
+    [[nodiscard]] ticket note_captured() noexcept;
     /// The heap is about to be closed.
     void forget() noexcept { last_ = {}; }
 
@@ -99,6 +105,9 @@ private:
     void close_gate();
     void release() noexcept;
     void commit_heap();
+    void finish_captured();
+    void try_to_finish_captured() noexcept;
+    void finish_before_reading();
     void note_undone(std::uint64_t number, const std::exception_ptr& problem) noexcept;
     [[nodiscard]] segment::appended_commit last_commit() const;
     base::result<void> wait_for_last_commit() const;
@@ -115,6 +124,7 @@ private:
     std::uint64_t ended_ = 0;      ///< transactions, committed or not
     std::uint64_t committed_ = 0;  ///< of these: durable as soon as last_ is
     segment::appended_commit last_;
+    std::optional<std::uint64_t> captured_;  ///< transactions that had ended when a state was captured
     std::vector<undone> undone_;
 };
 

@@ -154,10 +154,23 @@ base::result<segment::commit_statistics> heap_space::write_commit(const segment:
                                                                   const segment::space_going& going,
                                                                   segment::commit_of what) {
     object_directory::page_check directory(heap_.objects());
-    const auto check = [&](std::uint64_t file, std::uint64_t at) {
-        return file == segment::objects_file_id ? directory.page(at) : check_metadata(file, at);
-    };
+    const auto check = [&](std::uint64_t file, std::uint64_t at) { return check_page(directory, file, at); };
     return heap_.files().commits().commit(free, going, check, what);
+}
+
+base::result<void> heap_space::check_page(object_directory::page_check& directory, std::uint64_t file,
+                                          std::uint64_t at) {
+    return file == segment::objects_file_id ? directory.page(at) : check_metadata(file, at);
+}
+
+base::result<bool> heap_space::capture() {
+    const std::lock_guard guard(heap_.object_mutex());
+    const slab::block_allocator::pause pause(heap_.blocks());
+    heap_.blocks().flush_extents();
+    heap_.blocks().slabs().write_bitmaps();
+    object_directory::page_check directory(heap_.objects());
+    const auto check = [&](std::uint64_t file, std::uint64_t at) { return check_page(directory, file, at); };
+    return heap_.files().commits().capture(heap_.free_space(), check);
 }
 
 base::result<segment::commit_statistics> heap_space::commit_with_savepoint() {

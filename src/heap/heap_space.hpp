@@ -48,6 +48,9 @@ public:
     /// As commit(), but gives nothing back, and slabs stay as they are. A failure may leave bitmaps that the savepoint
     /// does not have.
     base::result<segment::commit_statistics> commit_with_savepoint();
+    /// As commit(), but gives nothing back, and takes what it writes, so that threads may go on: finish() of the
+    /// committer makes it durable. False: nothing was done (committer::capture).
+    base::result<bool> capture();
     /// Comes behind commit_with_savepoint(): once in a step of the decay, a commit of its own gives back what that one
     /// has not. It has nothing of the program, so its failure is the next commit's to tell.
     void give_back_decayed() noexcept;
@@ -62,6 +65,8 @@ private:
                                                                         const segment::space_going& going,
                                                                         segment::commit_of what);
     [[nodiscard]] base::result<void> check_metadata(std::uint64_t segment, std::uint64_t at);
+    [[nodiscard]] base::result<void> check_page(object_directory::page_check& directory, std::uint64_t file,
+                                                std::uint64_t at);
 
     heap_operations& heap_;
     bool keeps_space_ = false;  ///< it was promised, or decay is off

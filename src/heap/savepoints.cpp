@@ -130,6 +130,15 @@ base::result<segment::commit_statistics> savepoints::commit() {
     }
 }
 
+base::result<bool> savepoints::commit_later() {
+    HF_TRY(heap_.refuse_scratch());
+    HF_TRY_ASSIGN(const bool is_captured, space_.capture());
+    if (!is_captured) {
+        HF_TRY(space_.commit(false));
+    }
+    return is_captured;
+}
+
 void savepoints::forget_all() noexcept {
     levels_.clear();
     pages_.forget();

@@ -42,6 +42,9 @@ public:
     /// Commits the heap. With savepoints there is exactly one: the heap goes back to it where the commit fails, except
     /// where only the next open tells what is durable (poisoned). None is left. May throw std::bad_alloc.
     base::result<segment::commit_statistics> commit();
+    /// Without savepoints. True: the present state was taken, and finish() of the committer makes it durable; threads
+    /// may go on. False: it is durable.
+    base::result<bool> commit_later();
     /// So many pages were copied since the last commit, several times perhaps.
     [[nodiscard]] std::uint64_t copied_pages() const noexcept { return pages_.copied_pages(); }
 

@@ -355,6 +355,8 @@ static void everything_counts_or_nothing(hf_heap* heap) {
     EXPECT(hf_transact_begin(heap) == HF_OK);
     counts[4] = 5;
     EXPECT(hf_transact_end_later(heap, &ticket) == HF_OK && hf_sync(heap, ticket) == HF_OK);
+    EXPECT(hf_commit_heap_later(heap, &ticket) == HF_OK && hf_sync(heap, ticket) == HF_OK);
+    EXPECT(hf_commit_heap_later(heap, NULL) == HF_INVALID_ARGUMENT);
 
     EXPECT(hf_read_begin(heap) == HF_OK);
     EXPECT(hf_transact_begin(heap) == HF_INVALID_ARGUMENT);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <span>
+#include <thread>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -32,17 +34,21 @@ void sort_unique(std::vector<T>& values) {
 base::result<void> commit_builder::scan() {
     const space_view& view = from_.mapping.view();
     const geometry& shape = view.shape();
+    frontier_ = from_.mapping.frontier();
+    objects_size_ = from_.objects.size();
     std::vector<memory_run> dirty;
-    HF_TRY(from_.scanner.scan(view.base(), base::to_bytes(from_.mapping.frontier()), dirty, from_.noted));
+    HF_TRY(from_.scanner.scan(view.base(), base::to_bytes(frontier_), dirty, from_.noted));
     HF_TRY(scan_user_runs(dirty));
+    found_ = dirty;
 
     // The tables of all segments lie side by side.
-    const std::uint64_t segments = from_.mapping.segment_count(from_.mapping.frontier());
+    const std::uint64_t segments = from_.mapping.segment_count(frontier_);
     const std::uint64_t committed = from_.mapping.segment_count(from_.mapping.committed());
     std::byte* const metadata = view.metadata_of(0);
     dirty.clear();
     HF_TRY(from_.scanner.scan(metadata, segments * shape.metadata_size(), dirty, from_.noted,
                               dirty_scanner::memory_of::tables));
+    found_.insert(found_.end(), dirty.begin(), dirty.end());
     for (const memory_run& run : dirty) {
         for (std::uint64_t k = 0; k < run.pages; ++k) {
             std::byte* const page = run.address + k * page_size;
@@ -60,8 +66,10 @@ base::result<void> commit_builder::scan() {
         }
     }
     dirty.clear();
-    HF_TRY(from_.scanner.scan(from_.objects.begin(), from_.objects.size(), dirty, from_.noted,
-                              dirty_scanner::memory_of::tables));
+    HF_TRY(
+        from_.scanner.scan(from_.objects.begin(), objects_size_, dirty, from_.noted, dirty_scanner::memory_of::tables));
+    found_.insert(found_.end(), dirty.begin(), dirty.end());
+    std::ranges::sort(found_, {}, &memory_run::address);
     const std::uint64_t committed_objects = from_.objects.committed_size() / page_size;
     for (const memory_run& run : dirty) {
         for (std::uint64_t k = 0; k < run.pages; ++k) {
@@ -362,7 +370,8 @@ void commit_builder::close_checksum_pages() {
     for (const auto& [segment, index] : checksum_pages_) {
         std::uint32_t* const page = checksum_page(segment, index);
         page[checksums_per_page] = own_sum({page, checksums_per_page + 1});
-        const auto* const bytes = reinterpret_cast<const std::byte*>(page);
+        auto* const bytes = reinterpret_cast<std::byte*>(page);
+        sum_pages_.push_back(bytes);
         const std::uint64_t file_page = shape.pages() + shape.checksums_at() / page_size + index;
         runs_.push_back({{segment, file_page, 1, bytes},
                          sums_.size(),
@@ -380,6 +389,7 @@ void commit_builder::close_object_groups() {
         auto* const bytes = from_.objects.begin() + page * page_size;
         auto* const entries = reinterpret_cast<std::uint64_t*>(bytes);
         entries[0] = own_group_sum({entries, objects_group_pages});
+        sum_pages_.push_back(bytes);
         const bool beyond = page >= from_.objects.committed_size() / page_size;
         runs_.push_back(
             {{objects_file_id, page, 1, bytes}, sums_.size(), beyond ? content::none : content::known, false});
@@ -411,10 +421,10 @@ void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
     close_object_groups();
     // A file that grew is synced in any case: its size is part of the commit.
     for (std::uint64_t index = from_.mapping.segment_count(from_.mapping.committed());
-         index < from_.mapping.segment_count(from_.mapping.frontier()); ++index) {
+         index < from_.mapping.segment_count(frontier_); ++index) {
         runs_.push_back({{index, 0, 0, nullptr}, sums_.size(), content::none, false});
     }
-    if (from_.objects.size() != from_.objects.committed_size()) {
+    if (objects_size_ != from_.objects.committed_size()) {
         runs_.push_back({{objects_file_id, 0, 0, nullptr}, sums_.size(), content::none, false});
     }
     std::sort(runs_.begin(), runs_.end(), [](const summed_run& a, const summed_run& b) {
@@ -473,12 +483,66 @@ void commit_builder::let_warm_go(Drop&& drop) noexcept {
     }
 }
 
+bool commit_builder::is_over_files() const noexcept {
+    return std::ranges::all_of(runs_, [this](const summed_run& each) {
+        return each.before != content::none && !each.is_copy && is_file_below(each.run) &&
+               from_.scanner.watches(each.run.content, each.run.count);
+    });
+}
+
 bool commit_builder::is_small_change() const noexcept {
-    return sums_.size() <= most_pages_kept && going_.holes.empty() && !going_.frontier &&
-           std::ranges::all_of(runs_, [this](const summed_run& each) {
-               return each.before != content::none && !each.is_copy && is_file_below(each.run) &&
-                      from_.scanner.watches(each.run.content, each.run.count);
-           });
+    return sums_.size() <= most_pages_kept && going_.holes.empty() && !going_.frontier && is_over_files();
+}
+
+std::uint64_t commit_builder::pages() const noexcept {
+    std::uint64_t all = 0;
+    for (const summed_run& each : runs_) {
+        all += each.run.count;
+    }
+    return all;
+}
+
+/// The program stands still meanwhile.
+void commit_builder::copy_pages(std::byte* to) noexcept {
+    constexpr std::uint64_t most_workers = 4;
+    constexpr std::uint64_t least_share = 1024;  // pages: a millisecond, a thread costs 0.1
+    const std::uint64_t all = pages();
+    std::uint64_t workers = std::clamp<std::uint64_t>(all / least_share, 1, most_workers);
+    if (workers > 1) {
+        workers = std::clamp<std::uint64_t>(std::thread::hardware_concurrency(), 1, workers);
+    }
+    const auto copy_share = [&](std::uint64_t worker) noexcept {
+        const std::uint64_t begin = all * worker / workers;
+        const std::uint64_t end = all * (worker + 1) / workers;
+        std::uint64_t at = 0;
+        for (const summed_run& each : runs_) {
+            const std::uint64_t from = std::clamp(begin, at, at + each.run.count) - at;
+            const std::uint64_t until = std::clamp(end, at, at + each.run.count) - at;
+            std::memcpy(to + (at + from) * page_size, each.run.content + from * page_size, (until - from) * page_size);
+            at += each.run.count;
+        }
+    };
+    {
+        std::vector<std::jthread> threads;
+        for (std::uint64_t worker = 1; worker < workers; ++worker) {
+            try {
+                threads.emplace_back(copy_share, worker);
+            } catch (const std::exception&) {
+                copy_share(worker);  // no further thread
+            }
+        }
+        copy_share(0);
+    }
+    for (summed_run& each : runs_) {
+        each.run.content = HF_MUTANT("commit.capture.live") ? each.run.content : to;
+        to += each.run.count * page_size;
+    }
+}
+
+void commit_builder::release_sums() noexcept {
+    for (std::byte* const page : sum_pages_) {
+        from_.scanner.note_own_stores(page, 1);
+    }
 }
 
 void commit_builder::release() noexcept {

@@ -40,11 +40,22 @@ public:
     /// Few pages, of files and tables that keep their sizes, and all watched: pages that stay private cost a scan
     /// nothing. Comes after build().
     [[nodiscard]] bool is_small_change() const noexcept;
+    /// No page lies beyond the files, and all are watched: pages that stay private cost a scan nothing.
+    [[nodiscard]] bool is_over_files() const noexcept;
+    /// All that scan() found, sorted by address.
+    [[nodiscard]] const std::vector<memory_run>& found() const noexcept { return found_; }
     /// After a refused commit: a page may be freed before the next one, which then does not write it, so its sum must
     /// match the media.
     void restore_sums() noexcept;
     /// Drops private pages after a commit, so that the next scan starts clean. Few pages stay, protected.
     void release() noexcept;
+    // Of a commit that is captured (captured_commit.hpp):
+    /// Pages that scan() has found to write.
+    [[nodiscard]] std::uint64_t pages() const noexcept;
+    /// Comes before build(), which then looks at the copies: from now on others may store. `to` has room for pages().
+    void copy_pages(std::byte* to) noexcept;
+    /// In the place of release(): all pages stay private.
+    void release_sums() noexcept;
 
 private:
     enum class content : std::uint8_t {
@@ -87,10 +98,14 @@ private:
     const space_going going_;
     free_runs::const_iterator next_free_;  ///< behind those that the scan has passed
     free_runs::const_iterator next_kept_;  ///< likewise
+    base::pages frontier_;                 ///< when scan() began
+    std::uint64_t objects_size_ = 0;       ///< likewise
     std::vector<std::unique_ptr<std::byte[]>> copies_;
     std::vector<summed_run> runs_;
     std::vector<std::uint64_t> sums_;
     std::vector<bool> had_sum_;  ///< of each page, before the commit
+    std::vector<memory_run> found_;
+    std::vector<std::byte*> sum_pages_;  ///< that build() has stored to
     std::vector<memory_run> dropped_;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> checksum_pages_;  ///< segment, index
     std::vector<std::uint64_t> object_groups_;

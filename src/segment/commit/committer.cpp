@@ -11,6 +11,7 @@
 
 #include "base/cancellation.hpp"
 #include "persist/mutant.hpp"
+#include "segment/commit/captured_commit.hpp"
 #include "segment/commit/commit_builder.hpp"
 #include "segment/files/heap_creation.hpp"
 #include "segment/page_runs.hpp"
@@ -39,6 +40,8 @@ committer::committer(const committer_parts& parts) noexcept
       objects_(parts.objects),
       space_(parts.space),
       last_(parts, scanner_, pinned_, poison_) {}
+
+committer::~committer() = default;
 
 base::result<void> committer::start(store_watch watch) {
     // On persistent memory that is mapped by huge pages Linux was seen to note no store.
@@ -84,8 +87,7 @@ base::result<bool> committer::unchanged(const free_runs& free) {
     return changes.empty();
 }
 
-base::result<commit_statistics> committer::commit(const free_runs& free, const space_going& going, metadata_check check,
-                                                  commit_of what) {
+base::result<void> committer::may_commit() const {
     HF_TRY(location_.check_process());  // the scanner would look at the parent's memory
     HF_TRY(location_.check_writer(location_.paths().directory(), "commit"));
     if (poison_.code != failure_code::none) {
@@ -100,6 +102,13 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
                        {},
                        0};
     }
+    return {};
+}
+
+base::result<commit_statistics> committer::commit(const free_runs& free, const space_going& going, metadata_check check,
+                                                  commit_of what) {
+    HF_TRY(finish());
+    HF_TRY(may_commit());
     const base::cancellation_off until_done;  // a commit that is cut off would poison the heap
     const base::pages before = mapping_.frontier();
     mapping_.set_frontier(going.frontier.value_or(before));
@@ -146,11 +155,18 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     commit_builder changes = builder(free, going, stay, noted);
     HF_TRY(changes.scan());
     HF_TRY(changes.check_metadata(check));
+    drop_clean(changes.found());
     statistics.scan_ns = elapsed_ns(start);
     HF_TRY(superblock_.mark_running());
     commit_plan plan;
     transaction_report report;
-    HF_TRY(write_commit(changes, plan, statistics, report, what));
+    try {
+        plan_commit(changes, plan, statistics, what);
+    } catch (const std::bad_alloc&) {
+        changes.restore_sums();
+        throw;
+    }
+    HF_TRY(write_commit(changes, plan, report));
     changes.release();
     scanner_->end_commit();
     adopt(plan);
@@ -161,22 +177,27 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     statistics.sync_ns = report.sync_ns;
     statistics.written_bytes = report.written_bytes;
     statistics.total_ns = elapsed_ns(start);
+    if (what == commit_of::everything) {
+        room_ = {};
+    }
     if (plan.is_waited_for) {
         statistics.record = log_.appended(plan.superblock.sequence);
     }
     return statistics;
 }
 
-base::result<void> committer::write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
-                                           transaction_report& report, commit_of what) {
+void committer::plan_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics, commit_of what) {
+    builder.build(plan, statistics);
+    plan.superblock = superblock_.next(mapping_.view().base(), mapping_.frontier(), objects_.size());
+    plan.names_changed = segments_.names_changed();
+    plan.reserved = space_.promised();
+    plan.may_stay_behind = superblock_.is_on_media() && log_.leaves_behind() && builder.is_small_change() &&
+                           plan.fresh_sums.size() <= log_.limits().logged_fresh_pages;
+    plan.is_waited_for = plan.may_stay_behind && what == commit_of::transaction;
+}
+
+base::result<void> committer::write_commit(commit_builder& builder, commit_plan& plan, transaction_report& report) {
     try {
-        builder.build(plan, statistics);
-        plan.superblock = superblock_.next(mapping_.view().base(), mapping_.frontier(), objects_.size());
-        plan.names_changed = segments_.names_changed();
-        plan.reserved = space_.promised();
-        plan.may_stay_behind = superblock_.is_on_media() && log_.leaves_behind() && builder.is_small_change() &&
-                               plan.fresh_sums.size() <= log_.limits().logged_fresh_pages;
-        plan.is_waited_for = plan.may_stay_behind && what == commit_of::transaction;
         auto done = plan.may_stay_behind ? base::result<void>() : follow_readers(commit_log::go_home::always);
         if (done) {
             done = run(plan, report);
@@ -306,6 +327,7 @@ base::result<void> committer::after_commit(base::result<void> done) {
 }
 
 base::result<void> committer::finish_log(base::function_ref<base::result<void>()> how) {
+    HF_TRY(finish());
     if (poison_.code != failure_code::none) {
         return poisoned();
     }
@@ -393,10 +415,12 @@ void committer::drop_what_is_home(std::uint64_t version) noexcept {
 }
 
 base::result<void> committer::close_unchanged() {
+    captured_.reset();
     return poison_.code != failure_code::none || commit_failed_ ? base::result<void>() : close_cleanly();
 }
 
 base::result<void> committer::close_cleanly() {
+    HF_TRY(finish());
     if (poison_.code != failure_code::none) {
         return poisoned();
     }

@@ -9,9 +9,11 @@
 //     succeeds.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/function_ref.hpp"
 #include "base/result.hpp"
@@ -30,6 +32,7 @@
 namespace holdfast::segment {
 
 class commit_builder;
+struct captured_commit;
 
 struct space_going {
     free_runs holes;                      ///< sorted
@@ -54,6 +57,16 @@ enum class commit_of {
     transaction,  ///< the caller waits for its record; stores of other processes may be left for a later commit
 };
 
+/// Memory for copies.
+struct capture_room {
+    capture_room() = default;
+    /// May throw std::bad_alloc.
+    explicit capture_room(std::uint64_t for_pages);
+
+    std::uint64_t pages = 0;
+    std::unique_ptr<std::byte[]> bytes;
+};
+
 /// Judges a page of metadata, by segment and byte in its metadata, or of the directory of objects, by objects_file_id
 /// and byte in the file.
 using metadata_check = base::function_ref<base::result<void>(std::uint64_t segment, std::uint64_t at)>;
@@ -64,7 +77,7 @@ public:
     explicit committer(const committer_parts& parts) noexcept;
     committer(const committer&) = delete;
     committer& operator=(const committer&) = delete;
-    ~committer() = default;
+    ~committer();
 
     base::result<void> start(store_watch watch);
     /// Sorted and disjoint, below the frontier: from now on commits leave these pages as they lie in memory, for
@@ -76,6 +89,13 @@ public:
     /// failure refuses the commit.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going, metadata_check check,
                                            commit_of what = commit_of::everything);
+    /// Takes what was stored to since the last commit into memory of its own. finish() makes it durable, whatever is
+    /// stored meanwhile. False: nothing was done, because a commit would move space, a process reads, memory is not
+    /// watched yet, or there is none for the copies.
+    base::result<bool> capture(const free_runs& free, metadata_check check);
+    /// Other threads may store and allocate meanwhile. Comes before any other call; does nothing where nothing was
+    /// captured. A failure leaves what was captured to the next commit. May throw std::bad_alloc.
+    base::result<std::optional<commit_statistics>> finish();
     /// Comes at an open, before any change. Without it, free pages go through the log.
     void note_free(const free_runs& free) noexcept;
     /// What the log has becomes durable at home. Comes after a commit.
@@ -119,8 +139,11 @@ private:
                                          const noted_pages& noted);
     base::result<commit_statistics> commit_scanned(const free_runs& free, const space_going& going,
                                                    metadata_check check, commit_of what);
-    base::result<void> write_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics,
-                                    transaction_report& report, commit_of what);
+    [[nodiscard]] base::result<void> may_commit() const;
+    [[nodiscard]] bool can_capture() const noexcept;
+    void plan_commit(commit_builder& builder, commit_plan& plan, commit_statistics& statistics, commit_of what);
+    base::result<void> write_commit(commit_builder& builder, commit_plan& plan, transaction_report& report);
+    void drop_clean(const std::vector<memory_run>& dirty) noexcept;
     base::result<void> run(commit_plan& plan, transaction_report& report);
     base::result<void> after_commit(base::result<void> done);
     base::result<void> finish_log(base::function_ref<base::result<void>()> how);
@@ -145,7 +168,10 @@ private:
     std::unique_ptr<dirty_scanner> scanner_;
     free_runs committed_free_;  ///< perhaps not all; where readers lag, free in their versions, too
     free_runs pinned_;
-    bool commit_failed_ = false;  ///< media may have content beyond the frontier
+    std::unique_ptr<captured_commit> captured_;
+    capture_room room_;              ///< of the last captured commit: the next one has no new memory to touch
+    std::vector<memory_run> clean_;  ///< of the last captured commit: private, and home if nobody has stored to them
+    bool commit_failed_ = false;     ///< media may have content beyond the frontier
     base::failure poison_;
     last_version last_;
 };

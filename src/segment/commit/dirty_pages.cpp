@@ -301,6 +301,7 @@ bool dirty_scanner::is_kept(const std::byte* begin, std::uint64_t bytes) const n
 bool dirty_scanner::pays(const zone& of, std::uint64_t bytes, memory_of what) const noexcept {
     return bytes != 0 && !of.refused &&
            (when_ == store_watch::everywhere || of.lost >= worth_watching(bytes) ||
+            (wants_watch_ && when_ != store_watch::never) ||
             (what == memory_of::tables && when_ != store_watch::never && watch_->started()));
 }
 

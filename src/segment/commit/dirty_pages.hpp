@@ -77,6 +77,8 @@ public:
     /// The commit or savepoint has failed: what its search or its scans have protected is found again, and with it what
     /// savepoints have found since the last commit.
     void give_up() noexcept;
+    /// From the next commit on, that one included, all memory is watched that commits scan.
+    void watch_soon() noexcept { wants_watch_ = true; }
     // Before end_commit():
     /// The commit itself stored to these pages behind its scan.
     void note_own_stores(std::byte* begin, std::uint64_t pages) noexcept;
@@ -148,6 +150,7 @@ private:
     write_watch* watch_;
     store_watch when_;
     taking takes_ = taking::nothing;
+    bool wants_watch_ = false;
     std::map<std::byte*, zone> zones_;
     std::vector<memory_run> kept_;
     warm_pages warm_;

@@ -93,6 +93,15 @@ public:
     /// Durability `atomic` and `collect`: carries out what commit_later() left, and syncs the files. No crash leads
     /// back to this state.
     void commit();
+    /// Durability `commit`: takes the present state, under commit()'s rules, and returns before it is durable: from
+    /// then on threads may store, allocate and free again. sync() of the ticket writes what was taken, and so does the
+    /// next commit, transact() or read(), whichever comes first; the threads need not stand still for it. Takes as much
+    /// memory as what has changed. Where a commit would move space (the heap has grown, objects have got more room), a
+    /// store or an index of the heap is open, memory is pinned, another process reads, or Linux does not note stores
+    /// (heap_statistics::watched_bytes), it is commit(), and the ticket is durable. Gives no free space back. Throws as
+    /// commit(). What sync() throws leaves all to the next commit, but `poisoned`.
+    /// Durability `atomic` and `collect`: commit().
+    [[nodiscard]] ticket commit_later();
     /// Runs `body(transaction&)` and commits; an exception aborts. Include <holdfast/transaction.hpp>.
     /// Durability `commit`: also `body()`. All that it stores to the heap by plain code, containers, objects and blocks
     /// included, is durable when transact() returns, and taken back where it throws (transact_scope.hpp).

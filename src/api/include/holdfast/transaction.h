@@ -95,6 +95,10 @@ hf_code hf_transact_begin(hf_heap* heap);
 hf_code hf_transact_end(hf_heap* heap);
 /* Durable after hf_sync of the ticket, or with the next commit of any thread. HF_INVALID_ARGUMENT in a part. */
 hf_code hf_transact_end_later(hf_heap* heap, hf_ticket* ticket);
+/* Without a transaction: takes the present state, under the rules of hf_commit, and returns before it is durable.
+ * Threads may go on from then on; hf_sync of the ticket makes it durable, and so does the next commit or transaction.
+ * Otherwise as manager::commit_later(), which says where it is hf_commit. `ticket` may not be NULL. */
+hf_code hf_commit_heap_later(hf_heap* heap, hf_ticket* ticket);
 /* Memory, blocks and names are as they were at the begin. */
 hf_code hf_transact_abort(hf_heap* heap);
 /* Between the two, no other thread is within such a transaction. Threads read side by side. */
