@@ -134,6 +134,7 @@ public:
     }
 
 private:
+    class catching_up;
     /// `kept` and `noted` must outlive the result.
     [[nodiscard]] commit_builder builder(const free_runs& free, const space_going& going, const free_runs& kept,
                                          const noted_pages& noted);
@@ -150,10 +151,6 @@ private:
     /// Home goes on to what all readers have.
     base::result<void> follow_readers(commit_log::go_home when);
     void drop_what_is_home(std::uint64_t version) noexcept;
-    base::result<void> follow_growth(const superblock_on_media& to);
-    void show_pages_at_home(const log_content& content);
-    base::result<void> show_pages_of_log(const log_content& content);
-    base::result<void> read_page_at_home(std::uint64_t place, std::span<std::byte> page);
     void adopt(const commit_plan& plan) noexcept;
     base::result<void> map_adopted();
     [[nodiscard]] base::failure poisoned() const;

@@ -19,53 +19,61 @@ bool committer::is_as_committed() const noexcept {
            objects_.size() == objects_.committed_size() && !segments_.names_changed();
 }
 
-/// The frontier and the objects file only grow while somebody reads, as this process does.
-base::result<void> committer::follow_growth(const superblock_on_media& to) {
-    const base::pages frontier = base::pages_for(to.frontier);
-    if (frontier != mapping_.frontier()) {
-        HF_TRY(mapping_.map_grown(frontier));
-        mapping_.set_frontier(frontier);
-        mapping_.adopt_growth();
-    }
-    return objects_.follow_growth(to.objects_size);
-}
+/// Lays what the log has over memory.
+class committer::catching_up {
+public:
+    explicit catching_up(committer& of) noexcept : of_(of) {}
 
-/// What lies over them belongs to an earlier use (LOG-10).
-void committer::show_pages_at_home(const log_content& content) {
-    for (const log_content::home_pages& run : content.pages_at_home()) {
-        std::byte* const begin = mapping_.address_of(run.place);
-        log_.lag().forget_pages(run.place, run.count);
-        last_.go_back({begin, run.count}, [](const std::byte*) { return true; });
-    }
-}
-
-base::result<void> committer::read_page_at_home(std::uint64_t place, std::span<std::byte> page) {
-    HF_TRY_ASSIGN(const auto file, log_.home().get(location_.storage(), location_.paths(), file_of(place)));
-    return file->read_at(page_of_place(place) * page_size, page);
-}
-
-/// Each page is made of its last version and what the log has, so that nothing that was stored to it stays (LOG-11).
-base::result<void> committer::show_pages_of_log(const log_content& content) {
-    patch_reader log(location_.storage(), location_.paths(), content);
-    const std::uint64_t version = content.superblock().sequence;
-    std::array<std::byte, page_size> page{};
-    std::optional<std::uint64_t> last;
-    for (const log_content::patch& patch : content.patches()) {
-        if (last == patch.place) {
-            continue;
+    /// The frontier and the objects file only grow while somebody reads, as this process does.
+    base::result<void> follow_growth(const superblock_on_media& to) const {
+        const base::pages frontier = base::pages_for(to.frontier);
+        if (frontier != of_.mapping_.frontier()) {
+            HF_TRY(of_.mapping_.map_grown(frontier));
+            of_.mapping_.set_frontier(frontier);
+            of_.mapping_.adopt_growth();
         }
-        last = patch.place;
-        if (const std::byte* const before = log_.lag().find(patch.place); before != nullptr) {
-            std::memcpy(page.data(), before, page_size);
-        } else {
-            HF_TRY(read_page_at_home(patch.place, page));
-        }
-        HF_TRY(log.lay_over(patch.place, page));
-        std::memcpy(mapping_.address_of(patch.place), page.data(), page_size);
-        log_.lag().put(patch.place, page, version);
+        return of_.objects_.follow_growth(to.objects_size);
     }
-    return {};
-}
+    /// What lies over them belongs to an earlier use (LOG-10).
+    void show_pages_at_home(const log_content& content) const {
+        for (const log_content::home_pages& run : content.pages_at_home()) {
+            of_.log_.lag().forget_pages(run.place, run.count);
+            of_.last_.go_back({of_.mapping_.address_of(run.place), run.count}, [](const std::byte*) { return true; });
+        }
+    }
+    /// Each page is made of its last version and what the log has, so that nothing that was stored to it stays
+    /// (LOG-11).
+    base::result<void> show_pages_of_log(const log_content& content) const {
+        patch_reader log(of_.location_.storage(), of_.location_.paths(), content);
+        lagging_home& lag = of_.log_.lag();
+        std::array<std::byte, page_size> page{};
+        std::optional<std::uint64_t> last;
+        for (const log_content::patch& patch : content.patches()) {
+            if (last == patch.place) {
+                continue;
+            }
+            last = patch.place;
+            if (const std::byte* const before = lag.find(patch.place); before != nullptr) {
+                std::memcpy(page.data(), before, page_size);
+            } else {
+                HF_TRY(read_page_at_home(patch.place, page));
+            }
+            HF_TRY(log.lay_over(patch.place, page));
+            std::memcpy(of_.mapping_.address_of(patch.place), page.data(), page_size);
+            lag.put(patch.place, page, content.superblock().sequence);
+        }
+        return {};
+    }
+
+private:
+    base::result<void> read_page_at_home(std::uint64_t place, std::span<std::byte> page) const {
+        HF_TRY_ASSIGN(const auto file,
+                      of_.log_.home().get(of_.location_.storage(), of_.location_.paths(), file_of(place)));
+        return file->read_at(page_of_place(place) * page_size, page);
+    }
+
+    committer& of_;
+};
 
 base::result<bool> committer::catch_up() {
     const reader_table* const table = location_.hold()->readers.get();
@@ -99,9 +107,10 @@ base::result<bool> committer::catch_up() {
         drop_what_is_home(media->sequence);
     }
     log_.go_on_at(media->log_begin, content.home_superblock().log_begin);
-    HF_TRY(follow_growth(newest));
-    show_pages_at_home(content);
-    HF_TRY(show_pages_of_log(content));
+    const catching_up memory(*this);
+    HF_TRY(memory.follow_growth(newest));
+    memory.show_pages_at_home(content);
+    HF_TRY(memory.show_pages_of_log(content));
     auto now = std::make_unique<superblock_on_media>(newest);
     keep_log(*now, *media);
     superblock_.set_recovered(*now, false);
