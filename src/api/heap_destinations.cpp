@@ -232,6 +232,9 @@ void heap_destinations::sync(const ticket& of) {
 
 void heap_destinations::sync() {
     core().sync_pending();
+    if (core().is_shared()) {
+        return;
+    }
     if (core().engine().changes() != nullptr && !core().engine().read_only()) {
         value_or_throw(core().engine().check_process());
         core().plain().sync_all();

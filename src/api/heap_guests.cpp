@@ -94,6 +94,11 @@ bool heap_guests::forget_unused() {
 
 std::shared_ptr<heap_guest> guest_access::find_or_make(manager& heap, const std::string& name, const maker& make) {
     manager_core& core = manager_access::core(heap);
+    if (core.is_shared()) {
+        throw_failure({base::failure_code::unsupported, core.path(), "open a store",
+                       "a heap that processes share by turns", "one that this process has alone",
+                       "a store's files have no versions", 0});
+    }
     if (core.engine().read_only()) {
         // A store's files have no versions.
         value_or_throw(core.engine().files().readers().keep_writers_out());

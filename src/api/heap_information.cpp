@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
@@ -30,8 +31,10 @@ bool heap_information::read_only() const noexcept {
 
 holdfast::durability heap_information::durability() const noexcept {
     const detail::manager_core* const heap = handle().open_core();
-    return heap != nullptr ? static_cast<holdfast::durability>(heap->engine().durability())
-                           : holdfast::durability::commit;
+    if (heap == nullptr || heap->is_shared()) {  // another thread may have the turn
+        return holdfast::durability::commit;
+    }
+    return static_cast<holdfast::durability>(heap->engine().durability());
 }
 
 const std::string& heap_information::path() const noexcept { return handle().path(); }
@@ -39,6 +42,10 @@ const std::string& heap_information::path() const noexcept { return handle().pat
 bool heap_information::check_sanity() const { return check(false).empty(); }
 
 std::vector<std::string> heap_information::check(bool pages) const {
+    std::optional<detail::plain_transactions::pause> turn;
+    if (core().is_shared() && !core().plain().is_mine()) {
+        turn.emplace(core().plain(), "check");
+    }
     const std::lock_guard guard(core().engine().object_mutex());
     return core().engine().check(pages);
 }

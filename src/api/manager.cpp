@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include <holdfast/manager.hpp>
@@ -25,6 +27,7 @@ heap::engine_options engine_options_of(const open_options& options, std::uint64_
     wanted.files.same_address = options.same_address;
     wanted.files.separate_cache_lines = options.separate_cache_lines;
     wanted.hardened = options.hardened;
+    wanted.by_turns = options.shared;
     wanted.accept_process_crash_only = options.accept_process_crash_only;
     wanted.accept_machine_restart = options.accept_machine_restart;
     wanted.recovery = options.precise_recovery ? heap::trace_mode::precise : heap::trace_mode::conservative;
@@ -58,16 +61,68 @@ detail::core_owner wrap(base::result<std::unique_ptr<heap::engine>> opened, cons
                                   .release());
 }
 
+void refuse_to_share(const std::string& path, access_mode mode, const open_options& options) {
+    const auto refuse = [&](const char* found, const char* expected) {
+        throw_failure({base::failure_code::invalid_argument, path, "shared", found, expected, {}, 0});
+    };
+    if (mode == access_mode::read_only) {
+        refuse("an open for reading", "an open for writing: any number of readers may be beside it anyway");
+    } else if (options.durability != durability::commit) {
+        refuse("durability atomic or collect", "durability commit");
+    } else if (options.hardened) {
+        refuse("a hardened heap", "one that is not");
+    }
+}
+
+/// It has the turn, until the core gives it away.
+detail::core_owner wrap_shared(std::unique_ptr<heap::engine> opened, const open_options& options) {
+    auto turns = value_or_throw(detail::process_turns::begin(*opened, engine_options_of(options)));
+    return detail::core_owner(std::make_unique<detail::manager_core>(std::move(opened), options.commit_on_close,
+                                                                     options.check_transactions, std::move(turns))
+                                  .release());
+}
+
 detail::core_owner create_heap(const std::string& path, const open_options& options, std::uint64_t size = 0) {
+    if (options.shared) {
+        refuse_to_share(path, access_mode::read_write, options);
+        return wrap_shared(value_or_throw(heap::engine::create(path, engine_options_of(options, size))), options);
+    }
     return wrap(heap::engine::create(path, engine_options_of(options, size)), options);
 }
 
 detail::core_owner open_heap(const std::string& path, access_mode mode, const open_options& options) {
+    if (options.shared) {
+        refuse_to_share(path, mode, options);
+        return wrap_shared(value_or_throw(heap::engine::open(path, mode, engine_options_of(options))), options);
+    }
     return wrap(heap::engine::open(path, mode, engine_options_of(options)), options);
+}
+
+/// While another process creates the heap, it is locked, and before that nothing or no heap.
+std::unique_ptr<heap::engine> open_or_create_shared(const std::string& path, const heap::engine_options& opened,
+                                                    const heap::engine_options& created) {
+    constexpr std::chrono::seconds longest{5};
+    const auto end = std::chrono::steady_clock::now() + longest;
+    for (;;) {
+        auto found = heap::engine::open_or_create(path, opened, created);
+        const base::failure_code why = found ? base::failure_code::none : found.error().code;
+        const bool may_come = why == base::failure_code::locked || why == base::failure_code::not_found ||
+                              why == base::failure_code::not_a_heap || why == base::failure_code::missing ||
+                              why == base::failure_code::already_exists;
+        if (!may_come || std::chrono::steady_clock::now() >= end) {
+            return value_or_throw(std::move(found));
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
 }
 
 detail::core_owner open_or_create_heap(const std::string& path, const open_options& opened, const open_options& created,
                                        std::uint64_t size = 0) {
+    if (opened.shared) {
+        refuse_to_share(path, access_mode::read_write, opened);
+        return wrap_shared(open_or_create_shared(path, engine_options_of(opened), engine_options_of(created, size)),
+                           opened);
+    }
     return wrap(heap::engine::open_or_create(path, engine_options_of(opened), engine_options_of(created, size)),
                 opened);
 }
@@ -142,11 +197,13 @@ refresh_report manager::refresh() { return core().refresh(); }
 
 bool manager::wait_for_change(std::chrono::nanoseconds longest) const {
     longest = std::min(longest, std::chrono::nanoseconds(std::chrono::years(1)));  // clocks count no further than 292
-    return core().engine().files().readers().wait_for_change(longest);
+    return core().wait_for_change(longest);
 }
 
 shrink_report manager::shrink(const shrink_options& options) {
-    detail::refuse_read_only(core().engine(), "shrink");
+    if (!core().is_shared()) {
+        detail::refuse_read_only(core().engine(), "shrink");
+    }
     return public_report(value_or_throw(core().around_commit([&] {
         return core().engine().shrink(options.target, [&options](const heap::shrink_report& so_far) {
             if (options.progress) {
@@ -157,9 +214,8 @@ shrink_report manager::shrink(const shrink_options& options) {
 }
 
 void manager::snapshot(const std::string& destination) {
-    heap::engine& engine = core().engine();
     core().sync_pending();  // what commit_later() left is part of the heap
-    value_or_throw(core().around_commit([&] { return engine.snapshot(destination); }));
+    value_or_throw(core().around_commit([&] { return core().engine().snapshot(destination); }));
 }
 
 }  // namespace holdfast

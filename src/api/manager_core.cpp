@@ -13,14 +13,19 @@ namespace holdfast::detail {
 using base::failure;
 using base::failure_code;
 
-manager_core::manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close, bool check_transactions)
+manager_core::manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close, bool check_transactions,
+                           std::unique_ptr<process_turns> turns)
     : engine_(std::move(opened)),
+      turns_(std::move(turns)),
       ranges_(check_transactions ? std::make_unique<open_ranges>() : nullptr),
       handle_(*this),
       commit_on_close_(commit_on_close),
       counted_(engine_->read_only()) {
     if (check_transactions) {
         engine_->undo().fill_what_goes();
+    }
+    if (turns_ != nullptr) {
+        turns_->give(*engine_);
     }
 }
 
@@ -60,7 +65,56 @@ void manager_core::leave_to_parent() noexcept {
     counted_.end();
 }
 
+void manager_core::take_turn() {
+    if (turns_ == nullptr) {
+        return;
+    }
+    if (has_claimed_objects(life())) {
+        throw_failure(failure{failure_code::invalid_argument, path(), "transact",
+                              "an index of this heap that is open, in a heap that processes share", "none", "close it",
+                              0});
+    }
+    try {
+        value_or_throw(turns_->take(engine_));
+        if (ranges_ != nullptr) {
+            engine_->undo().fill_what_goes();
+        }
+    } catch (...) {
+        if (engine_ == nullptr) {  // it could not be opened anew
+            life_.end();
+            turns_.reset();
+        }
+        throw;
+    }
+}
+
+void manager_core::give_turn() noexcept {
+    if (turns_ != nullptr && turns_->has_turn()) {
+        turns_->give(*engine_);
+    }
+}
+
+/// The last process that shares the heap closes it, as a writer alone would.
+base::result<void> manager_core::close_shared(bool commit_changes) {
+    const plain_transactions::pause others(plain_, "close", plain_transactions::pause::of::threads);
+    auto closed = turns_->close(engine_, commit_changes);
+    if (engine_ == nullptr) {
+        life_.end();
+    }
+    return closed;
+}
+
+refresh_report manager_core::refresh_shared() {
+    const plain_transactions::pause turn(plain_, "refresh");
+    const std::uint64_t before = turns_->version();
+    const std::uint64_t now = engine().files().superblock().sequence;
+    return {now, now - before, 0};
+}
+
 base::result<void> manager_core::close_engine(bool commit_changes) {
+    if (turns_ != nullptr) {
+        return close_shared(commit_changes);
+    }
     if (!commit_changes || engine_->read_only()) {
         return engine_->close(commit_changes);
     }
@@ -81,11 +135,12 @@ void throw_closed() {
 }
 
 void throw_read_only(const heap::engine& engine, std::string_view operation) {
+    const bool rests = engine.files().hold() != nullptr && engine.files().hold()->rests;
     throw_failure(failure{failure_code::read_only,
                           engine.files().paths().directory(),
                           std::string(operation),
-                          "a heap opened read-only",
-                          "a writer",
+                          rests ? "a heap that processes share, outside of a transaction" : "a heap opened read-only",
+                          rests ? "a call within transact()" : "a writer",
                           {},
                           0});
 }
@@ -108,6 +163,9 @@ void throw_last_failure(const heap::engine& engine) {
 }
 
 refresh_report manager_core::refresh() {
+    if (is_shared()) {
+        return refresh_shared();
+    }
     if (!engine().read_only()) {
         return {engine().files().superblock().sequence, 0, 0};
     }
@@ -136,6 +194,9 @@ const std::string& manager_core::path() const noexcept {
 }
 
 void manager_core::sync_pending() {
+    if (is_shared()) {  // each is durable when it ends
+        return;
+    }
     if (const heap::engine& open = engine(); pending_.is_used()) {
         value_or_throw(open.check_process());
         pending_.sync_all();
@@ -155,13 +216,13 @@ void manager_core::close(bool commit_changes) {
         life_.end();
         plain_.forget();
         engine_.reset();
+        turns_.reset();
     }
 }
 
 void manager_core::commit() {
-    heap::engine& open = engine();
     sync_pending();  // what commit_later() left is part of the heap
-    note_commit(value_or_throw(around_commit([&] { return open.commit(); })));
+    note_commit(value_or_throw(around_commit([&] { return engine().commit(); })));
 }
 
 segment::appended_commit manager_core::commit_inside(bool is_gate_closed) {
@@ -180,6 +241,10 @@ segment::appended_commit manager_core::commit_inside(bool is_gate_closed) {
 }
 
 ticket manager_core::commit_later() {
+    if (is_shared()) {  // who has the turn next finds nothing that is not durable
+        commit();
+        return {};
+    }
     heap::engine& open = engine();
     const auto guests = guests_.try_all();
     if (open.changes() == nullptr || !guests || !guests->empty()) {

@@ -1,6 +1,7 @@
 // The core of a manager: an engine, and the translation of failures to exceptions.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <new>
@@ -16,6 +17,7 @@
 #include "api/heap_life.hpp"
 #include "api/pending_commits.hpp"
 #include "api/plain_transactions.hpp"
+#include "api/process_turns.hpp"
 #include "heap/heap.hpp"
 
 namespace holdfast {
@@ -82,7 +84,9 @@ class open_ranges;
 
 class manager_core {
 public:
-    manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close, bool check_transactions);
+    /// `turns`: of a heap that processes change by turns, with the turn; null of any other.
+    manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close, bool check_transactions,
+                 std::unique_ptr<process_turns> turns = nullptr);
     manager_core(const manager_core&) = delete;
     manager_core& operator=(const manager_core&) = delete;
     ~manager_core();
@@ -98,9 +102,10 @@ public:
     }
     /// fast_path::of_no_heap() for a closed heap.
     [[nodiscard]] fast_path_copy fast_path() const noexcept {
-        return fast_path_copy(engine_ == nullptr ? slab::fast_path::of_no_heap() : *engine_->fast_path());
+        return fast_path_copy(engine_ == nullptr || turns_ != nullptr ? slab::fast_path::of_no_heap()
+                                                                      : *engine_->fast_path());
     }
-    [[nodiscard]] bool is_open() const noexcept { return engine_ != nullptr; }
+    [[nodiscard]] bool is_open() const noexcept { return turns_ != nullptr || engine_ != nullptr; }
     /// Null without open_options::check_transactions.
     [[nodiscard]] open_ranges* ranges() const noexcept { return ranges_.get(); }
     [[nodiscard]] pending_commits& pending() noexcept { return pending_; }
@@ -112,6 +117,10 @@ public:
     /// `commit` while no change of another thread is open, else with concurrent_modification.
     template <class Commit>
     [[nodiscard]] auto around_commit(Commit commit) -> decltype(commit()) {
+        if (is_shared()) {
+            const plain_transactions::pause turn(plain_, "commit");
+            return commit_beside(commit, false);
+        }
         if (auto own = engine().files().location().check_process(); !own) {
             return std::move(own).error();
         }
@@ -127,6 +136,18 @@ public:
     /// Durability `commit`, for the thread that has the turn. Durable when what it returns is. Throws what fails.
     segment::appended_commit commit_inside(bool is_gate_closed);
     [[nodiscard]] plain_transactions& plain() noexcept { return plain_; }
+    /// Processes change the heap by turns.
+    [[nodiscard]] bool is_shared() const noexcept { return turns_ != nullptr; }
+    /// Fails with wrong_process in a child of fork. Another thread may have the turn.
+    [[nodiscard]] base::result<void> check_process() const {
+        return is_shared() ? turns_->check_process() : engine().check_process();
+    }
+    [[nodiscard]] bool wait_for_change(std::chrono::nanoseconds longest) const {
+        return is_shared() ? turns_->wait_for_change(longest) : engine().files().readers().wait_for_change(longest);
+    }
+    /// For the thread that has the threads' turn: that of the processes, too. Where it throws, it has neither.
+    void take_turn();
+    void give_turn() noexcept;
     /// The watch may outlive the heap.
     [[nodiscard]] heap_life::watch life() const noexcept { return life_.begin_watch(); }
     [[nodiscard]] bool commit_on_close() const noexcept { return commit_on_close_; }
@@ -152,6 +173,8 @@ public:
 
 private:
     [[nodiscard]] base::result<void> close_engine(bool commit_changes);
+    [[nodiscard]] base::result<void> close_shared(bool commit_changes);
+    [[nodiscard]] refresh_report refresh_shared();
     template <class Commit>
     [[nodiscard]] auto commit_beside(Commit commit, bool is_gate_closed) -> decltype(commit()) {
         commit_pause others(*engine_, guests_, is_gate_closed);
@@ -167,6 +190,7 @@ private:
     }
 
     std::unique_ptr<heap::engine> engine_;
+    std::unique_ptr<process_turns> turns_;  ///< null: of this process alone
     heap_life life_;
     std::unique_ptr<open_ranges> ranges_;
     pending_commits pending_;

@@ -108,9 +108,10 @@ void plain_transactions::begin() {
         ++depth_;
         return;
     }
-    const heap::engine& engine = heap_.engine();
-    refuse_read_only(engine, "transact");
-    value_or_throw(engine.check_process());
+    if (!heap_.is_shared()) {
+        refuse_read_only(heap_.engine(), "transact");
+    }
+    value_or_throw(heap_.check_process());
     refuse_inside("transact");
     open_turns::expect_order(heap_);
     open_turns::make_room();
@@ -127,12 +128,30 @@ void plain_transactions::begin() {
 void plain_transactions::begin_outermost() {
     has_guests_ = false;
     try_to_finish_captured();
+    heap_.take_turn();
     close_gate();
+    if (heap_.is_shared()) {
+        take_back_stray_stores();
+    }
     value_or_throw(heap_.engine().undo().begin());
     if (heap_.engine().undo().copied_pages() > most_copied_pages) {
         commit_large_rest();
     }
     depth_ = 1;
+}
+
+/// In a heap that processes share, what was stored outside of transactions would be in one process alone.
+void plain_transactions::take_back_stray_stores() {
+    segment::last_version& last = heap_.engine().files().commits().last();
+    std::vector<segment::memory_run> stored;
+    value_or_throw(last.take_stores(stored));
+    for (const segment::memory_run& run : stored) {
+        for (std::uint64_t i = 0; i < run.pages; ++i) {
+            if (std::byte* const page = run.address + i * base::page_size; !last.has(page)) {
+                last.go_back({page, 1}, [](const std::byte*) { return true; });
+            }
+        }
+    }
 }
 
 /// Where that fails, the transaction goes on with its large savepoint.
@@ -174,6 +193,12 @@ void plain_transactions::commit() {
         throw;
     }
     const segment::appended_commit mine = last_commit();
+    if (heap_.is_shared()) {  // who has the turn next finds nothing that is not durable
+        const base::result<void> done = wait_for_last_commit();
+        release();
+        value_or_throw(done);
+        return;
+    }
     base::result<void> durable = mine.is_quick() ? mine.wait() : base::result<void>();
     release();
     durable = durable ? mine.wait() : std::move(durable);
@@ -190,6 +215,11 @@ ticket plain_transactions::commit_later() {
                               "a transaction by itself",
                               {},
                               0});
+    }
+    if (heap_.is_shared()) {  // the next transaction may be another process's
+        commit();
+        const std::lock_guard lock(results_mutex_);
+        return ticket_access::make(committed_, 0);
     }
     return ticket_access::make(end_later(), 0);
 }
@@ -253,6 +283,7 @@ void plain_transactions::release() noexcept {
     if (std::exchange(is_gate_closed_, false)) {
         heap_.engine().changes()->open();
     }
+    heap_.give_turn();
     turn_.unlock();
 }
 
@@ -355,7 +386,7 @@ void plain_transactions::finish_before_reading() {
 }
 
 void plain_transactions::begin_to_read() {
-    value_or_throw(heap_.engine().check_process());
+    value_or_throw(heap_.check_process());
     if (is_mine()) {
         refuse_inside("read");
     }
@@ -413,13 +444,21 @@ void plain_transactions::sync_all() {
     }
 }
 
-plain_transactions::pause::pause(plain_transactions& of, std::string_view call) : of_(of) {
-    of.refuse_inside(call);
-    of.turn_.lock();
-    static_cast<void>(of.wait_for_last_commit().ok());  // where that fails, so does what comes
-    of.try_to_finish_captured();
+plain_transactions::pause::pause(plain_transactions& owner, std::string_view call, of whom) : owner_(owner) {
+    owner.refuse_inside(call);
+    owner.turn_.lock();
+    static_cast<void>(owner.wait_for_last_commit().ok());  // where that fails, so does what comes
+    owner.try_to_finish_captured();
+    if (whom == of::processes) {
+        try {
+            owner.heap_.take_turn();
+        } catch (...) {
+            owner.release();
+            throw;
+        }
+    }
 }
 
-plain_transactions::pause::~pause() { of_.release(); }
+plain_transactions::pause::~pause() { owner_.release(); }
 
 }  // namespace holdfast::detail

@@ -70,13 +70,17 @@ public:
     /// Keeps transactions out, and has committed those that wait for it. Throws error(invalid_argument) within one.
     class pause {
     public:
-        explicit pause(plain_transactions& of, std::string_view call);
+        enum class of {
+            threads,    ///< of this process
+            processes,  ///< and those of others that share the heap
+        };
+        explicit pause(plain_transactions& owner, std::string_view call, of whom = of::processes);
         pause(const pause&) = delete;
         pause& operator=(const pause&) = delete;
         ~pause();
 
     private:
-        plain_transactions& of_;
+        plain_transactions& owner_;
     };
     /// During a pause: all is durable.
     void note_committed() noexcept;
@@ -95,6 +99,7 @@ private:
     class open_turns;
     [[nodiscard]] static open_turns& of_this_thread();
     void begin_outermost();
+    void take_back_stray_stores();
     void commit_large_rest();
     std::uint64_t end_later() noexcept;
     void close_gate();

@@ -21,7 +21,7 @@ failure no_heap(std::uint64_t key) {
                    "heap key",
                    fmt::format("{:#x}", key),
                    "a heap open for writing in this process",
-                   "its manager was closed, or opened read-only",
+                   "its manager was closed, or opened read-only, or processes share it, and this is not in transact()",
                    0};
 }
 
@@ -167,10 +167,7 @@ construction::construction(manager_core& core, const instance_name& name, object
     if (count == 0) {
         refuse("count of an object", "0", "at least 1");
     }
-    if (engine.read_only()) {
-        throw_failure(
-            failure{failure_code::read_only, core_.path(), "construct", "a heap opened read-only", "a writer", {}, 0});
-    }
+    refuse_read_only(engine, "construct");
     const auto bytes = base::checked_multiply(count, type.size);
     if (!bytes) {
         refuse("size of an object", fmt::format("{} elements of {} bytes", count, type.size), "less than 2^64 bytes");
@@ -273,10 +270,7 @@ found_object find_object_at(manager_core& core, const void* address, object_type
 
 void unpublish(manager_core& core, void* address) {
     const object_lock lock(core);
-    if (core.engine().read_only()) {
-        throw_failure(
-            failure{failure_code::read_only, core.path(), "destroy", "a heap opened read-only", "a writer", {}, 0});
-    }
+    refuse_read_only(core.engine(), "destroy");
     if (is_claimed_object(address)) {
         throw_failure(failure{failure_code::locked, core.path(), "destroy",
                               "an object that this process has open: an index", "one that is closed", "", 0});

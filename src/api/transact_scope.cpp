@@ -8,7 +8,7 @@
 namespace holdfast {
 
 transact_scope::transact_scope(manager& heap) : core_(&detail::manager_access::core(heap)) {
-    if (core_->engine().changes() == nullptr) {
+    if (!core_->is_shared() && core_->engine().changes() == nullptr) {
         detail::refuse_plain_code(heap);
     }
     core_->plain().begin();

@@ -39,6 +39,8 @@ struct engine_options {
     before_trace_call before_trace;
     std::uint64_t lane_slots = lane::default_slots;
     bool hardened = false;  ///< as open_options::hardened
+    /// Durability `commit`: other processes do so, too (segment/files/heap_turns.hpp). The open has the turn.
+    bool by_turns = false;
     /// The longest time that free memory keeps its space on disk.
     std::uint64_t decay_ns = 10'000'000'000;
     /// For crash tests. Copies and snapshots use the kernel's file system.
@@ -96,6 +98,7 @@ public:
 
 private:
     friend class heap_opening;
+    friend class turns_of_heap;
 
     explicit engine(std::unique_ptr<segment::heap_files> files);
     base::result<void> close_shared();

@@ -149,7 +149,7 @@ base::result<void> heap_opening::start_created(engine& made) const {
     made.start_destinations();
     made.find_fast_path();
     HF_TRY(register_engine(made));
-    made.files().readers().admit();
+    made.files().readers().admit(options_.by_turns);
     return {};
 }
 
@@ -170,6 +170,7 @@ base::result<std::unique_ptr<engine>> heap_opening::open(access_mode mode,
     HF_TRY(check_durability());
     segment::mapping_options mapping = options_.files.mapping;
     mapping.shared = is_shared(mode, options_.durability);
+    mapping.by_turns = options_.by_turns;
     mapping.domain = options_.domain;
     mapping.syncs_records =
         options_.durability == durability_kind::atomic && !options_.domain && !options_.accept_process_crash_only;
@@ -202,6 +203,13 @@ base::result<std::unique_ptr<engine>> heap_opening::read_anew(std::unique_ptr<se
     return made;
 }
 
+base::result<std::unique_ptr<engine>> heap_opening::write_anew(std::unique_ptr<segment::heap_files> files) {
+    std::unique_ptr<engine> made(new engine(std::move(files)));
+    HF_TRY_ASSIGN(made->recovered_, heap_recovery(*made).run(path_, options_.recovery, options_.before_trace));
+    HF_TRY(start_opened(*made, access_mode::read_write));
+    return made;
+}
+
 base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) const {
     const bool shared = is_shared(mode, options_.durability);
     if (shared) {
@@ -227,7 +235,7 @@ base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) 
     opened.find_fast_path();
     HF_TRY(register_engine(opened));
     if (!shared) {
-        opened.files().readers().admit();
+        opened.files().readers().admit(options_.by_turns);
     }
     return {};
 }

@@ -27,6 +27,8 @@ public:
     base::result<std::unique_ptr<engine>> create_scratch();
     /// Of a reader whose files show another version.
     base::result<std::unique_ptr<engine>> read_anew(std::unique_ptr<segment::heap_files> files);
+    /// Of a process that has the turn, and whose files show another version.
+    base::result<std::unique_ptr<engine>> write_anew(std::unique_ptr<segment::heap_files> files);
 
 private:
     [[nodiscard]] base::result<void> check_durability() const;

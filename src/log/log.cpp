@@ -54,9 +54,9 @@ base::result<std::unique_ptr<log>> log::read(persist::storage& storage, const lo
     HF_ASSERT(options.place.file_size >= least_file_size && options.place.file_size <= largest_file_size &&
               options.place.file_size % page_size == 0);
     log_files files(storage, options.place);
-    const std::uint64_t first = begin.position / files.file_size();
+    const std::uint64_t first = options.oldest.value_or(begin.position) / files.file_size();
     if (begin.position % files.file_size() != 0) {  // `missing` where it is
-        HF_TRY_ASSIGN(const auto file, files.open(first, access_mode::read_only));
+        HF_TRY_ASSIGN(const auto file, files.open(begin.position / files.file_size(), access_mode::read_only));
     }
     log_reader reader(files, options.key, begin);
     record each;
@@ -77,7 +77,7 @@ base::result<std::unique_ptr<log>> log::read(persist::storage& storage, const lo
     const std::uint64_t last = reader.end().position / files.file_size();
     const bool has_begun_last = reader.end().position % files.file_size() != 0;
     for (const std::uint64_t number : numbers) {
-        if (number < first || number > last || (number == last && !has_begun_last)) {
+        if ((number < first && !options.leaves_older) || number > last || (number == last && !has_begun_last)) {
             files.add_spare(number);
         }
     }

@@ -36,6 +36,11 @@ struct log_options {
     std::uint64_t key = 0;  ///< seeds all checksums: records of another log never count
     /// One that no writer of this log ever had (LOG-2); nothing: a random number.
     std::optional<std::uint64_t> epoch;
+    /// The files from this position on are in use, though open() is to visit later records alone: all before the mark
+    /// that it is given are durable. Nothing: from that mark on.
+    std::optional<std::uint64_t> oldest{};
+    /// Somebody may still read files before that. They stay as they are, until a later open().
+    bool leaves_older = false;
 };
 
 /// Thread-safe, except release(), which one thread calls at a time.

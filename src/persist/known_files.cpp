@@ -49,6 +49,11 @@ void known_files::forget(const std::string& path) noexcept {
     files_.erase(path);
 }
 
+void known_files::forget_all() noexcept {
+    const base::scoped_lock guard(mutex_);
+    files_.clear();
+}
+
 void known_files::move(const std::string& from, const std::string& to) {
     const base::scoped_lock guard(mutex_);
     const auto moved = files_.find(from);

@@ -18,6 +18,7 @@ public:
     [[nodiscard]] base::result<void> expect_same(const std::string& path, int fd, const struct stat& status);
     void remember(const std::string& path, const struct stat& status);
     void forget(const std::string& path) noexcept;
+    void forget_all() noexcept;
     void move(const std::string& from, const std::string& to);
 
 private:

@@ -354,6 +354,7 @@ public:
         return std::shared_ptr<storage>(std::move(holding));
     }
 
+    void forget_files() noexcept override { known_->forget_all(); }
     std::shared_ptr<storage> with(const permissions& of_new) override {
         return std::make_shared<posix_storage_type>(held_, of_new, known_, notes_);
     }

@@ -154,6 +154,8 @@ public:
     virtual base::result<std::unique_ptr<file>> open_directory(const std::string& directory) {
         return base::os_failure(ENOSYS, "open", directory);
     }
+    /// Other processes have had the right to make and remove files since: none is known from before.
+    virtual void forget_files() noexcept {}
     /// In a child of fork, which uses the storage no more: closes its copies of what is open of the held directories,
     /// whatever other threads of the parent were doing. The objects stay as they are.
     virtual void leave_to_parent() noexcept {}

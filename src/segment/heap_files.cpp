@@ -104,7 +104,9 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
         state.crashed = state.crashed && !found.hold->locks.empty();  // it runs
         files->location_.set_hold(std::move(found.hold));
     } else {
-        const neighbours beside = options.shared ? neighbours::none : neighbours::readers;
+        const neighbours beside = options.by_turns ? neighbours::turns
+                                  : options.shared ? neighbours::none
+                                                   : neighbours::readers;
         if (hold == nullptr) {
             HF_TRY_ASSIGN(hold, hold_heap(outer, files->paths(), mode, beside));
         }
@@ -113,6 +115,7 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
                       recover(files->storage(), files->paths(), mode, files->readers_.wishes(options.on_replay)));
         sign_locks(*files->location_.hold());
     }
+    state.crashed = state.crashed && !files->hold()->was_left_in_order;
     files->superblock_.set_recovered(state.superblock, state.crashed);
     files->location_.set_nodes(state.superblock.nodes);
     files->replayed_ = state.replayed;
@@ -126,13 +129,14 @@ base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& out
         }
     }
     const auto on_media = std::make_unique<superblock_on_media>(state.on_media);
+    const log::mark end = state.end;
     files->readers_.begin(state);
     HF_TRY(files->reserve_addresses(options));
     HF_TRY(files->map(options));
     if (mode == access_mode::read_only) {
         files->readers_.begin_reading();
     } else if (files->overlay_) {
-        HF_TRY(files->commits_.begin_behind(*on_media, *files->overlay_));
+        HF_TRY(files->commits_.begin_behind(*on_media, *files->overlay_, end));
         files->overlay_.reset();
     }
     return files;

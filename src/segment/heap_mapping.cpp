@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 #include <new>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -53,6 +55,9 @@ base::result<void> check_room_beside(std::uint64_t user) {
 
 base::result<void> heap_mapping::reserve(const mapping_options& options, const superblock_on_media& superblock) {
     user_pages_ = options.user_pages;
+    if (location_.hold() != nullptr && location_.hold()->addresses) {
+        return take_addresses(std::move(*std::exchange(location_.hold()->addresses, std::nullopt)), superblock);
+    }
     const geometry shape = geometry_of(superblock);
     const std::uint64_t asked = options.reservation != 0 ? options.reservation : superblock.reservation;
     const std::uint64_t needed = std::max(std::bit_ceil(superblock.frontier), shape.segment_size);
@@ -86,6 +91,25 @@ base::result<void> heap_mapping::reserve(const mapping_options& options, const s
             return reserved;
         }
     }
+}
+
+base::result<void> heap_mapping::take_addresses(kept_addresses left, const superblock_on_media& superblock) {
+    if (superblock.frontier > left.user) {
+        return failure{failure_code::limit,
+                       location_.paths().directory(),
+                       "reservation",
+                       fmt::format("{}", left.user),
+                       fmt::format("at least {}", superblock.frontier),
+                       "the heap has outgrown the addresses that this process has reserved: open it again",
+                       0};
+    }
+    HF_TRY(unmap(left.range.begin(), left.range.size()));
+    range_ = std::move(left.range);
+    std::byte* const user = range_.begin() + range_.size() - left.user;
+    view_ = space_view(user, range_.begin(), geometry_of(superblock), left.user);
+    objects_area_ = range_.begin() + metadata_span(geometry_of(superblock), left.user);
+    objects_room_ = left.objects;
+    return {};
 }
 
 /// With fewer objects where there is no room for all of them. `base` null: anywhere.

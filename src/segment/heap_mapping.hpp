@@ -39,6 +39,10 @@ public:
 
     /// Fewer addresses than wanted where the process may have no more, but for a reservation that `options` ask for.
     base::result<void> reserve(const mapping_options& options, const superblock_on_media& superblock);
+    /// For a mapping of the same hold: it takes these addresses, where nothing of this one is left.
+    void leave_addresses() {
+        location_.hold()->addresses = kept_addresses{std::move(range_), view_.reservation(), objects_room_};
+    }
     /// Shared pages, before anything is mapped.
     base::result<void> split_folios(std::uint64_t frontier_bytes) const;
 
@@ -100,6 +104,7 @@ public:
     base::result<void> copy_for_child(const free_runs& used, std::span<const base::granule> slabs);
 
 private:
+    base::result<void> take_addresses(kept_addresses left, const superblock_on_media& superblock);
     base::result<void> reserve_range(std::uint64_t user, std::byte* base, const geometry& shape,
                                      std::uint64_t objects_now);
     base::result<void> map_segment(std::uint64_t index, std::uint64_t from_page, bool fresh = false,

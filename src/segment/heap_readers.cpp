@@ -66,11 +66,15 @@ recovery_wishes heap_readers::wishes(const replay_watch& watch) const {
     wishes.watch = watch;
     if (table() != nullptr) {
         wishes.oldest_in_use = table()->oldest(wishes.oldest_in_use);
+        wishes.is_settled = parts_.location.hold()->was_left_in_order;
+        if (wishes.is_settled) {  // who takes turns catches up from the log: it had better go on
+            wishes.oldest_in_use = 0;
+        }
     }
     return wishes;
 }
 
-void heap_readers::admit() noexcept {
+void heap_readers::admit(bool by_turns) noexcept {
     const std::shared_ptr<heap_hold>& hold = parts_.location.hold();
     if (hold == nullptr || parts_.location.paths().nodes() != 0) {
         return;
@@ -83,6 +87,10 @@ void heap_readers::admit() noexcept {
                 return;
             }
             hold->readers = std::move(table).value();
+            if (by_turns ? !hold->readers->turns().try_to_share() : !hold->readers->turns().try_to_have_alone()) {
+                hold->readers.reset();  // who takes turns came first, and waits in vain for the lock
+                return;
+            }
         }
         const auto session = log::random_number();
         if (!session) {

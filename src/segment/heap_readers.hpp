@@ -49,8 +49,9 @@ public:
 
     // --- of a writer in durability `commit` ---
     [[nodiscard]] recovery_wishes wishes(const replay_watch& watch) const;
-    /// From now on readers may come. Best effort: without the file `readers` they are refused.
-    void admit() noexcept;
+    /// From now on readers may come. Best effort: without the file `readers` they are refused. `by_turns`: and who
+    /// takes turns.
+    void admit(bool by_turns = false) noexcept;
 
     // --- of a reader ---
     /// The state is about to be mapped.

@@ -374,6 +374,35 @@ static void everything_counts_or_nothing(hf_heap* heap) {
     EXPECT(hf_close(heap) == HF_OK);
 }
 
+/* Two of one process are as two processes. */
+static void processes_take_turns(const char* directory) {
+    char path[4200];
+    hf_options options = HF_OPTIONS_INIT;
+    options.segment_size = (uint64_t)2 << 20;
+    options.reservation = (uint64_t)1 << 30;
+    options.shared = 1;
+    snprintf(path, sizeof path, "%s/shared", directory);
+    hf_heap* one = NULL;
+    hf_heap* other = NULL;
+    REQUIRE(hf_create(path, &options, &one) == HF_OK);
+    REQUIRE(hf_open(path, &options, &other) == HF_OK);
+    EXPECT(hf_allocate(one, 8) == NULL && hf_errorcode() == HF_READ_ONLY);
+    for (uint64_t i = 0; i < 20; ++i) {
+        hf_heap* heap = i % 2 == 0 ? one : other;
+        EXPECT(hf_transact_begin(heap) == HF_OK);
+        uint64_t* count = hf_ptr_get(hf_root(heap, 7));
+        EXPECT(i == 0 ? count == NULL : *count == i);
+        uint64_t* next = hf_allocate(heap, sizeof *next);
+        REQUIRE(next != NULL);
+        *next = i + 1;
+        EXPECT(hf_free(heap, count) == HF_OK && hf_root_set(heap, 7, next) == HF_OK);
+        EXPECT(hf_transact_end(heap) == HF_OK);
+    }
+    EXPECT(hf_commit(one) == HF_OK);
+    EXPECT(*(uint64_t*)hf_root_get(one, 7) == 20);
+    EXPECT(hf_close(one) == HF_OK && hf_close(other) == HF_OK);
+}
+
 static void run(const char* directory, const char* name, uint32_t durability) {
     snprintf(heap_path, sizeof heap_path, "%s/%s", directory, name);
     hf_remove(heap_path);
@@ -416,6 +445,7 @@ int main(int argc, char** argv) {
     run(argv[1], "in_commit", HF_DURABILITY_COMMIT);
     run(argv[1], "in_collect", HF_DURABILITY_COLLECT);
     run(argv[1], "in_atomic", HF_DURABILITY_ATOMIC);
+    processes_take_turns(argv[1]);
     printf("%d failures\n", failures);
     return failures == 0 ? 0 : 1;
 }

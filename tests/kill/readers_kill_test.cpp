@@ -1,10 +1,9 @@
 // A writer and readers beside it, each a process of its own, of which a random one is killed, or stopped for a while,
 // at any moment. The others go on.
 //
-// Oracle: step `n` is made of the seed and `n` alone, so each process can say what the heap holds after any number of
-// steps. A reader sees what one number of steps has left, whole, and goes on seeing that until it refreshes; then at
-// least the steps that had returned, and never fewer than before. The heap that the writer opens again has all that
-// returned, and at most one transaction more.
+// Oracle (cells.hpp): a reader sees what one number of steps has left, whole, and goes on seeing that until it
+// refreshes; then at least the steps that had returned, and never fewer than before. The heap that the writer opens
+// again has all that returned, and at most one transaction more.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -21,94 +20,13 @@
 #include <holdfast/manager.hpp>
 #include <holdfast/transaction.hpp>
 
+#include "kill/cells.hpp"
 #include "kill/cycles.hpp"
 
 namespace holdfast::test {
 namespace {
 
 constexpr std::size_t reader_count = 4;
-constexpr std::size_t slot_count = 64;
-using word = std::uint64_t;
-
-struct cells {
-    word steps = 0;
-    std::array<ptr<word>, slot_count> block;
-    std::array<word, slot_count> words;  ///< of each block; 0: none
-};
-
-word mixed(word seed, word number) noexcept {
-    std::mt19937_64 random(seed * 0x9e3779b97f4a7c15U + number);
-    return random();
-}
-
-/// What a step does.
-struct step {
-    enum class kind { replace, free, store } what = kind::store;
-    std::size_t slot = 0;
-    word words = 0;  ///< of the new block
-    word place = 0;  ///< of the word stored
-
-    step(word seed, word number) noexcept {
-        constexpr word kinds = 8;
-        constexpr word few_words = 400;
-        constexpr word many_words = 60'000;
-        const word chance = mixed(seed, number);
-        slot = chance % slot_count;
-        const word choice = (chance >> 8U) % kinds;
-        what = choice < 3 ? kind::replace : choice == 3 ? kind::free : kind::store;
-        words = 1 + (chance >> 16U) % ((chance >> 60U) == 0 ? many_words : few_words);
-        place = chance >> 20U;
-    }
-};
-
-/// What the heap holds, without a heap.
-class expected_cells {
-public:
-    explicit expected_cells(word seed) : seed_(seed) {}
-
-    void go_to(word steps) {
-        for (; steps_ < steps; ++steps_) {
-            const step next(seed_, steps_ + 1);
-            std::vector<word>& block = blocks_[next.slot];
-            if (next.what == step::kind::replace) {
-                block.assign(next.words, steps_ + 1);
-            } else if (next.what == step::kind::free) {
-                block.clear();
-            } else if (!block.empty()) {
-                block[next.place % block.size()] = steps_ + 1;
-            }
-        }
-    }
-    /// What is wrong, or nothing.
-    [[nodiscard]] std::string compare(const cells& there) const {
-        if (there.steps != steps_) {
-            return fmt::format("{} steps, not {}", there.steps, steps_);
-        }
-        for (std::size_t i = 0; i < slot_count; ++i) {
-            if (there.words[i] != blocks_[i].size()) {
-                return fmt::format("after {} steps block {} has {} words, not {}", steps_, i, there.words[i],
-                                   blocks_[i].size());
-            }
-            const word* const found = there.block[i].get();
-            const auto differs = std::mismatch(blocks_[i].begin(), blocks_[i].end(), found);
-            if (differs.first != blocks_[i].end()) {
-                return fmt::format("after {} steps word {} of block {}, of {}, is {}, not {}", steps_,
-                                   differs.first - blocks_[i].begin(), i, blocks_[i].size(), *differs.second,
-                                   *differs.first);
-            }
-        }
-        return {};
-    }
-    [[nodiscard]] word steps() const noexcept { return steps_; }
-    [[nodiscard]] std::size_t blocks() const {
-        return static_cast<std::size_t>(std::ranges::count_if(blocks_, [](const auto& each) { return !each.empty(); }));
-    }
-
-private:
-    word seed_;
-    word steps_ = 0;
-    std::array<std::vector<word>, slot_count> blocks_;
-};
 
 struct shown_of_process {
     std::atomic<bool> runs;
@@ -123,14 +41,6 @@ struct shown_of_all {
 
 void say(shown_of_process& shown, const std::string& problem) {
     fmt::format_to_n(&shown.problem[0], sizeof shown.problem - 1, "{}", problem);
-}
-
-open_options cell_options() {
-    open_options options;
-    options.segment_size = std::uint64_t{2} << 20U;
-    options.reservation = std::uint64_t{1} << 30U;
-    options.decay = std::chrono::milliseconds(1);
-    return options;
 }
 
 struct dropped {};
@@ -188,26 +98,7 @@ private:
         heap_.commit();
         shown_.returned = all_.steps;
     }
-    void work_on(word number) {
-        const step next(seed_, number);
-        ptr<word>& block = all_.block[next.slot];
-        word& words = all_.words[next.slot];
-        if (next.what == step::kind::store) {
-            if (words != 0) {
-                block.get()[next.place % words] = number;
-            }
-        } else if (words != 0) {
-            heap_.deallocate(block.get());
-            block = nullptr;
-            words = 0;
-        }
-        if (next.what == step::kind::replace) {
-            block = static_cast<word*>(heap_.allocate(next.words * sizeof(word)));
-            words = next.words;
-            std::fill_n(block.get(), words, number);
-        }
-        all_.steps = number;
-    }
+    void work_on(word number) { test::work_on(heap_, all_, seed_, number); }
 
     manager& heap_;
     cells& all_;

@@ -59,11 +59,24 @@ base::result<log::log*> commit_log::open(persist::storage& storage, const heap_p
         };
         log::log_options options = log_options_of(paths, superblock);
         options.epoch = limits_.epoch;
-        HF_TRY_ASSIGN(log_, log::log::open(storage, options, superblock.log_begin, none));
+        const log::mark from = goes_on_ ? known_end_.value_or(superblock.log_begin) : superblock.log_begin;
+        options.oldest = superblock.log_begin.position;
+        options.leaves_older = goes_on_ && is_log_read(lag_.is_on() ? lag_.home().sequence : superblock.sequence);
+        HF_TRY_ASSIGN(log_, log::log::open(storage, options, from, none));
         opened_ = log_.get();
         begin_ = goes_on_ ? superblock.log_begin.position : log_->end().position;
     }
     return log_.get();
+}
+
+void commit_log::go_on_at(const log::mark& begin, const log::mark& end) noexcept {
+    const base::scoped_lock lock(mutex_);
+    log_.reset();
+    opened_ = nullptr;
+    goes_on_ = true;
+    known_end_ = end;
+    begin_ = begin.position;
+    home_.forget();
 }
 
 base::result<log::log*> commit_log::get(persist::storage& storage, const heap_paths& paths,
@@ -334,6 +347,7 @@ base::result<void> commit_log::end(persist::storage& storage, const heap_paths& 
     const base::scoped_lock lock(mutex_);
     opened_ = nullptr;
     goes_on_ = false;
+    known_end_.reset();
     log_.reset();
     home_.forget();
     if (!is_log_read(superblock.sequence)) {

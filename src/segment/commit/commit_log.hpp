@@ -74,10 +74,17 @@ public:
     [[nodiscard]] lagging_home& lag() noexcept { return lag_; }
     [[nodiscard]] const lagging_home& lag() const noexcept { return lag_; }
 
-    /// The log of an earlier session goes on: home has not all of it.
-    void go_on_behind(const superblock_on_media& home) {
+    /// The log of an earlier session goes on: home has not all of it. All up to `end` is durable.
+    void go_on_behind(const superblock_on_media& home, const log::mark& end) {
         lag_.begin(home);
         goes_on_ = true;
+        known_end_ = end;
+    }
+    /// Another process had the turn, and has written to the log up to `end`, durably. It begins at `begin` now.
+    void go_on_at(const log::mark& begin, const log::mark& end) noexcept;
+    /// Behind the last record of this process's commits, or that was there before; nothing: not known.
+    [[nodiscard]] std::optional<log::mark> last_end() const noexcept {
+        return opened_ != nullptr ? opened_->end() : known_end_;
     }
     /// For the superblock that says that a session begins.
     void begin_session(superblock_on_media& superblock) const noexcept;
@@ -154,8 +161,9 @@ private:
     std::shared_ptr<log::log> log_ HF_GUARDED_BY(mutex_);
     log::log* opened_ = nullptr;
     bool goes_on_ = false;
-    std::uint64_t begin_ = 0;  ///< position
-    std::string identity_;     ///< of the superblock's file
+    std::optional<log::mark> known_end_;  ///< where it goes on
+    std::uint64_t begin_ = 0;             ///< position
+    std::string identity_;                ///< of the superblock's file
     home_files home_;
     lagging_home lag_;
     std::set<std::uint64_t> unsynced_;

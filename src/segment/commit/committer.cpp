@@ -351,8 +351,9 @@ base::result<void> committer::end_log() {
     });
 }
 
-base::result<void> committer::begin_behind(const superblock_on_media& home, const log_content& content) {
-    log_.go_on_behind(home);
+base::result<void> committer::begin_behind(const superblock_on_media& home, const log_content& content,
+                                           const log::mark& end) {
+    log_.go_on_behind(home, end);
     const std::uint64_t version = superblock_.now().sequence;
     for (const log_content::patch& patch : content.patches()) {
         if (log_.lag().find(patch.place) == nullptr) {

@@ -111,8 +111,14 @@ public:
     [[nodiscard]] last_version& last() noexcept { return last_; }
     /// Whose records are perhaps waited for; with the versions in use, and what home has not.
     [[nodiscard]] commit_log& log() const noexcept { return log_; }
-    /// Pages that are not home lie over the mappings: those that `content` has. `home`: the superblock on media.
-    base::result<void> begin_behind(const superblock_on_media& home, const log_content& content);
+    /// Pages that are not home lie over the mappings: those that `content` has, up to `end` in the log. `home`: the
+    /// superblock on media.
+    base::result<void> begin_behind(const superblock_on_media& home, const log_content& content, const log::mark& end);
+    /// Of a process that takes turns, which has it: shows what others have committed since, and left in order, whatever
+    /// was stored to their pages meanwhile. False: the heap must be opened anew; what is in memory means nothing.
+    [[nodiscard]] base::result<bool> catch_up();
+    /// Media, and nothing in memory alone, have all of the heap but its pages that are not home.
+    [[nodiscard]] bool is_as_committed() const noexcept;
     /// No commit succeeds any more; the last one may be durable or not.
     [[nodiscard]] bool is_poisoned() const noexcept { return poison_.code != base::failure_code::none; }
 
@@ -128,6 +134,7 @@ public:
     }
 
 private:
+    class catching_up;
     /// `kept` and `noted` must outlive the result.
     [[nodiscard]] commit_builder builder(const free_runs& free, const space_going& going, const free_runs& kept,
                                          const noted_pages& noted);

@@ -52,6 +52,10 @@ public:
     [[nodiscard]] std::uint64_t size() const noexcept { return pages_.size(); }
     /// May throw std::bad_alloc.
     void put(std::uint64_t place, std::span<const std::byte> content, std::uint64_t version);
+    /// Home has the last version of so many pages from `place` on.
+    void forget_pages(std::uint64_t place, std::uint64_t count) noexcept {
+        pages_.erase(pages_.lower_bound(place), pages_.lower_bound(place + count));
+    }
     /// Of pages that begin at `place`: what is known to be newer than home.
     void lay_over(std::uint64_t place, std::span<std::byte> content) const noexcept;
     /// Calls `each(place, content)`, in order of place, while it succeeds.

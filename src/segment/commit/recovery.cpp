@@ -204,7 +204,9 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     }
     const bool stays = wishes.oldest_in_use < state.superblock.sequence && state.crashed;
     if (mode == access_mode::read_write && stays) {
-        HF_TRY(with_room_hint(settle_log(storage, paths, content)));
+        if (!wishes.is_settled) {
+            HF_TRY(with_room_hint(settle_log(storage, paths, content)));
+        }
         state.overlay = std::move(content);
     } else if (mode == access_mode::read_write) {
         HF_TRY(make_last_commit_home(storage, paths, copies, content, state, wishes.watch));
@@ -218,11 +220,14 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
 
 base::result<reader_state> hold_and_recover(persist::storage& storage, const heap_paths& paths) {
     constexpr int attempts = 100;
+    constexpr int attempts_beside = 8;
     constexpr int attempts_that_fail = 8;  // in each, the writer does no more than what it had decided before
     int failed = 0;
     for (int attempt = 1;; ++attempt) {
         reader_state found;
-        HF_TRY_ASSIGN(found.hold, hold_heap(storage, paths, access_mode::read_only));
+        // Where processes take turns all the time, no session lasts long enough.
+        HF_TRY_ASSIGN(found.hold, hold_heap(storage, paths, access_mode::read_only,
+                                            attempt > attempts_beside ? neighbours::turns : neighbours::none));
         reader_table* const readers = found.hold->readers.get();
         const bool is_beside = readers != nullptr && found.hold->locks.empty();
         const std::uint64_t session = is_beside ? readers->session() : 0;

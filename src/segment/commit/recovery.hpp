@@ -53,6 +53,8 @@ struct recovery_wishes {
     std::uint64_t is_home = 0;
     /// A version that somebody reads: where the log has a later one, it is settled and stays, and home with it.
     std::uint64_t oldest_in_use = std::numeric_limits<std::uint64_t>::max();
+    /// All that the log has is durable: who wrote it has left it so, since the machine was started.
+    bool is_settled = false;
 };
 
 /// Repairs in access_mode::read_write. The caller holds the heap's lock (exclusive for read_write), or a slot of

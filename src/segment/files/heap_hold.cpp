@@ -83,8 +83,31 @@ failure with_hint_of_table(failure locked, const result<std::unique_ptr<reader_t
     return locked;
 }
 
+/// `turns`: where processes change the heap by turns, waits until it is this one's. Else it has a slot before it asks,
+/// so that a writer which it finds knows of it.
+result<heap_lock> lock_to_read(const heap_hold& hold, const heap_paths& paths, neighbours beside) {
+    const auto acquire = [&](heap_lock::patience waits) {
+        return heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_only,
+                                  heap_lock::missing_file::do_without, waits);
+    };
+    if (beside != neighbours::turns || hold.readers == nullptr || !hold.readers->turns().is_shared()) {
+        if (hold.readers != nullptr && !hold.readers->has_slot()) {
+            HF_TRY(hold.readers->take());
+        }
+        return acquire(heap_lock::patience::none);
+    }
+    hold.readers->leave();
+    HF_TRY(hold.readers->turns().wait_in_line());
+    auto lock = acquire(heap_lock::patience::enough);
+    hold.readers->turns().leave_line();
+    if (lock) {
+        HF_TRY(hold.readers->take());
+    }
+    return lock;
+}
+
 /// Waits for what another process does in a moment: an opening, a close, a commit that gives space back.
-result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths) {
+result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths, neighbours beside) {
     constexpr std::chrono::seconds longest{5};
     constexpr std::chrono::seconds longest_commit{60};
     const auto begin = std::chrono::steady_clock::now();
@@ -95,11 +118,7 @@ result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths) {
         hold.readers = std::move(table).value();
     }
     for (;;) {
-        if (hold.readers != nullptr && !hold.readers->has_slot()) {
-            HF_TRY(hold.readers->take());
-        }
-        auto lock = heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_only,
-                                       heap_lock::missing_file::do_without);
+        auto lock = lock_to_read(hold, paths, beside);
         if (lock) {
             hold.locks.push_back(std::move(lock).value());
             return {};
@@ -123,15 +142,35 @@ result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths) {
     }
 }
 
+failure shared_by_others(const heap_paths& paths) {
+    return failure{failure_code::locked,
+                   paths.readers(),
+                   "writers by turns",
+                   "other processes, which share the heap",
+                   "nobody",
+                   "open it shared, too, or when they have closed it",
+                   0};
+}
+
 result<void> refuse_readers_but(heap_hold& hold, const heap_paths& paths, neighbours beside) {
-    // Where it cannot be read, who reads is not known.
-    HF_TRY_ASSIGN(hold.readers, reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without));
+    if (beside != neighbours::turns) {
+        // Where it cannot be read, who reads is not known.
+        HF_TRY_ASSIGN(hold.readers, reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without));
+    }
     if (hold.readers == nullptr) {
         return {};
     }
+    if (beside != neighbours::turns && !hold.readers->turns().try_to_have_alone()) {
+        hold.readers.reset();
+        return shared_by_others(paths);
+    }
+    if (beside != neighbours::turns) {
+        hold.readers->turns().set_left_by(0);
+    }
     hold.readers->set_writer(beside == neighbours::none ? writer_kind::alone : writer_kind::opening);
     constexpr std::chrono::seconds longest{1};
-    if (beside == neighbours::none ? !hold.readers->any() : hold.readers->wait_for_versions(longest)) {
+    if (beside == neighbours::none ? !hold.readers->any()
+                                   : hold.was_left_in_order || hold.readers->wait_for_versions(longest)) {
         return {};
     }
     std::string who;
@@ -170,9 +209,66 @@ result<void> lock_for_writer(heap_hold& hold, const heap_paths& paths, neighbour
     }
 }
 
+failure cannot_be_shared(const heap_paths& paths, std::string found) {
+    return failure{failure_code::unsupported,
+                   paths.directory(),
+                   "a heap to be shared by writers",
+                   std::move(found),
+                   "one directory on a local file system, and no store",
+                   "open it in one process alone",
+                   0};
+}
+
+/// The first one of a heap without the file `readers` makes it; then it has the heap's lock.
+result<bool> open_table_to_share(heap_hold& hold, const heap_paths& paths) {
+    HF_TRY_ASSIGN(hold.readers, reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without));
+    if (hold.readers != nullptr) {
+        return false;
+    }
+    HF_TRY_ASSIGN(auto lock, heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write));
+    hold.locks.push_back(std::move(lock));
+    HF_TRY_ASSIGN(hold.readers, reader_table::open(*hold.storage, paths, reader_table::missing_file::make));
+    if (hold.readers == nullptr) {
+        return cannot_be_shared(paths, "a file system that machines share, or no space for the file readers");
+    }
+    return true;
+}
+
+/// The turn goes to one after the other: who waits next has the place in the line.
+result<void> lock_by_turns(heap_hold& hold, const heap_paths& paths) {
+    HF_TRY_ASSIGN(const bool is_possible, may_have_readers_beside(*hold.storage, paths));
+    if (!is_possible) {
+        return cannot_be_shared(paths, "several directories, or a store, whose files have no versions");
+    }
+    HF_TRY_ASSIGN(const bool has_lock, open_table_to_share(hold, paths));
+    if (!hold.readers->turns().try_to_share()) {
+        HF_TRY(heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write));  // says who
+        return failure{failure_code::locked,
+                       paths.directory(),
+                       "lock",
+                       "a writer that has the heap alone, until now",
+                       "processes that share it",
+                       {},
+                       0};
+    }
+    if (!has_lock) {
+        HF_TRY(hold.readers->turns().wait_in_line());
+        auto lock = heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write,
+                                       heap_lock::missing_file::make, heap_lock::patience::enough);
+        hold.readers->turns().leave_line();
+        HF_TRY_ASSIGN(heap_lock mine, std::move(lock));
+        hold.locks.push_back(std::move(mine));
+    }
+    hold.was_left_in_order = hold.readers->turns().left_by() != 0;
+    hold.readers->turns().set_left_by(0);
+    return refuse_readers_but(hold, paths, neighbours::turns);
+}
+
 result<void> lock_heap(heap_hold& hold, const heap_paths& paths, access_mode mode, neighbours beside) {
     HF_TRY(examine_names(*hold.storage, paths));
-    HF_TRY(mode == access_mode::read_write ? lock_for_writer(hold, paths, beside) : lock_for_reader(hold, paths));
+    HF_TRY(mode == access_mode::read_only ? lock_for_reader(hold, paths, beside)
+           : beside == neighbours::turns  ? lock_by_turns(hold, paths)
+                                          : lock_for_writer(hold, paths, beside));
     HF_TRY_ASSIGN(const auto of_new, hold.storage->permissions_of(paths.directory(), paths.superblock()));
     hold.storage = hold.storage->with({of_new.files | 0600U, of_new.directories | 0700U});
     return hold_nodes(hold, paths, mode);

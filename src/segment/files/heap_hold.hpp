@@ -3,27 +3,44 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
+#include "segment/files/address_range.hpp"
 #include "segment/files/heap_paths.hpp"
 #include "segment/files/lock.hpp"
 #include "segment/files/reader_table.hpp"
 
 namespace holdfast::segment {
 
+/// Addresses of a mapping that is gone: the next one takes their place (heap_mapping::leave_addresses()).
+struct kept_addresses {
+    address_range range;
+    std::uint64_t user = 0;  ///< bytes of user space, at the end
+    std::uint64_t objects = 0;
+};
+
 struct heap_hold {
     std::shared_ptr<persist::storage> storage;  ///< in it the heap's paths lead to the held directories
     /// The heap's directory, then its nodes; none for a reader beside a writer.
     std::vector<heap_lock> locks;
     std::unique_ptr<reader_table> readers;  ///< null: who has the heap open, has the locks
+    std::optional<kept_addresses> addresses;
+    /// Of processes that take turns: no file has more than the last record says.
+    bool was_left_in_order = false;
+    bool rests = false;  ///< this one has not the turn
 };
 
 /// Who else may have the heap open.
-enum class neighbours { none, readers };
+enum class neighbours {
+    none,
+    readers,
+    turns,  ///< readers, and processes that change the heap by turns: the lock is the turn (heap_turns.hpp)
+};
 
 /// `missing` where neither superblock nor superblock.new is there, which an interrupted creation, copy or removal has.
 base::result<void> refuse_lost_superblock(const heap_paths& paths, std::span<const std::string> names);
@@ -33,7 +50,9 @@ base::result<std::shared_ptr<persist::storage>> hold_directory(persist::storage&
 
 /// Writes nothing, except a missing file `lock` of a superblock of this format. A reader takes a slot of the file
 /// `readers`, where there is one that it may write, and has no lock where a writer lets readers come. A writer is
-/// refused where there are readers, unless it lets them be; then none of them is about to read. `locked`.
+/// refused where there are readers, unless it lets them be; then none of them is about to read. `locked`. One that
+/// takes turns waits for its turn, and is refused beside a writer that does not; `unsupported` where the heap has
+/// stores, or no file `readers` that processes can share. A reader that is told of turns waits until nobody has one.
 base::result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const heap_paths& paths,
                                                    persist::access_mode mode, neighbours beside = neighbours::none);
 

@@ -54,7 +54,10 @@ public:
     [[nodiscard]] persist::storage& outer_storage() const noexcept { return storage_; }
     [[nodiscard]] const std::shared_ptr<heap_hold>& hold() const noexcept { return hold_; }
     [[nodiscard]] persist::access_mode mode() const noexcept { return mode_; }
-    [[nodiscard]] bool is_writer() const noexcept { return mode_ == persist::access_mode::read_write; }
+    /// Who rests between turns is a reader.
+    [[nodiscard]] bool is_writer() const noexcept {
+        return mode_ == persist::access_mode::read_write && (hold_ == nullptr || !hold_->rests);
+    }
     [[nodiscard]] bool is_scratch() const noexcept { return scratch_; }
     [[nodiscard]] persist::domain_kind domain() const noexcept { return domain_; }
     [[nodiscard]] const page_sharing& sharing() const noexcept { return sharing_; }

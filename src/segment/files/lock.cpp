@@ -91,10 +91,19 @@ bool still_there(persist::storage& storage, const persist::file& locked, const s
            *named == fmt::format("{}:{}", status.st_dev, status.st_ino);
 }
 
-base::result<void> lock_now(persist::storage& storage, const persist::file& what, const std::string& path,
-                            access_mode mode) {
-    const int operation = (mode == access_mode::read_write ? LOCK_EX : LOCK_SH) | LOCK_NB;
-    if (::flock(what.native_handle(), operation) == 0) {
+/// A signal does not end the wait.
+int flock_until_done(int fd, int operation) noexcept {
+    int done = 0;
+    do {
+        done = ::flock(fd, operation);
+    } while (done != 0 && errno == EINTR);
+    return done;
+}
+
+base::result<void> take_lock(persist::storage& storage, const persist::file& what, const std::string& path,
+                             access_mode mode, heap_lock::patience waits) {
+    const int how = mode == access_mode::read_write ? LOCK_EX : LOCK_SH;
+    if (flock_until_done(what.native_handle(), how | (waits == heap_lock::patience::none ? LOCK_NB : 0)) == 0) {
         return {};
     }
     return errno == EWOULDBLOCK ? conflict(storage, what, path, mode) : base::os_failure(errno, "flock", path);
@@ -149,16 +158,34 @@ bool heap_lock::is_signed(persist::storage& storage, const std::string& director
 }
 
 base::result<heap_lock> heap_lock::acquire(persist::storage& storage, const std::string& directory, access_mode mode,
-                                           missing_file missing) {
+                                           missing_file missing, patience waits) {
     const std::string path = directory + "/lock";
     HF_TRY_ASSIGN(auto opened, storage.open_directory(directory));
-    heap_lock lock(std::move(opened), mode);
-    HF_TRY(lock_now(storage, *lock.directory_, path, mode));
-    HF_TRY(lock.acquire_file(storage, path, missing));
-    return lock;
+    heap_lock held(std::move(opened), mode);
+    HF_TRY(take_lock(storage, *held.directory_, path, mode, waits));
+    HF_TRY(held.acquire_file(storage, path, missing, waits));
+    return held;
 }
 
-base::result<void> heap_lock::acquire_file(persist::storage& storage, const std::string& path, missing_file missing) {
+void heap_lock::let_go() noexcept {
+    release(file_);
+    release(directory_);
+}
+
+/// In the order of acquire().
+base::result<void> heap_lock::take_again() noexcept {
+    for (const auto* const each : {&directory_, &file_}) {
+        if (*each != nullptr && flock_until_done((*each)->native_handle(), LOCK_EX) != 0) {
+            const int os_error = errno;
+            let_go();
+            return base::os_failure(os_error, "flock", (*each)->path());
+        }
+    }
+    return {};
+}
+
+base::result<void> heap_lock::acquire_file(persist::storage& storage, const std::string& path, missing_file missing,
+                                           patience waits) {
     const access_mode mode = writer_ ? access_mode::read_write : access_mode::read_only;
     constexpr int attempts = 16;
     for (int attempt = 0; attempt < attempts; ++attempt) {
@@ -177,7 +204,7 @@ base::result<void> heap_lock::acquire_file(persist::storage& storage, const std:
             what.field = what.os_error != 0 ? "open the lock" : what.field;
             return what;
         }
-        HF_TRY(lock_now(storage, **opened, path, mode));
+        HF_TRY(take_lock(storage, **opened, path, mode, waits));
         if (still_there(storage, **opened, path)) {
             file_ = std::move(opened).value();
             return {};

@@ -17,6 +17,10 @@ namespace holdfast::segment {
 class heap_lock {
 public:
     enum class missing_file { make, do_without };
+    enum class patience {
+        none,    ///< `locked` names the holder
+        enough,  ///< until the holder gives it back, or dies
+    };
 
     heap_lock(heap_lock&& other) noexcept = default;
     heap_lock& operator=(heap_lock&& other) = delete;
@@ -24,9 +28,14 @@ public:
     heap_lock& operator=(const heap_lock&) = delete;
     ~heap_lock();
 
-    /// Does not wait: `locked` names the holder. A second lock of the same process conflicts too.
+    /// A second lock of the same process conflicts too.
     static base::result<heap_lock> acquire(persist::storage& storage, const std::string& directory,
-                                           persist::access_mode mode, missing_file missing = missing_file::make);
+                                           persist::access_mode mode, missing_file missing = missing_file::make,
+                                           patience waits = patience::none);
+    /// A writer's, for processes that take turns: others may have it from now on, until take_again().
+    void let_go() noexcept;
+    /// Waits.
+    base::result<void> take_again() noexcept;
 
     /// Writes this process's id to the file, for people, and locks its first byte while it is the writer.
     void sign() const noexcept;
@@ -35,7 +44,8 @@ public:
 
 private:
     heap_lock(std::unique_ptr<persist::file> directory, persist::access_mode mode) noexcept;
-    base::result<void> acquire_file(persist::storage& storage, const std::string& path, missing_file missing);
+    base::result<void> acquire_file(persist::storage& storage, const std::string& path, missing_file missing,
+                                    patience waits);
     void release(const std::unique_ptr<persist::file>& locked) const noexcept;
 
     std::unique_ptr<persist::file> directory_;

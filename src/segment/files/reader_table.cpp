@@ -92,8 +92,11 @@ reader_table::reader_table(std::unique_ptr<persist::file> file) noexcept
 
 reader_table::~reader_table() {
     leave();
-    if (is_writer_ && base::process_identity() == owner_) {
-        set_writer(writer_kind::none);
+    if (table_ != nullptr && base::process_identity() == owner_) {  // a child of fork may have the file open
+        if (is_writer_) {
+            set_writer(writer_kind::none);
+        }
+        turns().stop_sharing();
     }
     if (table_ != nullptr) {
         ::munmap(table_, reader_table_size);
@@ -204,6 +207,9 @@ void reader_table::bury_dead() noexcept {
 void reader_table::set_writer(writer_kind kind) noexcept {
     if (!is_writer_ && kind != writer_kind::none) {
         static_cast<void>(try_to_lock(writers_byte));  // one that a dead writer's child has says no more than the word
+    }
+    if (is_writer_ && kind == writer_kind::none) {
+        unlock(writers_byte);
     }
     is_writer_ = kind != writer_kind::none;
     table_->writer_pid.store(kind == writer_kind::none ? 0 : static_cast<std::uint64_t>(::getpid()),
@@ -377,6 +383,12 @@ void reader_table::leave() noexcept {
         unlock(*own_);
     }
     own_.reset();
+}
+
+void reader_table::hide_version() noexcept {
+    if (own_) {
+        slots_[*own_].holds.store(0, std::memory_order_seq_cst);
+    }
 }
 
 writer_kind reader_table::writer() const noexcept {

@@ -20,6 +20,7 @@
 #include "base/result.hpp"
 #include "persist/storage.hpp"
 #include "segment/files/heap_paths.hpp"
+#include "segment/files/turn_locks.hpp"
 #include "segment/files/versions_in_use.hpp"
 
 namespace holdfast::segment {
@@ -54,7 +55,11 @@ struct reader_table_on_file {
     std::atomic<std::uint64_t> durable;  ///< version
     std::atomic<std::uint64_t> home;     ///< version
     std::atomic<std::uint64_t> writer_pid;
-    std::uint64_t reserved[504];
+    /// Of processes that take turns: who had the last one, and left the heap as its last record says. 0: nobody says
+    /// so.
+    std::atomic<std::uint64_t> left_by;
+    std::atomic<std::uint64_t> left_in_boot;  ///< of the machine; what was said before it stopped does not count
+    std::uint64_t reserved[502];
 };
 static_assert(sizeof(reader_table_on_file) == 4096);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -96,6 +101,9 @@ public:
     /// Waits for readers that have not said which version they read. False where one takes too long.
     [[nodiscard]] bool wait_for_versions(std::chrono::milliseconds longest) noexcept;
 
+    // --- processes that take turns ---
+    [[nodiscard]] turn_locks turns() const noexcept { return {*file_, *table_}; }
+
     // --- a reader ---
     /// Takes a slot, as about to read. `limit` where all are taken.
     base::result<void> take();
@@ -103,6 +111,8 @@ public:
     /// The slot's reader reads this version from now on.
     void set_version(std::uint64_t version) noexcept;
     void leave() noexcept;
+    /// The slot stays this one's, and says of no version, until set_version(): its process is the writer meanwhile.
+    void hide_version() noexcept;
     /// While it lives, neither home nor the beginning of the log goes on. Null: does nothing.
     class standstill {
     public:

@@ -45,7 +45,6 @@ extern "C" {
 /* NOLINTBEGIN(readability-identifier-naming,modernize-use-using): C. */
 
 /* --- errors --- */
-
 /* What went wrong, as holdfast::errc; the values never change. */
 typedef enum hf_code HF_OF_INT {
     HF_OK = 0,
@@ -145,9 +144,10 @@ typedef struct hf_options {
     /* 0: HF_PROMISE_UNAVAILABLE, also for reading, for a heap that was open in the domain page-cache or emulated when
      * the machine stopped: it may have lost any store. */
     uint32_t accept_machine_restart;
+    uint32_t shared; /* commit: not 0: processes change it by turns, within hf_transact_begin and hf_transact_end */
 } hf_options;
 #define HF_OPTIONS_INIT \
-    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0 }
+    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0 }
 
 /* Creates a heap, empty and durable when this returns. HF_ALREADY_EXISTS where anything is at the path; HF_NOT_FOUND
  * where the directory above is missing. `options` may be NULL. hf_close or hf_discard ends the handle `*heap`.

@@ -124,6 +124,12 @@ struct open_options {
     /// with bytes 0xdb. Each opened object costs a lock and a look at its
     /// block.
     bool check_transactions = false;
+    /// Durability `commit`: other processes that open the heap so may change it, too, one after the other: each
+    /// manager::transact() waits for the turn, and begins with what the others have left (docs/readers.md#writers).
+    /// Outside of a transaction this process reads, and changes fail with error(read_only). error(locked) beside a
+    /// writer that does not share; error(unsupported) for heaps with stores or node directories, and on file systems
+    /// that machines share.
+    bool shared = false;
 };
 
 struct allocation_traits {

@@ -1,0 +1,98 @@
+#include "api/process_turns.hpp"
+
+#include <new>
+#include <utility>
+
+#include "heap/heap_turns.hpp"
+
+namespace holdfast::detail {
+
+using base::failure;
+using base::failure_code;
+using segment::heap_turns;
+
+base::result<std::unique_ptr<process_turns>> process_turns::begin(heap::engine& opened,
+                                                                  const heap::engine_options& options) {
+    HF_TRY_ASSIGN(auto turns, heap_turns::begin(opened.files().hold(), opened.files().paths().directory()));
+    heap::engine_options anew = options;
+    anew.files.mapping.verify = false;
+    anew.files.mapping.capacity = 0;
+    return std::unique_ptr<process_turns>(new process_turns(std::move(turns), anew));
+}
+
+base::result<void> process_turns::check_process() const {
+    if (base::process_identity() == owner_) {
+        return {};
+    }
+    return failure{failure_code::wrong_process,
+                   turns_->directory(),
+                   "process",
+                   "a child of fork",
+                   "the one that opened the heap",
+                   "a child of fork opens the heap for itself",
+                   0};
+}
+
+/// A heap that could not be opened anew has given the turn back with all that it held.
+base::result<void> process_turns::wake(std::unique_ptr<heap::engine>& heap, heap_turns::found found) {
+    if (found == heap_turns::found::as_left) {
+        auto woken = heap::turns_of_heap::wake(*heap);
+        if (!woken) {
+            give(*heap);
+        }
+        return woken;
+    }
+    try {
+        auto anew = heap::turns_of_heap::open_anew(std::move(heap), options_);
+        if (!anew) {
+            turns_->leave(false);
+            return std::move(anew).error();
+        }
+        heap = std::move(anew).value();
+        return {};
+    } catch (const std::bad_alloc&) {
+        turns_->leave(false);
+        throw;
+    }
+}
+
+base::result<void> process_turns::take(std::unique_ptr<heap::engine>& heap) {
+    HF_TRY_ASSIGN(const heap_turns::found found, turns_->take());
+    return wake(heap, found);
+}
+
+void process_turns::give(heap::engine& heap) noexcept {
+    // An abort may have left the record of an earlier part that nobody has waited for.
+    segment::commit_log& log = heap.files().commits().log();
+    const std::uint64_t version = heap.files().superblock().sequence;
+    const bool is_durable = log.appended(version).wait().ok();
+    if (is_durable) {
+        log.publish(version);
+    }
+    heap::turns_of_heap::rest(heap);
+    turns_->give(version, is_durable && heap.files().commits().is_as_committed());
+}
+
+base::result<void> process_turns::close_as_last(std::unique_ptr<heap::engine>& heap, bool commit_changes) {
+    turns_->forget_version();  // else home would stay behind it
+    auto closed = heap->close(commit_changes);
+    if (!closed) {
+        HF_TRY(turns_->hold()->readers->take());
+        give(*heap);
+    }
+    return closed;
+}
+
+base::result<void> process_turns::close(std::unique_ptr<heap::engine>& heap, bool commit_changes) {
+    HF_TRY_ASSIGN(const heap_turns::found found, turns_->take());
+    if (turns_->is_last()) {
+        HF_TRY(wake(heap, found));
+        HF_TRY(close_as_last(heap, commit_changes));
+        turns_->leave(false);
+        return {};
+    }
+    turns_->leave(true);
+    return {};
+}
+
+}  // namespace holdfast::detail

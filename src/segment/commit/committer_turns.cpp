@@ -1,0 +1,122 @@
+#include <array>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "segment/commit/committer.hpp"
+#include "segment/files/address_range.hpp"
+#include "segment/files/reader_table.hpp"
+#include "segment/format/superblock.hpp"
+
+namespace holdfast::segment {
+
+using base::page_size;
+using persist::access_mode;
+
+bool committer::is_as_committed() const noexcept {
+    return !is_poisoned() && mapping_.frontier() == mapping_.committed() &&
+           mapping_.adopted() == mapping_.committed() && mapping_.memory_below().empty() &&
+           objects_.size() == objects_.committed_size() && !segments_.names_changed();
+}
+
+/// Lays what the log has over memory.
+class committer::catching_up {
+public:
+    explicit catching_up(committer& of) noexcept : of_(of) {}
+
+    /// The frontier and the objects file only grow while somebody reads, as this process does.
+    base::result<void> follow_growth(const superblock_on_media& to) const {
+        const base::pages frontier = base::pages_for(to.frontier);
+        if (frontier != of_.mapping_.frontier()) {
+            HF_TRY(of_.mapping_.map_grown(frontier));
+            of_.mapping_.set_frontier(frontier);
+            of_.mapping_.adopt_growth();
+        }
+        return of_.objects_.follow_growth(to.objects_size);
+    }
+    /// What lies over them belongs to an earlier use (LOG-10).
+    void show_pages_at_home(const log_content& content) const {
+        for (const log_content::home_pages& run : content.pages_at_home()) {
+            of_.log_.lag().forget_pages(run.place, run.count);
+            of_.last_.go_back({of_.mapping_.address_of(run.place), run.count}, [](const std::byte*) { return true; });
+        }
+    }
+    /// Each page is made of its last version and what the log has, so that nothing that was stored to it stays
+    /// (LOG-11).
+    base::result<void> show_pages_of_log(const log_content& content) const {
+        patch_reader log(of_.location_.storage(), of_.location_.paths(), content);
+        lagging_home& lag = of_.log_.lag();
+        std::array<std::byte, page_size> page{};
+        std::optional<std::uint64_t> last;
+        for (const log_content::patch& patch : content.patches()) {
+            if (last == patch.place) {
+                continue;
+            }
+            last = patch.place;
+            if (const std::byte* const before = lag.find(patch.place); before != nullptr) {
+                std::memcpy(page.data(), before, page_size);
+            } else {
+                HF_TRY(read_page_at_home(patch.place, page));
+            }
+            HF_TRY(log.lay_over(patch.place, page));
+            std::memcpy(of_.mapping_.address_of(patch.place), page.data(), page_size);
+            lag.put(patch.place, page, content.superblock().sequence);
+        }
+        return {};
+    }
+
+private:
+    base::result<void> read_page_at_home(std::uint64_t place, std::span<std::byte> page) const {
+        HF_TRY_ASSIGN(const auto file,
+                      of_.log_.home().get(of_.location_.storage(), of_.location_.paths(), file_of(place)));
+        return file->read_at(page_of_place(place) * page_size, page);
+    }
+
+    committer& of_;
+};
+
+base::result<bool> committer::catch_up() {
+    const reader_table* const table = location_.hold()->readers.get();
+    const std::optional<log::mark> end = log_.last_end();
+    if (table == nullptr || !end || poison_.code != base::failure_code::none || !pinned_.empty()) {
+        return false;
+    }
+    HF_TRY_ASSIGN(const auto file, location_.storage().open(location_.paths().superblock(), access_mode::read_only));
+    HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*file));
+    const superblock_on_media* const media = copies.newest();
+    const auto from = std::make_unique<superblock_on_media>(superblock_.now());
+    from->log_begin = *end;
+    const bool goes_on = media != nullptr && media->state == heap_state::running && (media->flags & flag_log) != 0 &&
+                         media->sequence <= from->sequence && media->log_begin.position <= end->position &&
+                         media->log_file_size == from->log_file_size;
+    if (!goes_on) {  // a session has ended since, and another one begun
+        return false;
+    }
+    const std::uint64_t durable = table->durable();
+    HF_TRY_ASSIGN(const log_content content,
+                  log_content::read(location_.storage(), location_.paths(), *from, {.last = durable}));
+    const superblock_on_media& newest = content.superblock();
+    if (newest.sequence != durable || newest.frontier > mapping_.view().reservation() ||
+        base::pages_for(newest.frontier) < mapping_.frontier() || newest.objects_size < objects_.size()) {
+        return false;
+    }
+    if (!log_.lag().is_on()) {
+        log_.lag().begin(*from);
+    } else if (media->sequence > log_.lag().home().sequence) {
+        log_.lag().go_on(*media);
+        drop_what_is_home(media->sequence);
+    }
+    log_.go_on_at(media->log_begin, content.home_superblock().log_begin);
+    const catching_up memory(*this);
+    HF_TRY(memory.follow_growth(newest));
+    memory.show_pages_at_home(content);
+    HF_TRY(memory.show_pages_of_log(content));
+    auto now = std::make_unique<superblock_on_media>(newest);
+    keep_log(*now, *media);
+    superblock_.set_recovered(*now, false);
+    committed_free_.clear();
+    commit_failed_ = false;
+    return poison_.code == base::failure_code::none;
+}
+
+}  // namespace holdfast::segment
