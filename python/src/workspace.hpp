@@ -33,8 +33,8 @@ public:
     void begin(transaction& within) noexcept { transaction_ = &within; }
     void end() noexcept {
         transaction_ = nullptr;
-        made_.clear();
-        changed_.clear();
+        empty(made_);
+        empty(changed_);
     }
     /// Until resume(), reads go to the heap: to what was there before the transaction.
     void suspend() noexcept { suspended_ = std::exchange(transaction_, nullptr); }
@@ -97,6 +97,16 @@ public:
 
 private:
     [[noreturn]] void refuse_tag(const char* field, kind what, const void* found) const;
+    /// To clear a map takes time for all buckets that it ever had: those of one large transaction, in each small one.
+    template <class Map>
+    static void empty(Map& map) noexcept {
+        constexpr std::size_t few = 64;
+        if (map.bucket_count() > few && map.size() < map.bucket_count() / 8) {
+            Map().swap(map);
+        } else {
+            map.clear();
+        }
+    }
 
     manager* heap_;
     transaction* transaction_ = nullptr;
