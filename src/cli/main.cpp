@@ -186,23 +186,30 @@ command add_exporter(command_line& program, arguments& given) {
     return added;
 }
 
-/// The commands that take many heaps.
+/// The commands that take many heaps, or none.
 struct heaps_commands {
     command metrics;
     command exporter;
     command upgrade;
+    command completion;
 };
 
 heaps_commands add_heaps_commands(command_line& program, arguments& given) {
     heaps_commands made{add_metrics(program, given.heaps), add_exporter(program, given),
-                        program.add_command("upgrade", "Say what is to be done before another version opens a heap")};
+                        program.add_command("upgrade", "Say what is to be done before another version opens a heap"),
+                        program.add_command("completion", "Print a script that completes commands in bash")};
     made.upgrade.add_option("PATH", given.heaps, "Heaps and stores").required();
     made.upgrade.add_flag("--json", given.json, "Print one JSON object");
+    made.completion.footer("In ~/.bashrc: . <(holdfast completion)");
     made.upgrade.footer("Changes nothing. Exit status 1: something is to be done. See docs/versions.md.");
     return made;
 }
 
-std::optional<int> run(const heaps_commands& of, const arguments& given) {
+std::optional<int> run(const heaps_commands& of, const command_line& program, const arguments& given) {
+    if (of.completion.parsed()) {
+        fmt::print("{}", program.completion());
+        return holdfast_cli::exit_sound;
+    }
     if (of.exporter.parsed()) {
         return holdfast_cli::serve_metrics(given.heaps, given.listen);
     }
@@ -250,7 +257,7 @@ int run(int argc, char** argv, arguments& given) {
     if (const auto status = program.parse(argc, argv)) {
         return *status == 0 ? holdfast_cli::exit_sound : holdfast_cli::exit_failed;
     }
-    if (const auto status = run(of_heaps, given)) {
+    if (const auto status = run(of_heaps, program, given)) {
         return *status;
     }
     if (map.parsed()) {
