@@ -198,11 +198,15 @@ class Heap(Dict):
         """
         return self._session.shrink(target)
 
-    def statistics(self) -> dict[str, int]:
-        """Numbers about the heap, sizes in bytes.
+    def statistics(self) -> dict[str, Any]:
+        """Numbers about the heap, sizes in bytes, times in nanoseconds since 1970.
 
-        size: user space; allocated: what of it is in use, in allocated_blocks; free_bytes, largest_free_block; charged
-        and apparent: of the files; commits, last_commit_ns (since 1970), recoveries; arrays_held: arrays in use.
+        size: user space; allocated: what of it is in use, in allocated_blocks; free_bytes, largest_free_block;
+        charged_bytes and apparent_bytes: of the files; private_bytes: memory that waits for the next commit; commits,
+        last_commit_ns, created_ns, recoveries; arrays_held: arrays in use. writer: the process that writes, in
+        "commit", or 0; readers: a list of dicts with process, version (None while it opens the heap), since_ns and
+        refreshed_ns, this one included. Of a writer in "atomic", atomic: records, fences, media_bytes, checkpoints,
+        checkpoint_ns, waits.
         """
         return self._session.statistics()
 

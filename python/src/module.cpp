@@ -181,13 +181,44 @@ nb::list sessions() {
     return found;
 }
 
+/// Those of a writer in durability `atomic`.
+nb::dict as_dict(const protocol_counters& of) {
+    nb::dict made;
+    made["records"] = of.durable_records;
+    made["fences"] = of.fences;
+    made["media_bytes"] = of.media_bytes;
+    made["checkpoints"] = of.checkpoints;
+    made["checkpoint_ns"] = of.checkpoint_ns;
+    made["waits"] = of.waits;
+    return made;
+}
+
+nb::list as_list(const neighbours_report& of) {
+    nb::list made;
+    for (const reader_report& each : of.readers) {
+        nb::dict one;
+        one["process"] = each.process;
+        one["version"] = each.is_opening ? nb::object(nb::none()) : nb::object(nb::int_(each.version));
+        one["since_ns"] = each.since_ns;
+        one["refreshed_ns"] = each.refreshed_ns;
+        made.append(one);
+    }
+    return made;
+}
+
 nb::dict statistics(const std::shared_ptr<session>& of) {
     heap_statistics found;
+    neighbours_report neighbours;
+    protocol_counters counters;
     std::uint64_t free = 0;
+    bool is_atomic = false;
     guarded(*of, false, [&] {
         const manager& heap = of->to_read();
         found = heap.statistics();
         free = heap.get_free_memory();
+        neighbours = heap.neighbours();
+        is_atomic = !heap.read_only() && heap.durability() == durability::atomic;
+        counters = heap.counters();
     });
     nb::dict made;
     made["size"] = found.user_bytes;
@@ -210,7 +241,13 @@ nb::dict statistics(const std::shared_ptr<session>& of) {
     made["recovered"] = found.recovered;
     made["log_bytes"] = found.log_bytes;
     made["watched_bytes"] = found.watched_bytes;
+    made["private_bytes"] = found.private_bytes;
     made["arrays_held"] = of->arrays_held();
+    made["writer"] = neighbours.writer;
+    made["readers"] = as_list(neighbours);
+    if (is_atomic) {
+        made["atomic"] = as_dict(counters);
+    }
     return made;
 }
 

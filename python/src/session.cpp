@@ -205,12 +205,12 @@ void session::begin(std::uint64_t number, bool by_task) {
 /// Those who hold what the transaction has made learn that it is gone.
 void session::forget_made() {
     const std::lock_guard guard(holds_mutex_);
-    for (const auto& [made, bytes] : contents_->space.made()) {
+    contents_->space.made().for_each([this](const void* made, std::size_t) {
         if (const auto found = holds_.find(made); found != holds_.end()) {
             found->second->is_gone = true;
             holds_.erase(found);
         }
-    }
+    });
     ++aborts_;
 }
 

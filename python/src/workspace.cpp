@@ -17,7 +17,7 @@ std::string as_text(const void* address) {
 
 void* workspace::make_block(std::size_t bytes, std::size_t alignment, bool zeroed) {
     void* const made = transaction_->allocate(bytes, {alignment, zeroed});
-    made_.emplace(made, bytes);
+    made_.add(made, bytes);
     return made;
 }
 
@@ -28,8 +28,8 @@ void workspace::free(const void* block) {
 
 std::size_t workspace::usable_size(const void* address, const char* field) const {
     try {
-        const auto made = made_.find(address);
-        return made != made_.end() ? made->second : address == nullptr ? 0 : heap_->usable_size(address);
+        const std::size_t* const made = made_.find(address);
+        return made != nullptr ? *made : address == nullptr ? 0 : heap_->usable_size(address);
     } catch (const error& failure) {
         if (failure.reason() != errc::bad_address) {
             throw;

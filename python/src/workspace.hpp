@@ -12,12 +12,13 @@
 #include <cstdint>
 #include <new>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include <holdfast/manager.hpp>
 #include <holdfast/transaction.hpp>
 #include <holdfast/values.hpp>
+
+#include "address_map.hpp"
 
 namespace holdfast::python {
 
@@ -40,28 +41,27 @@ public:
     void suspend() noexcept { suspended_ = std::exchange(transaction_, nullptr); }
     void resume() noexcept { transaction_ = std::exchange(suspended_, nullptr); }
     /// Blocks that the transaction has made, with their bytes.
-    [[nodiscard]] const std::unordered_map<const void*, std::size_t>& made() const noexcept { return made_; }
+    [[nodiscard]] const address_map<std::size_t>& made() const noexcept { return made_; }
 
     template <class T>
     [[nodiscard]] const T& look(const T& object) const {
         if (transaction_ == nullptr) {
             return object;
         }
-        const auto found = changed_.find(&object);
-        return found == changed_.end() ? object : *static_cast<const T*>(found->second);
+        void* const* const found = changed_.find(&object);
+        return found == nullptr ? object : *static_cast<const T*>(*found);
     }
     template <class T>
     [[nodiscard]] T& change(T& object) {
-        const auto [found, is_first] = changed_.try_emplace(&object, nullptr);
-        if (is_first) {
-            try {
-                found->second = &transaction_->open(object);
-            } catch (...) {
-                changed_.erase(found);
-                throw;
-            }
+        if (void* const* const known = changed_.find(&object)) {
+            return *static_cast<T*>(*known);
         }
-        return *static_cast<T*>(found->second);
+        if (made_.contains(&object)) {  // nobody else sees it
+            return object;
+        }
+        T& copy = transaction_->open(object);
+        changed_.add(&object, &copy);  // where it fails, the transaction must be aborted
+        return copy;
     }
     /// Of a header whose words change one by one.
     [[nodiscard]] std::uint64_t word(const std::uint64_t& place) const {
@@ -101,8 +101,8 @@ private:
     manager* heap_;
     transaction* transaction_ = nullptr;
     transaction* suspended_ = nullptr;
-    std::unordered_map<const void*, std::size_t> made_;
-    std::unordered_map<const void*, void*> changed_;  ///< the copies of what the transaction changes
+    address_map<std::size_t> made_;
+    address_map<void*> changed_;  ///< the copies of what the transaction changes
 };
 
 }  // namespace holdfast::python

@@ -51,7 +51,9 @@ void* heap_blocks::allocate(size_type bytes, const allocation_traits& traits) {
     const std::size_t least = bytes >= 16 ? 16 : 8;
     void* const block = core().allocate(bytes, traits.alignment == 0 ? least : traits.alignment, traits.type);
     if (traits.zeroed) {
-        std::memset(block, 0, usable_size(block));
+        heap::engine& engine = core().engine();
+        const slab::change_call call(engine.changes());
+        heap::zero(engine, block, value_or_throw(engine.usable_size(block)), heap::zeros::stored);
     }
     return block;
 }

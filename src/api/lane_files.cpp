@@ -26,6 +26,18 @@ std::string_view name_of(std::uint32_t order) noexcept {
     return "";
 }
 
+std::string_view durability_of(const segment::superblock_on_media& superblock) noexcept {
+    if ((superblock.flags & segment::flag_tracing) != 0) {
+        return "collect";
+    }
+    if ((superblock.flags & segment::flag_lanes) != 0) {
+        return "atomic";
+    }
+    // Closed: neither flag is left, and only the first open in `atomic` numbers incarnations.
+    const bool changed_in_place = (superblock.flags & segment::flag_stale_sums) != 0;
+    return !changed_in_place ? "commit" : superblock.incarnation == 0 ? "collect" : "atomic";
+}
+
 std::optional<writer_information> writer_of(std::span<const std::byte> page,
                                             const segment::superblock_on_media& superblock, bool is_alive) {
     const auto found = lane::read_writer_counters(page, superblock.heap_key, superblock.incarnation);
@@ -65,6 +77,7 @@ base::result<lane_information> read_lanes(const segment::superblock_on_media& su
                                           const segment::heap_paths& paths) {
     lane_information found;
     found.last_writer_atomic = (superblock.flags & (segment::flag_lanes | segment::flag_stale_sums)) != 0;
+    found.last_durability = durability_of(superblock);
     found.pending = (superblock.flags & segment::flag_lanes) != 0 && superblock.state != segment::heap_state::clean;
     found.incarnations = superblock.incarnation;
     found.slots = superblock.lane_slots;

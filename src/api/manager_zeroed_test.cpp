@@ -2,11 +2,15 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <stdexcept>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -15,6 +19,7 @@
 #include <holdfast/transaction.hpp>
 
 #include "api/manager_test_support.hpp"
+#include "base/process_test_support.hpp"
 
 namespace holdfast {
 namespace {
@@ -144,6 +149,108 @@ TEST_F(manager_test, a_large_zeroed_block_takes_nothing_that_an_abort_needs) {
         EXPECT_EQ(first[at], 1) << at;
     }
     EXPECT_EQ(std::count(first, first + bytes, 0), static_cast<std::ptrdiff_t>(bytes - bytes / every));
+}
+
+/// In bytes, what this process has mapped of files included.
+std::size_t resident_memory() {
+    std::ifstream file("/proc/self/statm");
+    std::size_t all = 0;
+    std::size_t resident = 0;
+    file >> all >> resident;
+    return resident * 4096;
+}
+
+class shared_zeros_test : public testing::TestWithParam<std::tuple<durability, segment::place>> {
+protected:
+    [[nodiscard]] open_options options() const {
+        open_options wanted = small_options();
+        wanted.durability = std::get<0>(GetParam());
+        wanted.accept_process_crash_only = true;
+        return wanted;
+    }
+    [[nodiscard]] std::string path() const { return directory_.path("heap"); }
+    [[nodiscard]] static bool is_on_disk() { return std::get<1>(GetParam()) == segment::place::disk; }
+
+    segment::test_directory directory_{std::get<1>(GetParam())};
+};
+
+INSTANTIATE_TEST_SUITE_P(in, shared_zeros_test,
+                         testing::Combine(testing::Values(durability::atomic, durability::collect),
+                                          testing::Values(segment::place::memory, segment::place::disk)),
+                         [](const auto& each) {
+                             return std::string(std::get<0>(each.param) == durability::atomic ? "atomic" : "collect") +
+                                    (std::get<1>(each.param) == segment::place::memory ? "_memory" : "_disk");
+                         });
+
+TEST_P(shared_zeros_test, take_no_memory_in_space_that_nobody_has_stored_to) {
+    constexpr std::size_t bytes = (32U << 20U) + 12'345;
+    constexpr std::size_t most = 4U << 20U;
+    constexpr allocation_traits zeroed{.zeroed = true};
+    manager heap(create_only, path(), options());
+    const std::vector<std::function<void*(ptr<void>&)>> ways{
+        [&](ptr<void>& root) { return heap.allocate_to(root, bytes, zeroed); },
+        [&](ptr<void>& root) {
+            root = heap.allocate(bytes, zeroed);
+            return root.get();
+        },
+        [&](ptr<void>& root) {
+            transaction tx(heap);
+            tx.store(root, tx.allocate(bytes, zeroed));
+            tx.commit();
+            return root.get();
+        },
+    };
+    for (std::size_t way = 0; way < ways.size(); ++way) {
+        const std::size_t before = resident_memory();
+        static_cast<void>(ways[way](heap.root(way)));
+        if (is_on_disk()) {  // on tmpfs, space that was reserved is memory, and may be as good as stored to
+            EXPECT_LT(resident_memory(), before + most) << way;
+        }
+    }
+    for (std::size_t way = 0; way < ways.size(); ++way) {
+        const char* const made = static_cast<char*>(heap.root(way).get());
+        EXPECT_EQ(static_cast<std::size_t>(std::count(made, made + bytes, 0)), bytes) << way;
+    }
+}
+
+/// Whatever of a freed block became a hole, and whatever did not.
+TEST_P(shared_zeros_test, are_zeros_in_space_that_was_used_before) {
+    constexpr allocation_traits zeroed{.zeroed = true};
+    manager heap(create_only, path(), options());
+    for (const std::size_t bytes : {std::size_t{3} << 20U, std::size_t{9} << 20U, std::size_t{33} << 20U}) {
+        for (const std::size_t every : {std::size_t{4096}, std::size_t{1} << 20U}) {
+            void* const first = heap.allocate_to(heap.root(0), bytes);
+            for (std::size_t at = 0; at < bytes; at += every) {
+                static_cast<char*>(first)[at] = 1;
+            }
+            heap.free_from(heap.root(0));
+            const char* const made = static_cast<char*>(heap.allocate_to(heap.root(0), bytes, zeroed));
+            EXPECT_EQ(static_cast<std::size_t>(std::count(made, made + bytes, 0)), bytes) << bytes << " " << every;
+            static_cast<char*>(heap.root(0).get())[bytes / 2] = 7;
+            heap.free_from(heap.root(0));
+        }
+    }
+    constexpr std::ptrdiff_t whole = std::ptrdiff_t{33} << 20U;
+    const char* const last = static_cast<char*>(heap.allocate_to(heap.root(0), whole, zeroed));
+    EXPECT_EQ(std::count(last, last + whole, 0), whole);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+TEST_P(shared_zeros_test, of_a_killed_process_are_zeros_with_what_it_stored) {
+    constexpr std::size_t bytes = 16U << 20U;
+    const base::process_end end = base::run_in_child([&] {
+        manager heap(create_only, path(), options());
+        auto* const made = static_cast<char*>(heap.allocate_to(heap.root(0), bytes, {.zeroed = true}));
+        made[bytes / 3] = 5;
+        std::raise(SIGKILL);
+    });
+    ASSERT_TRUE(end.was_killed()) << end;
+    open_options wanted = options();
+    const manager heap(open_only, path(), wanted);
+    const char* const kept = static_cast<const char*>(heap.root(0).get());
+    ASSERT_NE(kept, nullptr);
+    EXPECT_EQ(kept[bytes / 3], 5);
+    EXPECT_EQ(static_cast<std::size_t>(std::count(kept, kept + bytes, 0)), bytes - 1);
 }
 
 }  // namespace

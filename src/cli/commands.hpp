@@ -12,7 +12,7 @@
 namespace holdfast_cli {
 
 inline constexpr int exit_sound = 0;
-inline constexpr int exit_problems = 1;  ///< `check`: the heap breaks an invariant; `leaks`: the heap has leaks
+inline constexpr int exit_problems = 1;  ///< `check`: a broken invariant; `leaks`: leaks; `upgrade`: work
 inline constexpr int exit_failed = 2;    ///< the command failed
 inline constexpr int exit_nothing = 3;   ///< `check`: no problem, and no page could be compared
 
@@ -27,7 +27,8 @@ struct arguments {
     std::string heap;  ///< the directory
     bool json = false;
     std::string target;              ///< defrag: a size, or empty
-    std::vector<std::string> heaps;  ///< metrics
+    std::vector<std::string> heaps;  ///< metrics, exporter
+    std::string listen = "127.0.0.1:9633";
 };
 
 /// If a writer has the heap open: what its superblock and its lanes say.
@@ -38,8 +39,14 @@ int classes(const arguments& given);
 /// Prints the numbers of heaps in the text format of Prometheus. A heap that cannot be read is one with holdfast_up 0,
 /// and makes the exit status exit_failed.
 int metrics(const std::vector<std::string>& heaps);
+/// Serves what the files of the heaps say, in that format, over HTTP, until SIGINT or SIGTERM. Prints the address when
+/// it listens. Locks no heap.
+int serve_metrics(const std::vector<std::string>& heaps, const std::string& listen);
 /// `depth`: levels of what Python programs have stored.
 int list(const arguments& given, unsigned depth);
+/// Says for each heap and store in which format it is, and what is to be done before another version opens it.
+/// exit_problems where something is.
+int upgrade(const std::vector<std::string>& paths, bool wants_json);
 struct map_arguments {
     std::string file;  ///< of the page; "-": standard output
     bool force = false;

@@ -8,9 +8,7 @@
 
 namespace holdfast_cli {
 
-std::string_view last_durability(const holdfast::lane_information& lanes) {
-    return lanes.last_writer_atomic ? "atomic" : "commit";
-}
+std::string_view last_durability(const holdfast::lane_information& lanes) { return lanes.last_durability; }
 
 json as_json_object(const holdfast::lane_information& lanes) {
     return {{"count", lanes.lanes},     {"slots", lanes.slots},

@@ -1,10 +1,11 @@
 // holdfast: inspects, checks, copies and shrinks heaps; says what is in stores.
 //
-// Exit status: 0; 1 where `check` found problems or `leaks` found leaks; 2 where a command failed, also for wrong
-// arguments; 3 where `check` found no problem and could compare no page.
+// Exit status: 0; 1 where `check` found problems, `leaks` leaks or `upgrade` work; 2 where a command failed, also for
+// wrong arguments; 3 where `check` found no problem and could compare no page.
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -28,7 +29,7 @@ using holdfast_programs::command_line;
 using holdfast_programs::option;
 
 constexpr const char* exit_statuses =
-    "Exit status: 0; 1 where check found problems or leaks leaks; 2 where the work could not be done; "
+    "Exit status: 0; 1 where check found problems, leaks leaks or upgrade work; 2 where the work could not be done; "
     "3 where check found no problem and could compare no page.";
 
 command add_plain_command(command_line& program, const std::string& name, const std::string& summary,
@@ -174,8 +175,54 @@ command add_metrics(command_line& program, std::vector<std::string>& heaps) {
     return added;
 }
 
+command add_exporter(command_line& program, arguments& given) {
+    const command added = program.add_command("exporter", "Serve numbers of heaps over HTTP, for Prometheus");
+    added.add_option("--listen", given.listen, "Address and port; port 0: a free one").show_default();
+    added.add_option("HEAP", given.heaps, "The heaps' directories").required();
+    added.footer(
+        "Prints the address of the numbers, and serves them until SIGINT or SIGTERM. It reads files when it is asked,\n"
+        "takes no lock and changes nothing, so it refuses no writer and makes none wait. A heap that is not there, is\n"
+        "damaged or replaced is one whose numbers say so.");
+    return added;
+}
+
+/// The commands that take many heaps, or none.
+struct heaps_commands {
+    command metrics;
+    command exporter;
+    command upgrade;
+    command completion;
+};
+
+heaps_commands add_heaps_commands(command_line& program, arguments& given) {
+    heaps_commands made{add_metrics(program, given.heaps), add_exporter(program, given),
+                        program.add_command("upgrade", "Say what is to be done before another version opens a heap"),
+                        program.add_command("completion", "Print a script that completes commands in bash")};
+    made.upgrade.add_option("PATH", given.heaps, "Heaps and stores").required();
+    made.upgrade.add_flag("--json", given.json, "Print one JSON object");
+    made.completion.footer("In ~/.bashrc: . <(holdfast completion)");
+    made.upgrade.footer("Changes nothing. Exit status 1: something is to be done. See docs/versions.md.");
+    return made;
+}
+
+std::optional<int> run(const heaps_commands& of, const command_line& program, const arguments& given) {
+    if (of.completion.parsed()) {
+        fmt::print("{}", program.completion());
+        return holdfast_cli::exit_sound;
+    }
+    if (of.exporter.parsed()) {
+        return holdfast_cli::serve_metrics(given.heaps, given.listen);
+    }
+    if (of.metrics.parsed()) {
+        return holdfast_cli::metrics(given.heaps);
+    }
+    return of.upgrade.parsed() ? std::optional(holdfast_cli::upgrade(given.heaps, given.json)) : std::nullopt;
+}
+
 [[noreturn]] int refuse_store(const arguments& given) {
-    throw std::runtime_error(given.heap + ": a store, not a heap: info, ls, check and map say what is in it");
+    throw std::runtime_error(given.heap +
+                             ": a store, not a heap: info, stats, ls, check and map say what is in it, and copy and "
+                             "export write it elsewhere");
 }
 
 int run(int argc, char** argv, arguments& given) {
@@ -189,7 +236,7 @@ int run(int argc, char** argv, arguments& given) {
     const command map = add_map(program, given, output);
     const command stats = add_stats(program, given);
     const command classes = add_classes(program, given);
-    const command metrics = add_metrics(program, given.heaps);
+    const heaps_commands of_heaps = add_heaps_commands(program, given);
     value_arguments wanted;
     const command list = add_list(program, given, wanted);
     const command get = add_get(program, given, wanted);
@@ -210,37 +257,37 @@ int run(int argc, char** argv, arguments& given) {
     if (const auto status = program.parse(argc, argv)) {
         return *status == 0 ? holdfast_cli::exit_sound : holdfast_cli::exit_failed;
     }
-    if (metrics.parsed() || map.parsed()) {
-        return map.parsed() ? holdfast_cli::map(given, output) : holdfast_cli::metrics(given.heaps);
+    if (const auto status = run(of_heaps, program, given)) {
+        return *status;
+    }
+    if (map.parsed()) {
+        return holdfast_cli::map(given, output);
     }
     if ((get.parsed() || dump.parsed()) && !holdfast_cli::is_store(given.heap)) {
         return holdfast_cli::get(given, wanted.keys);
     }
     if (holdfast_cli::is_store(given.heap)) {
-        return info.parsed()    ? holdfast_cli::store_info(given)
-               : list.parsed()  ? holdfast_cli::store_list(given)
-               : check.parsed() ? holdfast_cli::store_check(given)
-                                : refuse_store(given);
+        return info.parsed() || stats.parsed() ? holdfast_cli::store_info(given)
+               : list.parsed()                 ? holdfast_cli::store_list(given)
+               : copy.parsed()                 ? holdfast_cli::store_copy(given, to)
+               : check.parsed()                ? holdfast_cli::store_check(given)
+                                               : refuse_store(given);
     }
-    if (info.parsed()) {
-        return holdfast_cli::info(given);
+    const auto plain = info.parsed()      ? holdfast_cli::info
+                       : stats.parsed()   ? holdfast_cli::stats
+                       : defrag.parsed()  ? holdfast_cli::defrag
+                       : classes.parsed() ? holdfast_cli::classes
+                                          : nullptr;
+    if (plain != nullptr) {
+        return plain(given);
     }
     if (import.parsed() || exporting.parsed()) {
         return holdfast_cli::migrate(given, migration, import.parsed());
-    }
-    if (stats.parsed()) {
-        return holdfast_cli::stats(given);
-    }
-    if (defrag.parsed()) {
-        return holdfast_cli::defrag(given);
     }
     if (gc.parsed() || leaks.parsed()) {
         collection.leaks = leaks.parsed();
         collection.dry_run = collection.dry_run || leaks.parsed();
         return holdfast_cli::gc(given, collection);
-    }
-    if (classes.parsed()) {
-        return holdfast_cli::classes(given);
     }
     if (copy.parsed()) {
         return holdfast_cli::copy(given, to);

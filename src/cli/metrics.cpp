@@ -1,14 +1,12 @@
-// Numbers of heaps as Prometheus reads them: its text format, version 0.0.4.
-#include <unistd.h>
+#include "metrics.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <functional>
+#include <iterator>
 #include <string_view>
 
 #include <fmt/format.h>
-#include <holdfast/manager.hpp>
 
 #include "commands.hpp"
 #include "output.hpp"
@@ -17,64 +15,26 @@ namespace holdfast_cli {
 
 namespace {
 
-struct reading {
-    std::string heap;
-    bool is_readable = false;
-    holdfast::heap_statistics numbers;
-    holdfast::neighbours_report neighbours;
-};
+using holdfast::heap_glance;
+using holdfast::heap_statistics;
+using holdfast::heap_use;
+using number = std::optional<double>;
 
+constexpr double nanosecond = 1e-9;
+
+/// Nothing: the heap has no such number.
 struct metric {
     std::string_view name;
     std::string_view type;
     std::string_view help;
-    std::function<double(const reading&)> value;
+    std::function<number(const reading&)> value;
+    /// Further labels, each with a comma before it.
+    std::function<std::string(const reading&)> labels;
 };
 
-constexpr double nanosecond = 1e-9;
-
-double as_number(std::uint64_t value) { return static_cast<double>(value); }
-
-const auto& metrics_of_readable() {
-    static const std::array all{
-        metric{"holdfast_charged_bytes", "gauge", "What the file system charges for the files",
-               [](const reading& of) { return as_number(of.numbers.charged_bytes); }},
-        metric{"holdfast_user_bytes", "gauge", "User space",
-               [](const reading& of) { return as_number(of.numbers.user_bytes); }},
-        metric{"holdfast_allocated_bytes", "gauge", "Allocated blocks",
-               [](const reading& of) { return as_number(of.numbers.allocated_bytes); }},
-        metric{"holdfast_allocated_blocks", "gauge", "Number of allocated blocks",
-               [](const reading& of) { return as_number(of.numbers.allocated_blocks); }},
-        metric{"holdfast_free_bytes", "gauge", "Free space within the heap",
-               [](const reading& of) { return as_number(of.numbers.free_bytes); }},
-        metric{"holdfast_largest_free_block_bytes", "gauge", "Larger allocations grow the heap",
-               [](const reading& of) { return as_number(of.numbers.largest_free_block); }},
-        metric{"holdfast_commits_total", "counter", "Commits since the heap was made",
-               [](const reading& of) { return as_number(of.numbers.commit_sequence); }},
-        metric{"holdfast_last_commit_timestamp_seconds", "gauge", "When the last commit was, since 1970",
-               [](const reading& of) { return static_cast<double>(of.numbers.last_commit_ns) * nanosecond; }},
-        metric{"holdfast_recoveries_total", "counter", "Crashes of writers that an open has recovered",
-               [](const reading& of) { return as_number(of.numbers.recoveries); }},
-        metric{"holdfast_log_commits", "gauge", "Commits that an open would replay",
-               [](const reading& of) { return as_number(of.numbers.log_commits); }},
-        metric{"holdfast_log_bytes", "gauge", "What an open would replay",
-               [](const reading& of) { return as_number(of.numbers.log_bytes); }},
-        metric{"holdfast_writers", "gauge", "Processes that write the heap in durability commit: 0 or 1",
-               [](const reading& of) { return of.neighbours.writer != 0 ? 1.0 : 0.0; }},
-        metric{"holdfast_readers", "gauge", "Processes that read the heap, but for this one",
-               [](const reading& of) {
-                   const auto& all_readers = of.neighbours.readers;
-                   const auto own = static_cast<std::uint64_t>(::getpid());
-                   return static_cast<double>(std::count_if(all_readers.begin(), all_readers.end(),
-                                                            [own](const auto& each) { return each.process != own; }));
-               }},
-    };
-    return all;
-}
-
-std::string label_of(std::string_view heap) {
+std::string label_text(std::string_view value) {
     std::string made;
-    for (const char each : printable(heap)) {
+    for (const char each : printable(value)) {
         if (each == '\\' || each == '"') {
             made += '\\';
         }
@@ -83,45 +43,231 @@ std::string label_of(std::string_view heap) {
     return made;
 }
 
-void print_head(const metric& of) { fmt::print("# HELP {} {}.\n# TYPE {} {}\n", of.name, of.help, of.name, of.type); }
+std::string label(std::string_view name, std::string_view value) {
+    return fmt::format(",{}=\"{}\"", name, label_text(value));
+}
 
-reading read(const std::string& path) {
-    reading made{.heap = path, .is_readable = false, .numbers = {}, .neighbours = {}};
-    try {
-        const holdfast::manager heap(holdfast::open_read_only, path, to_examine());
-        made.numbers = heap.statistics();
-        made.neighbours = heap.neighbours();
-        made.is_readable = true;
-    } catch (const holdfast::error& what) {
-        fmt::print(stderr, "holdfast: {}\n", printable(what.what()));
+std::string_view name_of(heap_use use) noexcept {
+    switch (use) {
+        case heap_use::closed: return "closed";
+        case heap_use::open: return "open";
+        case heap_use::crashed: return "crashed";
+    }
+    return "";
+}
+
+std::string state_of(const reading& of) { return of.glance ? std::string(name_of(of.glance->use)) : of.reason; }
+
+number one_where(bool holds) { return holds ? number(1) : std::nullopt; }
+number where_not_zero(std::int64_t nanoseconds) {
+    return nanoseconds == 0 ? std::nullopt : number(static_cast<double>(nanoseconds) * nanosecond);
+}
+
+/// A metric whose number is a member of what the files say.
+metric glanced(std::string_view name, std::string_view type, std::string_view help,
+               std::function<number(const heap_glance&)> value) {
+    return {name,
+            type,
+            help,
+            [value = std::move(value)](const reading& of) { return of.glance ? value(*of.glance) : std::nullopt; },
+            {}};
+}
+
+metric counted(std::string_view name, std::string_view type, std::string_view help,
+               std::uint64_t heap_glance::*member) {
+    return glanced(name, type, help, [member](const heap_glance& of) { return static_cast<double>(of.*member); });
+}
+
+metric of_statistics(std::string_view name, std::string_view help, std::uint64_t heap_statistics::*member) {
+    return {name,
+            "gauge",
+            help,
+            [member](const reading& of) {
+                return of.statistics ? number(static_cast<double>(*of.statistics.*member)) : std::nullopt;
+            },
+            {}};
+}
+
+/// Of a writer in durability `commit`.
+metric of_writer(std::string_view name, std::string_view help, double scale, std::uint64_t heap_glance::*member) {
+    return glanced(name, "counter", help, [=](const heap_glance& of) {
+        return of.neighbours.writer == 0 ? std::nullopt : number(static_cast<double>(of.*member) * scale);
+    });
+}
+
+/// Of a writer in durability `atomic`.
+metric of_lanes(std::string_view name, std::string_view help, double scale,
+                std::uint64_t holdfast::protocol_counters::*member) {
+    return glanced(name, "counter", help, [=](const heap_glance& of) {
+        return of.use == heap_use::open && of.lanes.writer
+                   ? number(static_cast<double>(of.lanes.writer->counters.*member) * scale)
+                   : std::nullopt;
+    });
+}
+
+double farthest_behind(const heap_glance& of) {
+    std::uint64_t most = 0;
+    for (const holdfast::reader_report& each : of.neighbours.readers) {
+        const std::uint64_t newest = std::max(of.neighbours.newest_version, each.version);
+        most = std::max(most, each.is_opening ? 0 : newest - each.version);
+    }
+    return static_cast<double>(most);
+}
+
+std::vector<metric> metrics_of_state() {
+    return {
+        {"holdfast_up",
+         "gauge",
+         "Whether the files of the heap could be read",
+         [](const reading& of) { return number(of.glance ? 1 : 0); },
+         {}},
+        {"holdfast_state", "gauge", "1; the label says closed, open, crashed, or which error reading the heap is",
+         [](const reading&) { return number(1); }, [](const reading& of) { return label("state", state_of(of)); }},
+        {"holdfast_info", "gauge", "1; the labels say which heap it is",
+         [](const reading& of) { return one_where(of.glance.has_value()); },
+         [](const reading& of) {
+             return label("uuid", of.glance->uuid) + label("format", fmt::format("{}", of.glance->format)) +
+                    label("durability", of.glance->lanes.last_durability);
+         }},
+        {"holdfast_replacements_total",
+         "counter",
+         "How often another heap took the place of this one",
+         [](const reading& of) { return number(static_cast<double>(of.replacements)); },
+         {}},
+        glanced("holdfast_created_timestamp_seconds", "gauge", "When the heap was made, since 1970",
+                [](const heap_glance& of) { return where_not_zero(of.created_ns); }),
+        counted("holdfast_commits_total", "counter", "Commits since the heap was made", &heap_glance::commits),
+        glanced("holdfast_last_commit_timestamp_seconds", "gauge",
+                "When the last commit was, since 1970; of an open heap, where the superblock has it",
+                [](const heap_glance& of) { return where_not_zero(of.last_commit_ns); }),
+        counted("holdfast_recoveries_total", "counter", "Crashes of writers that an open has recovered",
+                &heap_glance::recoveries),
+        glanced("holdfast_writers", "gauge", "Processes that have the heap open for writing: 0 or 1",
+                [](const heap_glance& of) { return number(of.use == heap_use::open ? 1 : 0); }),
+        glanced("holdfast_readers", "gauge", "Processes that read the heap beside its writer",
+                [](const heap_glance& of) { return static_cast<double>(of.neighbours.readers.size()); }),
+        glanced("holdfast_reader_lag_commits", "gauge", "How far the reader that is furthest behind is behind",
+                farthest_behind),
+    };
+}
+
+std::vector<metric> metrics_of_space() {
+    return {
+        counted("holdfast_user_bytes", "gauge", "User space", &heap_glance::user_bytes),
+        glanced("holdfast_maximum_bytes", "gauge", "The heap may grow to so much user space",
+                [](const heap_glance& of) {
+                    return of.maximum_size == 0 ? std::nullopt : number(static_cast<double>(of.maximum_size));
+                }),
+        counted("holdfast_apparent_bytes", "gauge", "Sum of the sizes of the files", &heap_glance::apparent_bytes),
+        counted("holdfast_charged_bytes", "gauge", "What the file system charges for the files",
+                &heap_glance::charged_bytes),
+        counted("holdfast_log_charged_bytes", "gauge", "What of it is the log or the lanes", &heap_glance::log_bytes),
+        glanced("holdfast_disk_available_bytes", "gauge", "What the file system has left",
+                [](const heap_glance& of) {
+                    return of.available_bytes == ~std::uint64_t{0} ? std::nullopt
+                                                                   : number(static_cast<double>(of.available_bytes));
+                }),
+        of_statistics("holdfast_allocated_bytes", "Allocated blocks", &heap_statistics::allocated_bytes),
+        of_statistics("holdfast_allocated_blocks", "Number of allocated blocks", &heap_statistics::allocated_blocks),
+        of_statistics("holdfast_free_bytes", "Free space within the heap", &heap_statistics::free_bytes),
+        of_statistics("holdfast_largest_free_block_bytes", "Larger allocations grow the heap",
+                      &heap_statistics::largest_free_block),
+        of_statistics("holdfast_log_commits", "Commits that an open would replay", &heap_statistics::log_commits),
+        of_statistics("holdfast_log_bytes", "What an open would replay", &heap_statistics::log_bytes),
+    };
+}
+
+std::vector<metric> metrics_of_writers() {
+    using counters = holdfast::protocol_counters;
+    return {
+        of_writer("holdfast_log_syncs_total", "Synced writes of the log, each for all who waited", 1,
+                  &heap_glance::log_writes),
+        of_writer("holdfast_log_written_bytes_total", "What they wrote", 1, &heap_glance::log_written_bytes),
+        of_writer("holdfast_log_sync_seconds_total", "How long they took", nanosecond, &heap_glance::log_writing_ns),
+        of_lanes("holdfast_atomic_records_total", "Durable records of durability atomic", 1,
+                 &counters::durable_records),
+        of_lanes("holdfast_atomic_fences_total", "Waits for memory to be durable", 1, &counters::fences),
+        of_lanes("holdfast_atomic_media_bytes_total", "Bytes of records, lines and checkpoints", 1,
+                 &counters::media_bytes),
+        of_lanes("holdfast_atomic_checkpoints_total", "Checkpoints", 1, &counters::checkpoints),
+        of_lanes("holdfast_atomic_checkpoint_seconds_total", "How long they took", nanosecond,
+                 &counters::checkpoint_ns),
+        of_lanes("holdfast_atomic_waits_total", "Calls that waited for a full ring", 1, &counters::waits),
+    };
+}
+
+const std::vector<metric>& all_metrics() {
+    static const std::vector<metric> all = [] {
+        std::vector<metric> made = metrics_of_state();
+        for (const auto& more : {metrics_of_space(), metrics_of_writers()}) {
+            made.insert(made.end(), more.begin(), more.end());
+        }
+        return made;
+    }();
+    return all;
+}
+
+/// Also what takes the time of a look at every block. Where a writer keeps readers out, there is less.
+reading look_into(const std::string& path) {
+    reading made = look_at(path);
+    if (made.glance) {
+        try {
+            made.statistics = holdfast::manager(holdfast::open_read_only, path, to_examine()).statistics();
+        } catch (const holdfast::error& what) {
+            made.message = what.what();
+            if (what.reason() != holdfast::errc::locked) {
+                made.reason = holdfast::make_error_code(what.reason()).message();
+                made.glance.reset();
+            }
+        }
     }
     return made;
 }
 
 }  // namespace
 
+reading look_at(const std::string& heap) {
+    reading made;
+    made.heap = heap;
+    try {
+        made.glance = holdfast::glance_at(heap);
+    } catch (const holdfast::error& what) {
+        made.reason = holdfast::make_error_code(what.reason()).message();
+        made.message = what.what();
+    }
+    return made;
+}
+
+std::string prometheus_text(const std::vector<reading>& all) {
+    std::string text;
+    for (const metric& of : all_metrics()) {
+        std::string lines;
+        for (const reading& each : all) {
+            if (const number value = of.value(each)) {
+                fmt::format_to(std::back_inserter(lines), "{}{{heap=\"{}\"{}}} {}\n", of.name, label_text(each.heap),
+                               of.labels ? of.labels(each) : "", *value);
+            }
+        }
+        if (!lines.empty()) {
+            fmt::format_to(std::back_inserter(text), "# HELP {} {}.\n# TYPE {} {}\n{}", of.name, of.help, of.name,
+                           of.type, lines);
+        }
+    }
+    return text;
+}
+
 int metrics(const std::vector<std::string>& heaps) {
     std::vector<reading> all;
     all.reserve(heaps.size());
     bool are_readable = true;
     for (const std::string& each : heaps) {
-        all.push_back(read(each));
-        are_readable = are_readable && all.back().is_readable;
-    }
-    const metric up{"holdfast_up", "gauge", "Whether the numbers of the heap could be read",
-                    [](const reading& of) { return of.is_readable ? 1.0 : 0.0; }};
-    print_head(up);
-    for (const reading& each : all) {
-        fmt::print("{}{{heap=\"{}\"}} {}\n", up.name, label_of(each.heap), up.value(each));
-    }
-    for (const metric& of : metrics_of_readable()) {
-        print_head(of);
-        for (const reading& each : all) {
-            if (each.is_readable) {
-                fmt::print("{}{{heap=\"{}\"}} {}\n", of.name, label_of(each.heap), of.value(each));
-            }
+        all.push_back(look_into(each));
+        if (!all.back().message.empty()) {
+            fmt::print(stderr, "holdfast: {}\n", printable(all.back().message));
         }
+        are_readable = are_readable && all.back().glance.has_value();
     }
+    fmt::print("{}", prometheus_text(all));
     return are_readable ? exit_sound : exit_failed;
 }
 

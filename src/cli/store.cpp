@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "output.hpp"
+#include "store_tools/migration.hpp"
 #include "store_tools/tool.hpp"
 
 namespace holdfast_cli {
@@ -136,6 +137,13 @@ std::string joined(const std::vector<std::string>& words) {
 bool is_store_file(const std::string& path) { return data_file_of(path) == path; }
 bool is_store(const std::string& path) { return !data_file_of(path).empty(); }
 
+std::uint32_t store_format(const std::string& path) { return format_version_of(data_file_of(path)); }
+bool is_known_store_format(std::uint32_t format) noexcept {
+    constexpr std::uint32_t first = 7;
+    constexpr std::uint32_t last = 9;
+    return format >= first && format <= last;
+}
+
 int store_info(const arguments& given) {
     const environment opened = open_store(given.heap);
     const transaction in(opened, MDB_RDONLY);
@@ -180,6 +188,19 @@ int store_info(const arguments& given) {
     print_line("file, apparent", size_text(apparent));
     print_line("file, on disk", size_text(charged));
     print_line("reader slots", fmt::format("{}", information.me_numreaders));
+    return exit_sound;
+}
+
+int store_copy(const arguments& given, const copy_arguments& to) {
+    if (!to.node_directories.empty()) {
+        throw std::runtime_error(given.heap + ": a store, which lies in one file: --node is for heaps");
+    }
+    holdfast_store_tools::copy_environment(given.heap, to.destination);
+    if (given.json) {
+        print({{"path", to.destination}, {"kind", "store"}});
+    } else {
+        print_line("copy", printable(to.destination));
+    }
     return exit_sound;
 }
 

@@ -1,6 +1,7 @@
 // Stores (docs/store.md): what `info`, `check`, `ls` and `map` say of them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "commands.hpp"
@@ -11,12 +12,18 @@ namespace holdfast_cli {
 [[nodiscard]] bool is_store(const std::string& path);
 [[nodiscard]] bool is_store_file(const std::string& path);
 
+/// Of the newer one of its two metas: 7 to 9. 0: both are damaged.
+[[nodiscard]] std::uint32_t store_format(const std::string& path);
+[[nodiscard]] bool is_known_store_format(std::uint32_t format) noexcept;
+
 // Each opens the store as a reader does, beside writers: after a crash it is recovered. Failures are thrown.
 
 int store_info(const arguments& given);
 /// Reads every page of the last version: checksums, order of keys, counts.
 int store_check(const arguments& given);
 int store_list(const arguments& given);
+/// Copies the last version, beside writers.
+int store_copy(const arguments& given, const copy_arguments& to);
 /// The page of `holdfast map`: of a store alone, and of one in a heap.
 [[nodiscard]] std::string store_page(const std::string& path);
 [[nodiscard]] std::string store_page(const std::string& heap, const std::string& name);

@@ -146,4 +146,50 @@ std::optional<int> command_line::parse(int argc, const char* const* argv) {
     return std::nullopt;
 }
 
+namespace {
+
+/// All names, with their dashes.
+std::string options_of(const CLI::App& app) {
+    std::string words;
+    for (const CLI::Option* const each : app.get_options()) {
+        for (const std::string& name : each->get_lnames()) {
+            words += (words.empty() ? "--" : " --") + name;
+        }
+        for (const std::string& name : each->get_snames()) {
+            words += (words.empty() ? "-" : " -") + name;
+        }
+    }
+    return words;
+}
+
+}  // namespace
+
+std::string command_line::completion() const {
+    const std::string name = app_->get_name();
+    const CLI::App& app = *app_;
+    std::string commands;
+    std::string options;
+    for (const CLI::App* const each : app.get_subcommands([](const CLI::App*) { return true; })) {
+        commands += each->get_name() + " ";
+        options += "        " + each->get_name() + ") words=\"" + options_of(*each) + "\" ;;\n";
+    }
+    return "_" + name +
+           "() {\n"
+           "    local words=\"\"\n"
+           "    case \"${COMP_WORDS[1]}\" in\n" +
+           options +
+           "    esac\n"
+           "    COMPREPLY=()\n"
+           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+           "        COMPREPLY=($(compgen -W \"" +
+           commands + options_of(app) +
+           "\" -- \"$2\"))\n"
+           "    elif [ \"${2:0:1}\" = - ]; then\n"
+           "        COMPREPLY=($(compgen -W \"$words\" -- \"$2\"))\n"
+           "    fi\n"
+           "}\n"
+           "complete -o default -F _" +
+           name + " " + name + "\n";
+}
+
 }  // namespace holdfast_programs

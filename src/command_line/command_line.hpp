@@ -91,6 +91,8 @@ public:
     /// A program with a result must exit with it: 0 after help or version, another after printing to standard error
     /// what is wrong with the arguments.
     [[nodiscard]] std::optional<int> parse(int argc, const char* const* argv);
+    /// A script for bash (zsh: behind bashcompinit) that completes commands, their options, and names of files.
+    [[nodiscard]] std::string completion() const;
 
 private:
     explicit command_line(std::unique_ptr<CLI::App> owned) noexcept;

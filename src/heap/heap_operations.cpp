@@ -1,11 +1,14 @@
 #include "heap/heap_operations.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <span>
 
 #include "heap/collect/collect_operations.hpp"
 #include "heap/ordered/hardened_operations.hpp"
 #include "heap/ordered/ordered_destinations.hpp"
 #include "lane/replay.hpp"
+#include "segment/files/private_zeros.hpp"
 
 namespace holdfast::heap {
 
@@ -111,7 +114,7 @@ base::result<void> heap_operations::start_atomic(std::uint64_t lane_slots) {
     objects().persist_with([this](const void* begin, std::uint64_t bytes) { persist(begin, bytes); });
     // Seals the space for records; from the next step on, recovery looks there (LANE-26).
     auto made = make_atomic_operations(files().domain(), files().session().memory(), files().view(), files().lanes(),
-                                       blocks(), lanes);
+                                       blocks(), lanes, files().space().zeros());
     if (!made) {
         failure what = std::move(made).error();
         what.path = what.path.empty() ? files().lanes().path() : what.path;
@@ -208,6 +211,31 @@ void heap_operations::continue_directly() {
     if (blocks().is_hardened()) {
         harden();
     }
+}
+
+/// In durability `commit`, memory that no file backs yet (MAP-2) takes none to be zero. Where changes() is null, it may
+/// get a file meanwhile.
+void zero(heap_operations& of, void* block, std::uint64_t bytes, zeros kind) noexcept {
+    auto* const begin = static_cast<std::byte*>(block);
+    if (of.files().shared()) {
+        of.files().space().zeros().for_each_other(begin, bytes, [&](std::byte* at, std::uint64_t size) {
+            std::memset(at, 0, size);
+            if (kind == zeros::durable) {
+                of.flush(at, size);
+            }
+        });
+        if (kind == zeros::durable) {
+            of.drain();
+        }
+        return;
+    }
+    std::uint64_t in_files = bytes;
+    if (of.changes() != nullptr) {
+        const std::uint64_t committed = base::to_bytes(of.files().mapping().committed());
+        in_files = std::min(bytes, committed - std::min(committed, of.files().view().offset(block).value));
+    }
+    std::memset(begin, 0, in_files);
+    segment::zero_private_memory(begin + in_files, bytes - in_files);
 }
 
 }  // namespace holdfast::heap

@@ -157,4 +157,10 @@ private:
     bool is_direct_ = true;
 };
 
+/// Stored zeros are as durable as what the program stores itself.
+enum class zeros { stored, durable };
+/// Makes a block zero that nobody else uses, within a change (changes()). Takes no memory for pages that are zero
+/// already.
+void zero(heap_operations& of, void* block, std::uint64_t bytes, zeros kind) noexcept;
+
 }  // namespace holdfast::heap

@@ -262,19 +262,22 @@ std::optional<std::uint64_t> log::take() noexcept {
 std::optional<std::uint64_t> log::write() noexcept {
     const auto begin = std::chrono::steady_clock::now();
     const std::optional<std::uint64_t> last = take();
+    std::uint64_t writes = 0;
+    std::uint64_t written = 0;
     for (portion& each : taken_) {
         if (each.end == each.first) {
             continue;  // its pages were full, and are durable
         }
         const std::span<const std::byte> bytes(each.pages.data()->bytes, each.pages.size() * page_size);
-        if (auto written = each.file->write_through(each.first, bytes, "log.write"); !written) {
+        if (auto done = each.file->write_through(each.first, bytes, "log.write"); !done) {
             const base::scoped_lock lock(mutex_);
-            note(std::move(written).error());
+            note(std::move(done).error());
             return {};
         }
+        ++writes;
+        written += bytes.size();
     }
-    last_write_.store((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1),
-                      std::memory_order_relaxed);
+    count(writes, written, std::chrono::steady_clock::now() - begin);
     if (last.has_value()) {
         const base::scoped_lock lock(mutex_);
         spare_pages_ = std::move(taken_.front().pages);
@@ -282,6 +285,16 @@ std::optional<std::uint64_t> log::write() noexcept {
         taken_.clear();
     }
     return last;
+}
+
+void log::count(std::uint64_t writes, std::uint64_t bytes, std::chrono::nanoseconds time) noexcept {
+    const auto add = [](std::atomic<std::uint64_t>& to, std::uint64_t more) {
+        to.store(to.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+    };
+    last_write_.store(time.count(), std::memory_order_relaxed);
+    add(writes_, writes);
+    add(written_, bytes);
+    add(writing_ns_, static_cast<std::uint64_t>(time.count()));
 }
 
 base::result<void> log::reserve(std::uint64_t files, std::uint64_t bytes, file_content content) {

@@ -43,6 +43,13 @@ struct log_options {
     bool leaves_older = false;
 };
 
+/// Since the log was opened, for people. Each write is durable when it is counted.
+struct log_counts {
+    std::uint64_t writes = 0;  ///< with a sync each, of all records that threads waited for
+    std::uint64_t bytes = 0;
+    std::uint64_t nanoseconds = 0;
+};
+
 /// Thread-safe, except release(), which one thread calls at a time.
 class log {
 public:
@@ -72,6 +79,12 @@ public:
     /// What the last write took, until it was durable.
     [[nodiscard]] std::chrono::nanoseconds last_write() const noexcept {
         return std::chrono::nanoseconds(last_write_.load(std::memory_order_relaxed));
+    }
+
+    /// The numbers of one moment may be those of two writes.
+    [[nodiscard]] log_counts counts() const noexcept {
+        return {writes_.load(std::memory_order_relaxed), written_.load(std::memory_order_relaxed),
+                writing_ns_.load(std::memory_order_relaxed)};
     }
 
     /// So many files are there and stay, those in use included: until they are full, append() needs no space. Nor does
@@ -114,6 +127,7 @@ private:
     void make_room(std::uint64_t bytes) HF_REQUIRES(mutex_);
     [[nodiscard]] std::optional<std::uint64_t> write() noexcept;
     [[nodiscard]] std::optional<std::uint64_t> take() noexcept;
+    void count(std::uint64_t writes, std::uint64_t bytes, std::chrono::nanoseconds time) noexcept;
     void note(base::failure why) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] base::failure poisoned() const HF_REQUIRES(mutex_);
 
@@ -128,6 +142,10 @@ private:
     std::uint64_t first_file_ HF_GUARDED_BY(mutex_) = 0;
     std::optional<base::failure> failure_ HF_GUARDED_BY(mutex_);
     std::atomic<std::int64_t> last_write_{0};  ///< nanoseconds
+    // Stored by the leader alone.
+    std::atomic<std::uint64_t> writes_{0};
+    std::atomic<std::uint64_t> written_{0};
+    std::atomic<std::uint64_t> writing_ns_{0};
     group_commit<> group_;
 };
 

@@ -30,6 +30,18 @@ TEST_F(log_test, records_come_back_in_their_order) {
     }
 }
 
+TEST_F(log_test, counts_the_writes_that_threads_waited_for) {
+    const auto opened = open();
+    const log_counts before = (*opened)->counts();
+    put(**opened, "one");
+    static_cast<void>((*opened)->append(0, bytes_of(std::string("two"))).value());
+    put(**opened, "three");
+    const log_counts after = (*opened)->counts();
+    EXPECT_EQ(after.writes, before.writes + 2) << "the second covers two records";
+    EXPECT_EQ(after.bytes, before.bytes + 2 * base::page_size);
+    EXPECT_GT(after.nanoseconds, before.nanoseconds);
+}
+
 TEST_F(log_test, parts_are_one_payload) {
     {
         const auto opened = open();

@@ -136,4 +136,8 @@ result<bool> reading_takes_space(file& of) { return lies_on(of, {TMPFS_MAGIC, OV
 
 result<bool> stores_fill_folios(file& of) { return lies_on(of, {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC}); }
 
+result<bool> tells_reserved_space(file& of) {
+    return lies_on(of, {TMPFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC});
+}
+
 }  // namespace holdfast::persist

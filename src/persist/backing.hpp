@@ -31,4 +31,8 @@ struct file_backing {
 /// cache.
 [[nodiscard]] base::result<bool> stores_fill_folios(file& of);
 
+/// Whether SEEK_DATA leaves out space that was reserved and never stored to, and nothing else: file systems whose pages
+/// are those of the kernel's page cache, and where that was tried.
+[[nodiscard]] base::result<bool> tells_reserved_space(file& of);
+
 }  // namespace holdfast::persist

@@ -27,11 +27,6 @@ using base::result;
 constexpr std::uint64_t copy_buffer_size = 1024 * 1024;
 constexpr std::uint64_t least_reserved_piece = 64 * base::kibibyte;
 
-struct byte_range {
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-};
-
 off_t to_off(std::uint64_t value) noexcept { return static_cast<off_t>(value); }
 
 template <class Call>
@@ -85,26 +80,6 @@ result<void> check_new_length(int fd, std::uint64_t bytes, const std::string& pa
     return bytes <= size ? result<void>() : check_file_length(bytes, path);
 }
 
-/// An empty range at `limit` where there is no data.
-result<byte_range> next_data(int fd, std::uint64_t from, std::uint64_t limit, const std::string& path) {
-    const off_t begin = ::lseek(fd, to_off(from), SEEK_DATA);
-    if (begin < 0) {
-        if (errno == ENXIO) {
-            return byte_range{limit, limit};
-        }
-        if (means_unsupported(errno)) {
-            return byte_range{from, limit};
-        }
-        return os_failure(errno, "lseek(SEEK_DATA)", path);
-    }
-    const off_t end = ::lseek(fd, begin, SEEK_HOLE);
-    if (end < 0) {
-        return os_failure(errno, "lseek(SEEK_HOLE)", path);
-    }
-    return byte_range{std::min(static_cast<std::uint64_t>(begin), limit),
-                      std::min(static_cast<std::uint64_t>(end), limit)};
-}
-
 result<void> write_zeros(int fd, byte_range range, const std::string& path) {
     static constexpr std::array<std::byte, 64 * 1024> zeros{};
     while (range.begin < range.end) {
@@ -145,6 +120,25 @@ result<std::uint64_t> copy_in_kernel(int source, int target, const std::string& 
 }
 
 }  // namespace
+
+result<byte_range> next_data(int fd, std::uint64_t from, std::uint64_t limit, const std::string& path) {
+    const off_t begin = ::lseek(fd, to_off(from), SEEK_DATA);
+    if (begin < 0) {
+        if (errno == ENXIO) {
+            return byte_range{limit, limit};
+        }
+        if (means_unsupported(errno)) {
+            return byte_range{from, limit};
+        }
+        return os_failure(errno, "lseek(SEEK_DATA)", path);
+    }
+    const off_t end = ::lseek(fd, begin, SEEK_HOLE);
+    if (end < 0) {
+        return os_failure(errno, "lseek(SEEK_HOLE)", path);
+    }
+    return byte_range{std::min(static_cast<std::uint64_t>(begin), limit),
+                      std::min(static_cast<std::uint64_t>(end), limit)};
+}
 
 std::uint64_t longest_file() noexcept {
     rlimit limit{};

@@ -40,6 +40,14 @@ namespace holdfast::persist {
 [[nodiscard]] base::result<void> reserve_space(int fd, std::uint64_t offset, std::uint64_t length,
                                                const std::string& path);
 
+struct byte_range {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+};
+/// From `from` on (SEEK_DATA); an empty range at `limit` where there is none, all where the file system does not say.
+[[nodiscard]] base::result<byte_range> next_data(int fd, std::uint64_t from, std::uint64_t limit,
+                                                 const std::string& path);
+
 /// Writes zeros to holes and behind the end of the file. Nobody else may write to the range meanwhile.
 [[nodiscard]] base::result<void> reserve_by_writing(int fd, std::uint64_t offset, std::uint64_t length,
                                                     const std::string& path);

@@ -15,6 +15,7 @@
 #include "segment/commit/promised_space.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/segment_files.hpp"
+#include "segment/files/zero_pages.hpp"
 #include "segment/heap_mapping.hpp"
 #include "segment/live_bitmaps.hpp"
 #include "segment/space.hpp"
@@ -53,6 +54,8 @@ public:
     base::result<void> give_back(base::pages start, base::pages length) override;
     base::result<void> take_back(base::pages start, base::pages length) override;
     base::result<void> shrink(base::pages to) override;
+
+    [[nodiscard]] zero_pages zeros() noexcept { return {location_, segments_, mapping_.view()}; }
 
     /// For commits (heap_location::reserves_at_commit()).
     [[nodiscard]] std::vector<page_run> promised() const;

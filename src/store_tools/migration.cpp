@@ -279,4 +279,14 @@ migration_result export_environment(const std::string& from, const std::string& 
     return result;
 }
 
+void copy_environment(const std::string& from, const std::string& to) {
+    const bool is_file = !fs::is_directory(from);
+    const environment opened(from, MDB_RDONLY | (is_file ? MDB_NOSUBDIR : 0U));
+    hidden_directory place(to);
+    const std::string file = place.path() + "/data.mdb";
+    expect_success("mdb_env_copy", mdb_env_copy(opened.get(), is_file ? file.c_str() : place.path().c_str()));
+    sync(file);
+    place.publish(is_file ? std::optional<std::string>("data.mdb") : std::nullopt);
+}
+
 }  // namespace holdfast_store_tools

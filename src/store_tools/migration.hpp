@@ -29,4 +29,8 @@ migration_result import_environment(const std::string& from, const std::string& 
 /// std::exception.
 migration_result export_environment(const std::string& from, const std::string& to, const migration_options& how);
 
+/// Copies one version of a store, which programs may use meanwhile: to a directory where `from` is one, else to a file.
+/// That must not exist; it appears, durable, when all is in it, or not at all. Throws std::exception.
+void copy_environment(const std::string& from, const std::string& to);
+
 }  // namespace holdfast_store_tools

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <holdfast/store.hpp>
 #include <holdfast/store_in_heap.hpp>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class cli_stores : public ::testing::Test {
 protected:
@@ -81,6 +83,51 @@ TEST_F(cli_stores, are_not_made_of_a_pipe) {
     EXPECT_THAT(run_holdfast({"export", "--no-subdir", pipe, made}).err, HasSubstr("MDB_INVALID"));
     EXPECT_FALSE(std::filesystem::exists(pipe + "-lock"));
     EXPECT_FALSE(std::filesystem::exists(made));
+}
+
+TEST(cli_store_copy, is_one_version_beside_a_writer) {
+    const scratch_directory scratch;
+    const std::string path = scratch / "words.store";
+    const std::string copied = scratch / "copy.store";
+    store words(path);
+    auto first = words.write();
+    first.put("apples", "1");
+    first.commit();
+    auto open = words.write();
+    open.put("apples", "2");
+    const answer said = run_holdfast({"copy", path, copied});
+    ASSERT_EQ(said.status, 0) << said.err;
+    EXPECT_THAT(said.out, HasSubstr(copied));
+    open.commit();
+    {
+        const store made(copied);
+        EXPECT_EQ(made.read().get("apples"), "1");
+    }
+    EXPECT_EQ(run_holdfast({"check", copied}).status, 0);
+    EXPECT_EQ(run_holdfast({"copy", path, copied}).status, 2) << "it is there";
+    EXPECT_EQ(store(copied).read().get("apples"), "1");
+    EXPECT_EQ(run_holdfast({"copy", path, scratch / "other", "--node", scratch.path()}).status, 2);
+    EXPECT_FALSE(std::filesystem::exists(scratch / "other"));
+    for (const auto& each : std::filesystem::directory_iterator(scratch.path())) {
+        EXPECT_THAT(each.path().string(), Not(HasSubstr(".new-")));
+    }
+}
+
+TEST(cli_store_copy, of_a_directory_is_a_directory) {
+    const scratch_directory scratch;
+    const std::string path = scratch / "words";
+    std::filesystem::create_directory(path);
+    const std::string file = scratch / "single";
+    {
+        store words(file);
+        auto change = words.write();
+        change.put("apples", "1");
+        change.commit();
+    }
+    std::filesystem::copy_file(file, path + "/data.mdb");
+    ASSERT_EQ(run_holdfast({"copy", path, scratch / "copied"}).status, 0);
+    EXPECT_EQ(store(scratch / "copied/data.mdb").read().get("apples"), "1");
+    EXPECT_EQ(run_holdfast({"stats", scratch / "copied", "--json"}).json()["entries"], 1);
 }
 
 }  // namespace

@@ -73,6 +73,25 @@ TEST_F(cli, version_and_help_succeed) {
                                 HasSubstr("map"), HasSubstr("Exit status")));
 }
 
+/// As bash asks: the words of the line, and the one that is being typed.
+TEST_F(cli, completion_knows_commands_options_and_leaves_the_rest_to_bash) {
+    const answer script = run_holdfast({"completion"});
+    ASSERT_EQ(script.status, 0) << script.err;
+    const auto complete = [&](const std::string& words, const std::string& last) {
+        return run_program("bash", {"-c",
+                                    script.out + "COMP_WORDS=(holdfast " + words + "); " +
+                                        "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _holdfast holdfast \"$1\"; " +
+                                        "echo \"${COMPREPLY[*]}\"",
+                                    "bash", last});
+    };
+    EXPECT_EQ(complete("exp", "exp").out, "exporter export\n");
+    EXPECT_EQ(complete("check --q", "--q").out, "--quick\n");
+    EXPECT_EQ(complete("gc --", "--").out, "--help --json --precise --strict --threads --dry-run --null-transient\n");
+    EXPECT_EQ(complete("check /tm", "/tm").out, "\n") << "names of files are completed by default";
+    EXPECT_EQ(complete("none --", "--").out, "\n");
+    EXPECT_EQ(complete("exp", "exp").err, "");
+}
+
 TEST_F(cli, wrong_arguments_exit_with_2_and_say_what_is_wrong) {
     for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
              {}, {"melt"}, {"info"}, {"check", "x", "--pages", "--quick"}, {"ls", "x", "--all"}}) {

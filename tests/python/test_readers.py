@@ -137,3 +137,29 @@ def test_workers_read_beside_one_that_writes_and_may_be_killed(path):
                     os.kill(victim.pid, signal.SIGKILL)
                     victim.join()
             assert results.get() == [None, None]
+
+
+def test_statistics_tell_who_has_the_heap_open(path):
+    with holdfast.open(path) as writer:
+        writer["x"] = 1
+        writer.commit()
+        with holdfast.open(path, "r") as reader:
+            writer["x"] = 2
+            writer.commit()
+            seen = writer.statistics()
+            assert seen["writer"] == reader.statistics()["writer"] == os.getpid()
+            (one,) = seen["readers"]
+            assert one["process"] == os.getpid()
+            assert one["version"] == reader.version == seen["commits"] - 1
+            assert 0 < one["since_ns"] <= one["refreshed_ns"]
+            assert "atomic" not in seen
+            assert seen["private_bytes"] < seen["size"]
+        assert writer.statistics()["readers"] == []
+
+
+def test_statistics_of_atomic_count_its_records(path):
+    with holdfast.open(path, durability="atomic", accept_process_crash_only=True) as heap:
+        before = heap.statistics()["atomic"]["records"]
+        for number in range(100):
+            heap[number] = number
+        assert heap.statistics()["atomic"]["records"] >= before + 100

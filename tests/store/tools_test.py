@@ -192,8 +192,14 @@ def holdfast_on_stores(ours: Tools, seen: Comparison) -> None:
     status, checked = run("check", single)
     found = (status, checked.get("sound"), len(checked.get("problems", [])))
     seen.expect("holdfast check of damage", found, (1, False, 1))
-    ended = subprocess.run([ours.folder / "holdfast", "stats", named], capture_output=True, check=False)
-    seen.expect("holdfast stats of a store", (ended.returncode, b"a store, not a heap" in ended.stderr), (2, True))
+    seen.expect("holdfast stats", run("stats", named), run("info", named))
+    ended = subprocess.run([ours.folder / "holdfast", "defrag", named], capture_output=True, check=False)
+    said = b"a store, not a heap: info, stats" in ended.stderr
+    seen.expect("holdfast defrag of a store", (ended.returncode, said), (2, True))
+    copied = ours.place / "copied by holdfast"
+    ended = subprocess.run([ours.folder / "holdfast", "copy", named, copied], capture_output=True, check=False)
+    seen.expect("holdfast copy", ended.returncode, 0)
+    seen.expect("what holdfast copied", ours.run("mdb_dump -a", copied), ours.run("mdb_dump -a", named))
 
 
 def main() -> int:

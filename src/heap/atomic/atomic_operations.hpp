@@ -12,6 +12,7 @@
 #include "heap/destination_operations.hpp"
 #include "lane/lane_set.hpp"
 #include "persist/domain.hpp"
+#include "segment/files/zero_pages.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::heap {
@@ -42,6 +43,6 @@ public:
 /// `options` is complete but for `states`. `memory`, for the domain disk, outlives the result.
 base::result<std::unique_ptr<atomic_operations>> make_atomic_operations(
     persist::domain_kind domain, persist::mapped_sync& memory, segment::space_view space, segment::lane_area& area,
-    slab::block_allocator& blocks, const lane::lane_options& options);
+    slab::block_allocator& blocks, const lane::lane_options& options, const segment::zero_pages& zeros);
 
 }  // namespace holdfast::heap

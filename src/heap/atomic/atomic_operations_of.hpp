@@ -25,8 +25,9 @@ template <persist::persistence_domain Domain>
 class atomic_operations_of final : public atomic_operations {
 public:
     atomic_operations_of(Domain domain, segment::space_view space, segment::lane_area& area,
-                         slab::block_allocator& blocks, const lane::lane_options& options)
-        : space_(space), blocks_(blocks), protocol_(std::move(domain), space, area, blocks, options) {}
+                         slab::block_allocator& blocks, const lane::lane_options& options,
+                         const segment::zero_pages& zeros = {})
+        : space_(space), blocks_(blocks), zeros_(zeros), protocol_(std::move(domain), space, area, blocks, options) {}
     ~atomic_operations_of() override { blocks_.forget_log(); }
 
     base::result<void> open() {
@@ -283,8 +284,11 @@ private:
         }
         if (wanted.zeroed) [[unlikely]] {
             Domain& domain = lane_set().domain();
-            domain.fill_zero(space_.address({held.offset}), held.bytes(), "heap.zero");
-            domain.flush(space_.address({held.offset}), held.bytes(), "heap.zero.flush");
+            zeros_.for_each_other(space_.address({held.offset}), held.bytes(),
+                                  [&domain](std::byte* at, std::uint64_t bytes) {
+                                      domain.fill_zero(at, bytes, "heap.zero");
+                                      domain.flush(at, bytes, "heap.zero.flush");
+                                  });
             domain.fence("heap.zero.fence");
         }
         return true;
@@ -304,6 +308,7 @@ private:
 
     segment::space_view space_;
     slab::block_allocator& blocks_;
+    segment::zero_pages zeros_;
     atomic_protocol<Domain> protocol_;
     reservations reservations_;
     std::atomic<bool> abandoned_{false};

@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -26,6 +27,9 @@ public:
                 freed_.reserve(freed.size());
                 if (claims != nullptr) {
                     more_ = std::make_unique<block_claim[]>(freed.size() - few);
+                    if (freed.size() >= large_claims::least) {
+                        large_.emplace(*claims, freed.size());
+                    }
                 }
             } catch (const std::bad_alloc&) {
                 base::failure what;
@@ -44,7 +48,7 @@ public:
                 freed_.push_back(found);
                 continue;
             }
-            if (claims->try_claim(claim_of(freed_.size()), found.offset)) {
+            if (claims->try_claim(claim_of(freed_.size()), found.offset, large_ ? large_->table() : nullptr)) {
                 if (!blocks.find_allocated(block, found)) {
                     return false;
                 }
@@ -93,6 +97,7 @@ private:
     }
 
     boost::container::small_vector<slab::held_block, few> freed_;
+    std::optional<large_claims> large_;  ///< goes after the claims
     std::array<block_claim, few> first_;
     std::unique_ptr<block_claim[]> more_;
 };

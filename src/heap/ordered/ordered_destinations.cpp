@@ -1,11 +1,9 @@
 #include "heap/ordered/ordered_destinations.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 #include "heap/heap_operations.hpp"
 #include "heap/ordered/ordered_destinations_of.hpp"
-#include "segment/files/private_zeros.hpp"
 
 namespace holdfast::heap {
 
@@ -28,17 +26,8 @@ public:
         std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_release);
     }
     void copy(void* to, const void* from, std::uint64_t bytes) const noexcept { std::memcpy(to, from, bytes); }
-    /// Memory that no file backs yet (MAP-2) takes none to be zero. Where changes() is null, it may get a file
-    /// meanwhile.
-    void zero(void* to, std::uint64_t bytes) const noexcept {
-        std::uint64_t in_files = bytes;
-        if (changes_ != nullptr && !of_.files().shared()) {
-            const std::uint64_t committed = base::to_bytes(of_.files().mapping().committed());
-            const std::uint64_t at = space().offset(to).value;
-            in_files = std::min(bytes, committed - std::min(committed, at));
-        }
-        std::memset(to, 0, in_files);
-        segment::zero_private_memory(static_cast<std::byte*>(to) + in_files, bytes - in_files);
+    void zero(void* to, std::uint64_t bytes, persist::site /*where*/) const noexcept {
+        heap::zero(of_, to, bytes, zeros::durable);
     }
     void persist(const void* begin, std::uint64_t bytes, persist::site /*where*/) const noexcept {
         of_.persist(begin, bytes);

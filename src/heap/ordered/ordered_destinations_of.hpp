@@ -29,7 +29,8 @@ namespace holdfast::heap {
 /// - allocate(block_request) and deallocate(address), as users call them;
 /// - changes(): the gate of changes; null where a commit drops no page;
 /// - keep(held_block): marks it allocated, durably if media must know it before anything points to it;
-/// - store(word, value), copy(to, from, bytes), zero(to, bytes), persist(begin, bytes, site): access to user memory.
+/// - store(word, value), copy(to, from, bytes), zero(to, bytes, site), persist(begin, bytes, site): access to user
+///   memory. The zeros are persisted.
 template <class Heap>
 class ordered_destinations final : public destination_operations {
 public:
@@ -246,8 +247,7 @@ private:
     }
     void zero_if(const block_request& wanted, void* block, std::uint64_t usable) noexcept {
         if (wanted.zeroed) {
-            heap_.zero(block, usable);
-            heap_.persist(block, usable, "heap.destination.zeros");
+            heap_.zero(block, usable, "heap.destination.zeros");
         }
     }
     [[nodiscard]] void* allocate(const block_request& wanted) noexcept {

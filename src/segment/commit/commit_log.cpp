@@ -278,6 +278,9 @@ void commit_log::publish(std::uint64_t version) noexcept {
     const base::scoped_lock lock(mutex_);
     if (lag_.users() != nullptr && version > published_) {
         published_ = version;
+        if (log_ != nullptr) {
+            lag_.users()->tell(log_->counts());
+        }
         lag_.users()->publish(version);
     }
 }

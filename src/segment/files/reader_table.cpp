@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -81,6 +83,32 @@ struct flock lock_of(std::uint32_t slot, short how) noexcept {
     return made;
 }
 
+/// Another open file description does.
+bool locks(int fd, std::uint32_t slot) noexcept {
+    struct flock question = lock_of(slot, F_WRLCK);
+    return ::fcntl(fd, F_OFD_GETLK, &question) != 0 || question.l_type != F_UNLCK;
+}
+
+bool is_table(const reader_table_on_file& head) noexcept {
+    return std::memcmp(head.magic, table_magic, sizeof table_magic) == 0 && head.version == table_version &&
+           head.slots == reader_slots;
+}
+
+std::optional<reader_information> described(const reader_slot_on_file& slot) noexcept {
+    const std::uint64_t holds = slot.holds.load(std::memory_order_acquire);
+    if (holds == 0) {
+        return std::nullopt;
+    }
+    reader_information one;
+    one.pid = slot.pid.load(std::memory_order_relaxed);
+    if (holds != about_to_read) {
+        one.version = holds - first_version;
+    }
+    one.since_ns = slot.since_ns.load(std::memory_order_relaxed);
+    one.refreshed_ns = slot.refreshed_ns.load(std::memory_order_relaxed);
+    return one;
+}
+
 std::uint32_t* word_of(const std::atomic<std::uint32_t>& word) noexcept {
     return const_cast<std::uint32_t*>(reinterpret_cast<const std::uint32_t*>(&word));
 }
@@ -114,10 +142,7 @@ base::result<void> reader_table::map() {
     return {};
 }
 
-bool reader_table::is_sound() const noexcept {
-    return std::memcmp(table_->magic, table_magic, sizeof table_magic) == 0 && table_->version == table_version &&
-           table_->slots == reader_slots;
-}
+bool reader_table::is_sound() const noexcept { return is_table(*table_); }
 
 base::result<std::unique_ptr<reader_table>> reader_table::open(persist::storage& storage, const heap_paths& paths,
                                                                missing_file missing) {
@@ -185,11 +210,7 @@ void reader_table::unlock(std::uint32_t slot) const noexcept {
     ::fcntl(file_->native_handle(), F_OFD_SETLK, &none);
 }
 
-/// By another open file description.
-bool reader_table::is_locked(std::uint32_t slot) const noexcept {
-    struct flock question = lock_of(slot, F_WRLCK);
-    return ::fcntl(file_->native_handle(), F_OFD_GETLK, &question) != 0 || question.l_type != F_UNLCK;
-}
+bool reader_table::is_locked(std::uint32_t slot) const noexcept { return locks(file_->native_handle(), slot); }
 
 /// A slot that its reader left locked no byte: who takes the lock may empty it.
 void reader_table::bury_dead() noexcept {
@@ -220,6 +241,7 @@ void reader_table::set_writer(writer_kind kind) noexcept {
 void reader_table::begin_session(std::uint64_t session, std::uint64_t version, std::uint64_t home) noexcept {
     table_->session.store(session, std::memory_order_relaxed);
     table_->home.store(home, std::memory_order_relaxed);
+    tell({});
     publish(version);
     set_writer(writer_kind::beside);
 }
@@ -286,6 +308,12 @@ void reader_table::publish(std::uint64_t version) noexcept {
     if (table_->waiting.load(std::memory_order_seq_cst) != 0) {
         ::syscall(SYS_futex, word_of(table_->changes), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
     }
+}
+
+void reader_table::tell(const log::log_counts& costs) noexcept {
+    table_->log_writes.store(costs.writes, std::memory_order_relaxed);
+    table_->log_bytes.store(costs.bytes, std::memory_order_relaxed);
+    table_->log_ns.store(costs.nanoseconds, std::memory_order_relaxed);
 }
 
 void reader_table::publish_home(std::uint64_t version) noexcept {
@@ -424,18 +452,52 @@ bool reader_table::wait_for(std::uint64_t known, std::chrono::nanoseconds longes
 std::vector<reader_information> reader_table::readers() noexcept {
     std::vector<reader_information> found;
     for (std::uint32_t i = 0; i < used(); ++i) {
-        const std::uint64_t holds = slots_[i].holds.load(std::memory_order_acquire);
-        if (holds == 0 || (own_ != i && !is_locked(i))) {
-            continue;
+        const auto one = described(slots_[i]);
+        if (one && (own_ == i || is_locked(i))) {
+            found.push_back(*one);
         }
-        reader_information one;
-        one.pid = slots_[i].pid.load(std::memory_order_relaxed);
-        if (holds != about_to_read) {
-            one.version = holds - first_version;
+    }
+    return found;
+}
+
+base::result<readers_glance> reader_table::glance(persist::storage& storage, const heap_paths& paths) {
+    struct whole {
+        reader_table_on_file head;
+        reader_slot_on_file slots[reader_slots];
+    };
+    static_assert(sizeof(whole) == reader_table_size);
+    auto opened = storage.open(paths.readers(), access_mode::read_only);
+    if (!opened) {
+        return opened.error().code == failure_code::missing ? base::result<readers_glance>(readers_glance{})
+                                                            : std::move(opened).error();
+    }
+    const int fd = (*opened)->native_handle();
+    HF_TRY_ASSIGN(const std::uint64_t size, (*opened)->size());
+    if (fd < 0 || size < reader_table_size) {
+        return readers_glance{};
+    }
+    const auto copy = std::make_unique<whole>();
+    HF_TRY((*opened)->read_at(0, std::as_writable_bytes(std::span(copy.get(), 1))));
+    if (!is_table(copy->head)) {
+        return readers_glance{};
+    }
+    readers_glance found;
+    for (std::uint32_t i = 0; i < std::min(copy->head.used.load(std::memory_order_relaxed), reader_slots); ++i) {
+        const auto one = described(copy->slots[i]);
+        if (one && locks(fd, i)) {
+            found.readers.push_back(*one);
         }
-        one.since_ns = slots_[i].since_ns.load(std::memory_order_relaxed);
-        one.refreshed_ns = slots_[i].refreshed_ns.load(std::memory_order_relaxed);
-        found.push_back(one);
+    }
+    if (locks(fd, writers_byte)) {
+        found.writer = static_cast<writer_kind>(copy->head.writer.load(std::memory_order_relaxed));
+        found.writer_pid = copy->head.writer_pid.load(std::memory_order_relaxed);
+    }
+    if (found.writer == writer_kind::beside || found.writer == writer_kind::excluding) {
+        found.durable = copy->head.durable.load(std::memory_order_relaxed);
+        found.home = copy->head.home.load(std::memory_order_relaxed);
+        found.costs = {copy->head.log_writes.load(std::memory_order_relaxed),
+                       copy->head.log_bytes.load(std::memory_order_relaxed),
+                       copy->head.log_ns.load(std::memory_order_relaxed)};
     }
     return found;
 }

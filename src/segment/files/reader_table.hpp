@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "log/log.hpp"
 #include "persist/storage.hpp"
 #include "segment/files/heap_paths.hpp"
 #include "segment/files/turn_locks.hpp"
@@ -59,7 +60,11 @@ struct reader_table_on_file {
     /// so.
     std::atomic<std::uint64_t> left_by;
     std::atomic<std::uint64_t> left_in_boot;  ///< of the machine; what was said before it stopped does not count
-    std::uint64_t reserved[502];
+    // Of the writer's log since it was opened (log::log_counts).
+    std::atomic<std::uint64_t> log_writes;
+    std::atomic<std::uint64_t> log_bytes;
+    std::atomic<std::uint64_t> log_ns;
+    std::uint64_t reserved[499];
 };
 static_assert(sizeof(reader_table_on_file) == 4096);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -76,6 +81,16 @@ struct reader_information {
     std::int64_t refreshed_ns = 0;
 };
 
+/// What the file says of one moment, of those that live.
+struct readers_glance {
+    writer_kind writer = writer_kind::none;
+    std::uint64_t writer_pid = 0;
+    std::uint64_t durable = 0;  ///< 0: no writer lets readers come
+    std::uint64_t home = 0;     ///< the same
+    log::log_counts costs;      ///< the same
+    std::vector<reader_information> readers;
+};
+
 /// The file, mapped. Thread-safe, but for take() and the functions of the writer.
 class reader_table final : public versions_in_use {
 public:
@@ -84,6 +99,8 @@ public:
     /// makes a damaged one anew. Writes nothing to a file that is not a table of readers, unless it makes one.
     static base::result<std::unique_ptr<reader_table>> open(persist::storage& storage, const heap_paths& paths,
                                                             missing_file missing);
+    /// Reads the file and changes nothing of it: no slot, no lock. All zero where there is none.
+    [[nodiscard]] static base::result<readers_glance> glance(persist::storage& storage, const heap_paths& paths);
     reader_table(const reader_table&) = delete;
     reader_table& operator=(const reader_table&) = delete;
     ~reader_table() override;
@@ -97,6 +114,7 @@ public:
     [[nodiscard]] bool try_exclude() noexcept override;
     void admit() noexcept override;
     void publish(std::uint64_t version) noexcept override;
+    void tell(const log::log_counts& costs) noexcept override;
     void publish_home(std::uint64_t version) noexcept override;
     /// Waits for readers that have not said which version they read. False where one takes too long.
     [[nodiscard]] bool wait_for_versions(std::chrono::milliseconds longest) noexcept;

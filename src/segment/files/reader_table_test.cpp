@@ -48,6 +48,7 @@ TEST_F(reader_tables, are_made_by_a_writer_alone) {
 TEST_F(reader_tables, lie_as_the_format_says) {
     const auto writer = open(missing_file::make);
     writer->begin_session(0x1122334455667788, 0x0102030405060708, 0x0807060504030201);
+    writer->tell({0x21, 0x22, 0x23});
     const auto reader = open();
     ASSERT_TRUE(reader->take());
     reader->set_version(0x0a0b0c0d);
@@ -71,12 +72,67 @@ TEST_F(reader_tables, lie_as_the_format_says) {
     EXPECT_EQ(word(40, 8), 0x0102030405060708U) << "durable";
     EXPECT_EQ(word(48, 8), 0x0807060504030201U) << "home";
     EXPECT_EQ(word(56, 8), static_cast<std::uint64_t>(::getpid()));
+    EXPECT_EQ(word(64, 8), 0x21U) << "writes";
+    EXPECT_EQ(word(72, 8), 0x22U) << "bytes written";
+    EXPECT_EQ(word(80, 8), 0x23U) << "nanoseconds";
     EXPECT_EQ(word(4096, 8), 0x0a0b0c0dU + 2) << "holds";
     EXPECT_EQ(word(4104, 8), static_cast<std::uint64_t>(::getpid()));
     EXPECT_NE(word(4112, 8), 0U) << "open";
     EXPECT_GE(word(4120, 8), word(4112, 8)) << "refresh";
     EXPECT_TRUE(std::all_of(bytes.begin() + 4128, bytes.end(), [](char byte) { return byte == 0; }));
     EXPECT_EQ(bytes.size(), 69'632U);
+}
+
+TEST_F(reader_tables, are_seen_at_a_glance_without_a_slot) {
+    const auto glance = [&] { return must(reader_table::glance(persist::posix_storage(), paths_)); };
+    EXPECT_EQ(glance().writer, writer_kind::none) << "there is no file";
+    std::ofstream(paths_.readers()) << "short";
+    EXPECT_EQ(glance().writer, writer_kind::none);
+    const auto writer = open(missing_file::make);
+    writer->begin_session(7, 5, 4);
+    writer->tell({11, 12, 13});
+    const auto reader = open();
+    ASSERT_TRUE(reader->take());
+    reader->set_version(5);
+    const auto opening = open();
+    ASSERT_TRUE(opening->take());
+    const readers_glance seen = glance();
+    EXPECT_EQ(seen.writer, writer_kind::beside);
+    EXPECT_EQ(seen.writer_pid, static_cast<std::uint64_t>(::getpid()));
+    EXPECT_EQ(seen.durable, 5U);
+    EXPECT_EQ(seen.home, 4U);
+    EXPECT_EQ(seen.costs.writes, 11U);
+    EXPECT_EQ(seen.costs.bytes, 12U);
+    EXPECT_EQ(seen.costs.nanoseconds, 13U);
+    ASSERT_EQ(seen.readers.size(), 2U);
+    EXPECT_EQ(seen.readers[0].version, 5U);
+    EXPECT_EQ(seen.readers[1].version, std::nullopt);
+    reader->leave();
+    EXPECT_EQ(glance().readers.size(), 1U);
+    writer->set_writer(writer_kind::alone);
+    EXPECT_EQ(glance().writer, writer_kind::alone);
+    EXPECT_EQ(glance().durable, 0U) << "what is told is of an earlier session";
+    damage(0, {'X'});
+    EXPECT_EQ(glance().writer, writer_kind::none);
+}
+
+TEST_F(reader_tables, say_at_a_glance_nothing_of_the_dead) {
+    base::child_process writer([&] {
+        const auto own = open(missing_file::make);
+        own->begin_session(7, 5, 5);
+        const bool taken = own->take().ok();
+        for (;;) {
+            ::pause();
+        }
+        return taken;
+    });
+    const auto glance = [&] { return must(reader_table::glance(persist::posix_storage(), paths_)); };
+    EXPECT_TRUE(writer.runs_until([&] { return glance().writer_pid != 0 && !glance().readers.empty(); }));
+    writer.kill();
+    const readers_glance seen = glance();
+    EXPECT_EQ(seen.writer, writer_kind::none);
+    EXPECT_EQ(seen.writer_pid, 0U);
+    EXPECT_TRUE(seen.readers.empty());
 }
 
 /// Nothing is written to a file that somebody else has put there.

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "log/log.hpp"
+
 namespace holdfast::segment {
 
 class versions_in_use {
@@ -24,6 +26,8 @@ public:
     virtual void admit() noexcept = 0;
     /// This version is durable: readers may go to it.
     virtual void publish(std::uint64_t version) noexcept = 0;
+    /// For people: what the writer's log has cost.
+    virtual void tell(const log::log_counts& /*costs*/) noexcept {}
     /// Home has all of this version.
     virtual void publish_home(std::uint64_t version) noexcept = 0;
 };

@@ -62,7 +62,10 @@ public:
     void copy(void* to, const void* from, std::uint64_t bytes) noexcept {
         domain_.copy(to, from, bytes, "program.destination.copy");
     }
-    void zero(void* to, std::uint64_t bytes) noexcept { domain_.fill_zero(to, bytes, "program.destination.zero"); }
+    void zero(void* to, std::uint64_t bytes, persist::site where) noexcept {
+        domain_.fill_zero(to, bytes, "program.destination.zero");
+        persist(to, bytes, where);
+    }
     void persist(const void* begin, std::uint64_t bytes, persist::site where) noexcept {
         domain_.flush(begin, bytes, where);
         domain_.fence(where);

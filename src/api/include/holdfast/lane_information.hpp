@@ -33,7 +33,10 @@ struct writer_information {
 
 /// All zero where the heap was never open in durability `atomic`.
 struct lane_information {
-    bool last_writer_atomic = false;  ///< in durability `atomic`
+    bool last_writer_atomic = false;  ///< in durability `atomic` or `collect`
+    /// Of the last writer: "commit", "atomic" or "collect". A closed heap that was open in `atomic` and later in
+    /// `collect` says "atomic".
+    std::string last_durability = "commit";
     /// The last writer crashed, or still has the heap open. A read-only open has replayed the records in memory; the
     /// next writer replays them on media.
     bool pending = false;

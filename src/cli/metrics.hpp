@@ -1,0 +1,30 @@
+// What Prometheus reads of heaps: its text format, version 0.0.4.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <holdfast/heap_glance.hpp>
+#include <holdfast/manager.hpp>
+
+namespace holdfast_cli {
+
+/// A heap at a moment, as far as it can be read.
+struct reading {
+    std::string heap;
+    std::optional<holdfast::heap_glance> glance;
+    std::optional<holdfast::heap_statistics> statistics;
+    /// Why there is no glance: the name of the error's code, and its message.
+    std::string reason;
+    std::string message;
+    std::uint64_t replacements = 0;  ///< how often another heap had the name, since somebody looks
+};
+
+/// What the files say: takes no lock. Never throws error.
+[[nodiscard]] reading look_at(const std::string& heap);
+/// Each metric once, with its help, and a line for each heap that has it.
+[[nodiscard]] std::string prometheus_text(const std::vector<reading>& all);
+
+}  // namespace holdfast_cli
