@@ -281,6 +281,7 @@ status committer::set_log(root& version, meta_on_media& meta, checkpoint_kind ki
     meta.log_pages = header.log_pages.load();
     switch (kind.purpose) {
         case checkpoint_purpose::commit: return renew_log(version, meta, durable);
+        case checkpoint_purpose::shorter:
         case checkpoint_purpose::rest: return shorten_log(version, meta, busy_log_pages);
         case checkpoint_purpose::end: return shorten_log(version, meta, least_log_pages);
         case checkpoint_purpose::room: break;
@@ -300,7 +301,7 @@ status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
     }
     std::uint64_t start = 0;
     root enlarged = version;
-    if (take_pages(enlarged, wanted, start, claim_kind::grows, 0) != status::ok) {
+    if (take_pages(enlarged, wanted, start, {.kind = claim_kind::grows}) != status::ok) {
         return status::ok;  // a short log will do
     }
     HF_STORE_TRY(clear_log(start, wanted));
@@ -360,7 +361,7 @@ status committer::write_free_list(root& version, meta_on_media& meta, std::span<
     free_.space.serialise(list, lent);
     // Taking pages makes the list no longer: they are the first of a run.
     const std::uint64_t pages = (list.size() + 2 * sizeof(extent_on_media) + page_size - 1) / page_size;
-    HF_STORE_TRY(take_pages(version, pages, meta.free_list, claim_kind::ends, 0));
+    HF_STORE_TRY(take_pages(version, pages, meta.free_list, {.kind = claim_kind::ends}));
     free_.space.serialise(list, lent);
     if (list.size() > pages * page_size) {
         return status::corrupted;
