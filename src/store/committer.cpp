@@ -363,6 +363,10 @@ status committer::write_free_list(root& version, meta_on_media& meta, std::span<
     const std::uint64_t pages = (list.size() + 2 * sizeof(extent_on_media) + page_size - 1) / page_size;
     HF_STORE_TRY(take_pages(version, pages, meta.free_list, {.kind = claim_kind::ends}));
     free_.space.serialise(list, lent);
+    const std::uint64_t last = meta.free_list + pages - 1;
+    if (list.size() <= (pages - 1) * page_size) {
+        free_last_page_of_list(list, last, lent);
+    }
     if (list.size() > pages * page_size) {
         return status::corrupted;
     }
@@ -370,7 +374,25 @@ status committer::write_free_list(root& version, meta_on_media& meta, std::span<
     HF_STORE_TRY(pages_.file().write(meta.free_list * page_size, list.data(), list.size(), "store.list.write"));
     meta.free_list_size = list.size();
     meta.free_list_checksum = bytes_checksum(list, meta.sequence);
+    if (list.size() <= (pages - 1) * page_size && !free_.space.is_ready(last)) {
+        free_.space.add_ready(last, 1);  // the next list has it
+    }
     return status::ok;
+}
+
+// The list became shorter by an extent, and has a page too many. Where it lacks the room to say that this page is free,
+// it gets as long as its pages are.
+void committer::free_last_page_of_list(std::vector<std::byte>& list, std::uint64_t last,
+                                       std::span<const extent_on_media> lent) {
+    const std::size_t before = list.size();
+    const std::size_t most = (before + page_size - 1) / page_size * page_size;
+    free_.space.add_ready(last, 1);
+    free_.space.serialise(list, lent);
+    if (list.size() > most) {
+        free_.space.forget(last, 1);
+        free_.space.serialise(list, lent);
+        free_space::lengthen(list);
+    }
 }
 
 // The version is set. A new one also goes to the checkpoint before, which no recovery needs any more but which would

@@ -77,6 +77,8 @@ private:
     void apply_own(const write_set& changes);
     [[nodiscard]] bool is_synced(std::uint64_t transaction) const noexcept;
     [[nodiscard]] status write_free_list(root& version, meta_on_media& meta, std::span<const extent_on_media> lent);
+    void free_last_page_of_list(std::vector<std::byte>& list, std::uint64_t last,
+                                std::span<const extent_on_media> lent);
     [[nodiscard]] status set_log(root& version, meta_on_media& meta, checkpoint_kind kind, bool durable);
     [[nodiscard]] status renew_log(root& version, meta_on_media& meta, bool durable);
     [[nodiscard]] status shorten_log(const root& version, meta_on_media& meta, std::uint64_t most);
