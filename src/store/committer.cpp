@@ -296,7 +296,7 @@ status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
     std::uint64_t wanted = std::min(meta.log_pages / pages_.log_parts() * log_growth, busy_log_pages);
     wanted = durable ? std::max(wanted, std::min(used, most_log_pages)) : wanted;
     wanted = std::min(wanted, pages_.limit_pages() / log_part_of_limit / pages_.log_parts()) * pages_.log_parts();
-    if (wanted < 2 * meta.log_pages || pages_.reads_metas()) {
+    if (wanted < 2 * meta.log_pages || pages_.reads_metas() || version.next_page > pages_.limit_pages()) {
         return status::ok;
     }
     std::uint64_t start = 0;

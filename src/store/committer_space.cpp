@@ -73,8 +73,9 @@ committer::allowance committer::allowance_of(const root& version, const claim& b
         return {.leaves = 0, .most = std::max(limit, end + held), .list = 0, .eager = limit};
     }
     if (by.bound != 0) {
-        // It takes a page before it frees the one that this is a copy of, and so on each way down.
-        const std::uint64_t most = by.bound + by.freed + max_depth;
+        // It takes a page before it frees the one that this is a copy of, and so on each way down. The list of free
+        // pages may lie beyond the limit already.
+        const std::uint64_t most = std::max(by.bound, std::min(used, by.bound + held)) + by.freed + max_depth;
         return {.leaves = list, .most = most, .list = list, .eager = most};
     }
     // A store beyond its limit, which was lowered, has no pages behind the last one.

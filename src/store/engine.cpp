@@ -223,7 +223,7 @@ status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t b
             outcome = take_new(changes, count, page);
         }
         if (outcome == status::map_full && may_exceed(pages_, changes, count)) {
-            changes.bound = std::max(pages_.limit_pages(), changes.version.next_page);
+            changes.bound = pages_.limit_pages();
             outcome = take_new(changes, count, page);
         }
         HF_STORE_TRY(outcome);

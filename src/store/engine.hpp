@@ -61,8 +61,16 @@ public:
         }
     }
     void end() noexcept { bound_.store(0); }
+    /// Once, by who may be the first that writes: pages beyond the limit may be of a process that was killed.
+    void look_at(const stored_pages& of, const root& last) noexcept {
+        if (!looked_.exchange(true) && last.next_page > of.limit_pages() && bound_.load() == 0) {
+            since_.store(0);
+            bound_.store(of.limit_pages());
+        }
+    }
 
 private:
+    std::atomic<bool> looked_{false};
     std::atomic<std::uint64_t> bound_{0};
     std::atomic<std::uint64_t> since_{0};
 };

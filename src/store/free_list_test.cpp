@@ -1,4 +1,4 @@
-// The list of free pages accounts for every page that no tree uses.
+// The list of free pages accounts for every page that no tree uses; a store that grows keeps what it grew by.
 #include <array>
 #include <fstream>
 
@@ -53,6 +53,23 @@ TEST(store_free_list_test, a_page_of_the_list_of_free_pages_was_lost) {
                       last.log_pages + meta_pages,
                   last.next_page)
             << i;
+    }
+}
+
+/// Was: each checkpoint of a store that grew gave back what the file had grown by, and the next commit took it again:
+/// three fifths of the time of a bulk load.
+TEST(store_growth_test, what_the_next_commit_took_was_given_back) {
+    const store_directory directory;
+    const test_environment env(directory.path(), MDB_NOSYNC);
+    std::size_t before = 0;
+    for (unsigned batch = 0; batch < 60; ++batch) {
+        MDB_txn* in = env.begin();
+        for (unsigned i = 0; i < 1000; ++i) {
+            ASSERT_EQ(put(in, 1, std::to_string(10'000'000 + batch * 1000 + i), std::string(1000, 'v')), 0);
+        }
+        ASSERT_EQ(mdb_txn_commit(in), 0);
+        ASSERT_GE(std::filesystem::file_size(directory.data()), before) << "commit " << batch;
+        before = std::filesystem::file_size(directory.data());
     }
 }
 

@@ -8,7 +8,8 @@
 namespace holdfast::store_engine {
 namespace {
 
-// A page is never older than those below it, so what lies below an old one stays.
+// A page is never older than those below it, so what lies below an old one stays. Leaves that hold no trees are read
+// only where they move.
 class page_mover {
 public:
     page_mover(transaction_pages& pages, const limit_excess::pages& beyond) noexcept : pages_(pages), beyond_(beyond) {}
@@ -22,11 +23,18 @@ public:
     }
 
 private:
+    // In the values of its leaves: databases, or the values of a key.
+    [[nodiscard]] static bool has_trees(const tree_record& record, unsigned nested) noexcept {
+        return nested == 0 || (nested < most_nested && (record.flags & MDB_DUPSORT) != 0);
+    }
     // The number becomes that of the copy.
     [[nodiscard]] status move_page(const tree_record& record, std::uint64_t& number, unsigned depth, unsigned nested) {
+        const bool is_leaf = depth >= record.depth;
+        if (is_leaf && number < beyond_.bound && !has_trees(record, nested)) {
+            return status::ok;
+        }
         const page_header* page = nullptr;
         HF_STORE_TRY(pages_.get(number, page));
-        const bool is_leaf = depth >= record.depth;
         if (page->block.kind == page_kind::run || is_leaf != (page->block.kind != page_kind::branch)) {
             return status::corrupted;
         }
@@ -132,19 +140,35 @@ void move_pages_within_limit(environment& env) noexcept {
     try {
         engine& store = env.store();
         const limit_excess::pages beyond = store.excess().noted();
-        if (beyond.bound == 0 || store.pages().shared().is_read() || move_pages(env, beyond) != status::ok) {
+        if (beyond.bound == 0 || store.pages().shared().is_read()) {
             return;
         }
-        store.excess().end();
-        // The first leads beyond the versions that see the pages; the second one's store ends before them.
-        for (int i = 0; i < 2; ++i) {
+        const status outcome = move_pages(env, beyond);
+        if (outcome == status::ok || (beyond.since == 0 && is_no_room(outcome))) {
+            store.excess().end();  // the limit may have been lowered to less than the store has
+        }
+        if (outcome != status::ok) {
+            return;
+        }
+        // One leads beyond the versions that see the pages, the next one's store ends before them; the list of free
+        // pages may lie behind them.
+        for (int i = 0; i < 4 && store.last_root().next_page > store.pages().limit_pages(); ++i) {
             if (store.checkpoint_now({.purpose = checkpoint_purpose::shorter}, lock_mode::tries) != status::ok) {
-                return;  // the next checkpoint does it
+                return;  // later ones do it
             }
         }
     } catch (const std::bad_alloc&) {
         return;
     }
+}
+
+void move_pages_of_others_within_limit(environment& env) noexcept {
+    engine& store = env.store();
+    if (env.is_in_heap() || store.pages().reads_metas()) {
+        return;  // in a heap: a transaction of the heap may be on
+    }
+    store.excess().look_at(store.pages(), store.last_root());
+    move_pages_within_limit(env);
 }
 
 }  // namespace holdfast::store_engine

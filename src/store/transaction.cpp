@@ -90,6 +90,7 @@ status transaction::begin_write() {
     announced_.begin(env_->writers());
     own_state_ = std::make_unique<write_state>();
     engine& store = env_->store();
+    move_pages_of_others_within_limit(*env_);
     HF_STORE_TRY(store.begin_write(own_state_->lock, own_state_->changes));
     version_ = own_state_->changes.version;
     pages_.write(store, *own_state_);
