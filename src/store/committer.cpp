@@ -281,6 +281,7 @@ status committer::set_log(root& version, meta_on_media& meta, checkpoint_kind ki
     meta.log_pages = header.log_pages.load();
     switch (kind.purpose) {
         case checkpoint_purpose::commit: return renew_log(version, meta, durable);
+        case checkpoint_purpose::shorter:
         case checkpoint_purpose::rest: return shorten_log(version, meta, busy_log_pages);
         case checkpoint_purpose::end: return shorten_log(version, meta, least_log_pages);
         case checkpoint_purpose::room: break;
@@ -295,12 +296,12 @@ status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
     std::uint64_t wanted = std::min(meta.log_pages / pages_.log_parts() * log_growth, busy_log_pages);
     wanted = durable ? std::max(wanted, std::min(used, most_log_pages)) : wanted;
     wanted = std::min(wanted, pages_.limit_pages() / log_part_of_limit / pages_.log_parts()) * pages_.log_parts();
-    if (wanted < 2 * meta.log_pages || pages_.reads_metas()) {
+    if (wanted < 2 * meta.log_pages || pages_.reads_metas() || version.next_page > pages_.limit_pages()) {
         return status::ok;
     }
     std::uint64_t start = 0;
     root enlarged = version;
-    if (take_pages(enlarged, wanted, start, claim_kind::grows, 0) != status::ok) {
+    if (take_pages(enlarged, wanted, start, {.kind = claim_kind::grows}) != status::ok) {
         return status::ok;  // a short log will do
     }
     HF_STORE_TRY(clear_log(start, wanted));
@@ -360,8 +361,12 @@ status committer::write_free_list(root& version, meta_on_media& meta, std::span<
     free_.space.serialise(list, lent);
     // Taking pages makes the list no longer: they are the first of a run.
     const std::uint64_t pages = (list.size() + 2 * sizeof(extent_on_media) + page_size - 1) / page_size;
-    HF_STORE_TRY(take_pages(version, pages, meta.free_list, claim_kind::ends, 0));
+    HF_STORE_TRY(take_pages(version, pages, meta.free_list, {.kind = claim_kind::ends}));
     free_.space.serialise(list, lent);
+    const std::uint64_t last = meta.free_list + pages - 1;
+    if (list.size() <= (pages - 1) * page_size) {
+        free_last_page_of_list(list, last, lent);
+    }
     if (list.size() > pages * page_size) {
         return status::corrupted;
     }
@@ -369,7 +374,25 @@ status committer::write_free_list(root& version, meta_on_media& meta, std::span<
     HF_STORE_TRY(pages_.file().write(meta.free_list * page_size, list.data(), list.size(), "store.list.write"));
     meta.free_list_size = list.size();
     meta.free_list_checksum = bytes_checksum(list, meta.sequence);
+    if (list.size() <= (pages - 1) * page_size && !free_.space.is_ready(last)) {
+        free_.space.add_ready(last, 1);  // the next list has it
+    }
     return status::ok;
+}
+
+// The list became shorter by an extent, and has a page too many. Where it lacks the room to say that this page is free,
+// it gets as long as its pages are.
+void committer::free_last_page_of_list(std::vector<std::byte>& list, std::uint64_t last,
+                                       std::span<const extent_on_media> lent) {
+    const std::size_t before = list.size();
+    const std::size_t most = (before + page_size - 1) / page_size * page_size;
+    free_.space.add_ready(last, 1);
+    free_.space.serialise(list, lent);
+    if (list.size() > most) {
+        free_.space.forget(last, 1);
+        free_.space.serialise(list, lent);
+        free_space::lengthen(list);
+    }
 }
 
 // The version is set. A new one also goes to the checkpoint before, which no recovery needs any more but which would

@@ -21,10 +21,15 @@ inline constexpr std::uint64_t busy_log_pages = 256;
 /// What takes pages. Some are held back for changes that leave the store no larger, some of these for the list of free
 /// pages, without which no checkpoint ends (docs/store.md, "Space").
 enum class claim_kind : std::uint8_t { grows, frees, ends };
+struct claim {
+    claim_kind kind = claim_kind::grows;
+    std::uint64_t freed = 0;  ///< pages that the transaction has freed so far
+    std::uint64_t bound = 0;  ///< of what frees: behind this page it may take as many, beyond the limit; 0: none
+};
 
 /// Why a checkpoint is written: for a commit, or no commit is expected soon, or none in this session, or a transaction
-/// needs pages that only the checkpoint before keeps from use.
-enum class checkpoint_purpose : std::uint8_t { commit, rest, end, room };
+/// needs pages that only the checkpoint before keeps from use, or the last pages of the file are free.
+enum class checkpoint_purpose : std::uint8_t { commit, rest, end, room, shorter };
 
 class committer {
 public:
@@ -52,9 +57,8 @@ public:
     // --- space (committer_space.cpp) ---
 
     void give_space_back(std::uint64_t next_page, bool settle) noexcept;
-    /// Pages in a row, with blocks. `freed`: by the transaction so far.
-    [[nodiscard]] status take_pages(root& version, std::uint64_t count, std::uint64_t& start, claim_kind claim,
-                                    std::uint64_t freed);
+    /// Pages in a row, with blocks.
+    [[nodiscard]] status take_pages(root& version, std::uint64_t count, std::uint64_t& start, const claim& by);
     [[nodiscard]] status has_room_for(write_set& changes);
     [[nodiscard]] status checkpoint_for_room(write_set& changes);
     void release_pages();
@@ -73,6 +77,8 @@ private:
     void apply_own(const write_set& changes);
     [[nodiscard]] bool is_synced(std::uint64_t transaction) const noexcept;
     [[nodiscard]] status write_free_list(root& version, meta_on_media& meta, std::span<const extent_on_media> lent);
+    void free_last_page_of_list(std::vector<std::byte>& list, std::uint64_t last,
+                                std::span<const extent_on_media> lent);
     [[nodiscard]] status set_log(root& version, meta_on_media& meta, checkpoint_kind kind, bool durable);
     [[nodiscard]] status renew_log(root& version, meta_on_media& meta, bool durable);
     [[nodiscard]] status shorten_log(const root& version, meta_on_media& meta, std::uint64_t most);
@@ -81,7 +87,7 @@ private:
 
     struct allowance;
     [[nodiscard]] std::uint64_t pages_behind(std::uint64_t next_page, std::uint64_t most) const noexcept;
-    [[nodiscard]] allowance allowance_of(const root& version, claim_kind claim, std::uint64_t freed) const noexcept;
+    [[nodiscard]] allowance allowance_of(const root& version, const claim& by) const noexcept;
     /// Without the free pages before it.
     [[nodiscard]] std::uint64_t cut_end(std::uint64_t next_page) noexcept;
     /// Blocks for pages that were taken from the free ones.

@@ -39,6 +39,7 @@ struct committer::allowance {
     std::uint64_t leaves;  ///< pages with blocks that stay
     std::uint64_t most;    ///< pages of the file that it may use
     std::uint64_t list;    ///< of these, behind the last page, only for the list of free pages
+    std::uint64_t eager;   ///< the file may grow up to here before it must
 };
 
 // With blocks. There may be none that were counted: where the limit was lowered.
@@ -50,36 +51,48 @@ std::uint64_t committer::pages_behind(std::uint64_t next_page, std::uint64_t mos
 // What a transaction frees counts as if it were there already, and it may copy some pages before it frees any, down to
 // the half of what is held back: a full store takes changes that need no more than they free. has_room_for() then says
 // whether it did.
-committer::allowance committer::allowance_of(const root& version, claim_kind claim,
-                                             std::uint64_t freed) const noexcept {
+committer::allowance committer::allowance_of(const root& version, const claim& by) const noexcept {
     const std::uint64_t limit = pages_.limit_pages();
     const std::uint64_t list = list_pages(version.next_page);
     const std::uint64_t held = held_pages(version.next_page, free_.space.ready_pages());
-    if (claim == claim_kind::grows) {
+    if (by.kind == claim_kind::grows) {
         // Without a lock file, what a commit freed is ready behind the next one.
-        freed += pages_.reads_metas() ? free_.space.all_pages() - free_.space.ready_pages() : 0;
+        const std::uint64_t freed =
+            by.freed + (pages_.reads_metas() ? free_.space.all_pages() - free_.space.ready_pages() : 0);
         const std::uint64_t least = std::max(held / 2, list);
-        return {.leaves = std::max(held - std::min(held, freed + max_depth), least), .most = limit, .list = list};
+        return {.leaves = std::max(held - std::min(held, freed + max_depth), least),
+                .most = limit,
+                .list = list,
+                .eager = limit};
     }
     root last{};
     const std::uint64_t used =
         pages_.shared().get_root(pages_.shared().header().written.load(), last) ? last.next_page : version.next_page;
-    if (claim == claim_kind::ends) {
-        return {.leaves = 0, .most = std::max(limit, used + held), .list = 0};
+    if (by.kind == claim_kind::ends) {
+        const std::uint64_t end = version.next_page > limit ? std::max(used, version.next_page) : used;
+        return {.leaves = 0, .most = std::max(limit, end + held), .list = 0, .eager = limit};
+    }
+    if (by.bound != 0) {
+        // It takes a page before it frees the one that this is a copy of, and so on each way down. The list of free
+        // pages may lie beyond the limit already.
+        const std::uint64_t most = std::max(by.bound, std::min(used, by.bound + held)) + by.freed + max_depth;
+        return {.leaves = list, .most = most, .list = list, .eager = most};
     }
     // A store beyond its limit, which was lowered, has no pages behind the last one.
     const std::uint64_t free_pages = free_.space.all_pages();
     const bool is_beyond = used + held > limit && used >= limit && free_pages < held;
-    return {.leaves = list, .most = is_beyond ? used + held - free_pages : limit, .list = list};
+    return {.leaves = list, .most = is_beyond ? used + held - free_pages : limit, .list = list, .eager = limit};
 }
 
-status committer::take_pages(root& version, std::uint64_t count, std::uint64_t& start, claim_kind claim,
-                             std::uint64_t freed) {
+status committer::take_pages(root& version, std::uint64_t count, std::uint64_t& start, const claim& by) {
     taken_pages_ += count;
-    allowance may{.leaves = 0, .most = pages_.limit_pages(), .list = list_pages(version.next_page)};
+    const std::uint64_t limit = pages_.limit_pages();
+    allowance may{.leaves = 0, .most = limit, .list = list_pages(version.next_page), .eager = limit};
     const std::uint64_t there = free_.space.backed_pages() + pages_behind(version.next_page, may.most);
-    if (there < count + held_pages(version.next_page, free_.space.ready_pages())) {
-        may = allowance_of(version, claim, freed);
+    // Free pages need not be in a row.
+    const bool ends_beyond = by.kind == claim_kind::ends && version.next_page > limit;
+    if (ends_beyond || there < count + held_pages(version.next_page, free_.space.ready_pages())) {
+        may = allowance_of(version, by);
     }
     if (count > 1) {
         return take_run(version, count, start, may);
@@ -133,7 +146,7 @@ status committer::has_room_for(write_set& changes) {
     const auto look = [&] {
         const std::uint64_t held = held_pages(changes.version.next_page, free_.space.ready_pages());
         return back_pages(changes.version, held - std::min(held, freed),
-                          allowance_of(changes.version, claim_kind::grows, freed));
+                          allowance_of(changes.version, {.kind = claim_kind::grows, .freed = freed}));
     };
     const status outcome = look();
     return is_no_room(outcome) && checkpoint_for_room(changes) == status::ok ? look() : outcome;
@@ -156,7 +169,7 @@ status committer::back_pages(const root& version, std::uint64_t wanted, const al
     if (end > may.most) {
         return outcome == status::ok ? status::map_full : outcome;
     }
-    HF_STORE_TRY(pages_.grow_file(end, std::max(end, pages_.limit_pages())));
+    HF_STORE_TRY(pages_.grow_file(end, std::max(end, may.eager)));
     pages_.shared().header().file_pages.store(pages_.file().pages(), std::memory_order_relaxed);
     return status::ok;
 }
@@ -209,7 +222,7 @@ status committer::grow(std::uint64_t next_page, const allowance& may) noexcept {
         return status::map_full;
     }
     if (next_page + may.list > pages_.file().pages()) {
-        HF_STORE_TRY(pages_.grow_file(next_page + may.list, std::max(next_page + may.list, pages_.limit_pages())));
+        HF_STORE_TRY(pages_.grow_file(next_page + may.list, std::max(next_page + may.list, may.eager)));
         pages_.shared().header().file_pages.store(pages_.file().pages(), std::memory_order_relaxed);
     }
     return status::ok;

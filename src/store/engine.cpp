@@ -38,6 +38,14 @@ status publish_what_is_whole(stored_pages& of, const meta_on_media& meta) {
     return status::ok;
 }
 
+// A full store whose limit alone is in the way may be larger for the time of a transaction that copies more pages than
+// are held back: what they are copies of is free behind its commit, unless a reader keeps it. Without a lock file
+// nobody knows who reads.
+bool may_exceed(const stored_pages& of, const write_set& changes, std::uint32_t count) {
+    return changes.frees_space && !changes.stays_within && changes.bound == 0 && count == 1 && !of.reads_metas() &&
+           !of.shared().is_read();
+}
+
 }  // namespace
 
 root engine::enter(reader_slot& slot) {
@@ -214,6 +222,10 @@ status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t b
         if (is_no_room(outcome) && commits_.checkpoint_for_room(changes) == status::ok) {
             outcome = take_new(changes, count, page);
         }
+        if (outcome == status::map_full && may_exceed(pages_, changes, count)) {
+            changes.bound = pages_.limit_pages();
+            outcome = take_new(changes, count, page);
+        }
         HF_STORE_TRY(outcome);
     }
     pages_.checked().add(page);
@@ -228,8 +240,10 @@ status engine::allocate(write_set& changes, std::uint32_t count, std::uint64_t b
 
 status engine::take_new(write_set& changes, std::uint32_t count, std::uint64_t& page) {
     const std::uint64_t end = changes.version.next_page;
-    const claim_kind claim = changes.frees_space ? claim_kind::frees : claim_kind::grows;
-    HF_STORE_TRY(commits_.take_pages(changes.version, count, page, claim, changes.freed_pages));
+    const claim by{.kind = changes.frees_space ? claim_kind::frees : claim_kind::grows,
+                   .freed = changes.freed_pages,
+                   .bound = count == 1 ? changes.bound : 0};
+    HF_STORE_TRY(commits_.take_pages(changes.version, count, page, by));
     changes.taken_pages += count;
     if (page < end) {
         changes.taken.push_back({.start = page, .count = count});
@@ -239,6 +253,7 @@ status engine::take_new(write_set& changes, std::uint32_t count, std::uint64_t& 
 
 status engine::commit(write_set& changes, shared_lock& lock) {
     HF_STORE_TRY(commits_.has_room_for(changes));
+    excess_.note(changes);
     commits_.finish_pages(changes);
     if (!commits_.append(changes)) {
         const status outcome = commits_.checkpoint(changes, {});
@@ -299,7 +314,7 @@ status engine::checkpoint_now(committer::checkpoint_kind kind, lock_mode mode) {
     // The version stays as it was committed.
     --changes.version.transaction;
     const std::uint64_t most = kind.purpose == checkpoint_purpose::end ? least_log_pages : busy_log_pages;
-    if (pages_.shared().header().log_end.load() == 0 &&
+    if (kind.purpose != checkpoint_purpose::shorter && pages_.shared().header().log_end.load() == 0 &&
         pages_.shared().header().log_pages.load() <= most * pages_.log_parts()) {
         commits_.give_space_back(changes.version.next_page, true);
         return status::ok;

@@ -43,6 +43,38 @@ struct prepared_commit {
     std::uint32_t unsynced = 0;
 };
 
+/// A transaction that leaves the store no larger may take pages beyond the limit (docs/store.md, "Space"); they move
+/// below it behind its commit (pages_beyond.hpp).
+class limit_excess {
+public:
+    /// Pages from `bound` on of commits from `since` on; bound 0: there are none.
+    struct pages {
+        std::uint64_t bound = 0;
+        std::uint64_t since = 0;
+    };
+    [[nodiscard]] pages noted() const noexcept { return {.bound = bound_.load(), .since = since_.load()}; }
+    /// Before a commit.
+    void note(const write_set& changes) noexcept {
+        if (changes.bound != 0 && changes.version.next_page > changes.bound && bound_.load() == 0) {
+            since_.store(changes.version.transaction);
+            bound_.store(changes.bound);
+        }
+    }
+    void end() noexcept { bound_.store(0); }
+    /// Once, by who may be the first that writes: pages beyond the limit may be of a process that was killed.
+    void look_at(const stored_pages& of, const root& last) noexcept {
+        if (!looked_.exchange(true) && last.next_page > of.limit_pages() && bound_.load() == 0) {
+            since_.store(0);
+            bound_.store(of.limit_pages());
+        }
+    }
+
+private:
+    std::atomic<bool> looked_{false};
+    std::atomic<std::uint64_t> bound_{0};
+    std::atomic<std::uint64_t> since_{0};
+};
+
 class engine {
 public:
     ~engine() { close(); }
@@ -78,6 +110,8 @@ public:
     [[nodiscard]] status commit(write_set& changes, shared_lock& lock);
     /// Ends the transaction when what it saw is durable.
     void roll_back(write_set& changes, shared_lock& lock) noexcept;
+    /// Pages that commits took beyond the limit.
+    [[nodiscard]] limit_excess& excess() noexcept { return excess_; }
 
     // --- the writer of a store in a heap (engine_in_heap.cpp) ---
 
@@ -142,6 +176,7 @@ private:
     bool only_looks_ = false;  ///< on a read-only mount
     prepared_commit prepared_;
     bool keeps_at_once_ = false;
+    limit_excess excess_;
     shared_lock held_;  ///< by try_hold_writers()
     std::mutex overlay_mutex_;
     std::atomic<bool> has_lost_{false};

@@ -113,6 +113,7 @@ status engine::try_hold_writers() noexcept {
 
 status engine::prepare(write_set& changes) {
     HF_STORE_TRY(commits_.has_room_for(changes));
+    excess_.note(changes);
     const shared_header& header = pages_.shared().header();
     prepared_ = {.meta_page = commits_.next_sequence() % meta_pages,
                  .written = header.written.load(),

@@ -1,6 +1,7 @@
 #include "store/free_space.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -285,6 +286,26 @@ void free_space::serialise(std::vector<std::byte>& list, std::span<const extent_
     append(&head, sizeof(head));
     append(ready.data(), ready.size() * sizeof(ready[0]));
     append(freed.data(), freed.size() * sizeof(freed[0]));
+}
+
+void free_space::lengthen(std::vector<std::byte>& list) {
+    free_list_on_media head{};
+    std::memcpy(&head, list.data(), sizeof(head));
+    for (std::uint64_t i = 0; i < head.ready_count; ++i) {
+        const std::size_t at = sizeof(head) + i * sizeof(extent_on_media);
+        extent_on_media all{};
+        std::memcpy(&all, list.data() + at, sizeof(all));
+        if (all.count < 2) {
+            continue;
+        }
+        const std::array<extent_on_media, 2> parts = {
+            {{.start = all.start, .count = 1}, {.start = all.start + 1, .count = all.count - 1}}};
+        list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), sizeof(all), std::byte{0});
+        std::memcpy(list.data() + at, parts.data(), sizeof(parts));
+        ++head.ready_count;
+        std::memcpy(list.data(), &head, sizeof(head));
+        return;
+    }
 }
 
 // A page that is named twice, or that a transaction to come has freed, would be free again after a transaction has

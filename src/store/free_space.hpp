@@ -64,6 +64,8 @@ public:
 
     /// As on media (docs/store-format.md), where the pages of `lent` are ready, too.
     void serialise(std::vector<std::byte>& list, std::span<const extent_on_media> lent) const;
+    /// By an extent, with the same meaning, where one has two pages or more.
+    static void lengthen(std::vector<std::byte>& list);
     /// Of a checkpoint. corrupted: it is not valid.
     [[nodiscard]] status load(std::span<const std::byte> list, std::uint64_t next_page, std::uint64_t transaction);
 

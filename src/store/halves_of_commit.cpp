@@ -52,10 +52,7 @@ status halves_of_commit::prepare(transaction& of, std::uint64_t& number) {
     return outcome;
 }
 
-status halves_of_commit::settle(transaction& of, status of_heap) noexcept {
-    if (!of.prepared_) {
-        return status::bad_transaction;
-    }
+status halves_of_commit::decide(transaction& of, status of_heap) noexcept {
     of.prepared_ = false;
     engine& store = of.env().store();
     status outcome = of_heap;
@@ -68,6 +65,14 @@ status halves_of_commit::settle(transaction& of, status of_heap) noexcept {
         outcome = withdrawn;
     }
     of.own_state_->lock.unlock();
+    return outcome;
+}
+
+status halves_of_commit::settle(transaction& of, status of_heap) noexcept {
+    if (!of.prepared_) {
+        return status::bad_transaction;
+    }
+    const status outcome = decide(of, of_heap);
     of.end(of_heap == status::ok);
     return outcome;
 }

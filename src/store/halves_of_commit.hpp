@@ -13,6 +13,8 @@ public:
     [[nodiscard]] static status prepare(transaction& of, std::uint64_t& number);
     /// ok: the heap has the commit; panic: that is unknown; all else: it has not. Returns that, or what failed here.
     [[nodiscard]] static status settle(transaction& of, status of_heap) noexcept;
+    /// settle() but for the end of the transaction.
+    [[nodiscard]] static status decide(transaction& of, status of_heap) noexcept;
     /// Brings the databases' records into the main one.
     [[nodiscard]] static status save_named(transaction& of);
     /// save_named(), and the main one's record into the version. `changed`: there is something to commit.

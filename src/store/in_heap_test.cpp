@@ -143,6 +143,51 @@ TEST_F(store_in_heap, a_full_store_could_not_be_emptied) {
     }
 }
 
+/// Was: one transaction that removed from more pages than are held back found no room. Its pages move below the limit
+/// when the heap has what freed the room.
+TEST_F(store_in_heap, a_full_store_could_not_be_emptied_by_one_transaction) {
+    constexpr std::size_t limit = std::size_t{4} << 20U;
+    const auto name = [](unsigned number) { return "key" + std::to_string(number * 2'654'435'761U); };
+    std::uint64_t word = 0;
+    unsigned next = 0;
+    for (const bool at_once : {true, false}) {
+        const unsigned first = next;
+        hosted store(file(), word, at_once);
+        ASSERT_EQ(mdb_env_set_mapsize(store.env, limit), 0);
+        const auto keep = [&] {
+            ASSERT_EQ(hf_lmdb_before_heap_commit(store.env), 0);
+            hf_lmdb_after_heap_commit(store.env);
+        };
+        for (int code = 0; code == 0;) {
+            MDB_txn* in = store.begin();
+            for (unsigned i = 0; i < 50 && code == 0; ++i) {
+                code = put(in, 1, name(next + i), std::string(100, 'v'));
+            }
+            code == 0 ? static_cast<void>(code = mdb_txn_commit(in)) : mdb_txn_abort(in);
+            next += code == 0 ? 50 : 0;
+            EXPECT_TRUE(code == 0 || code == MDB_MAP_FULL) << code;
+        }
+        keep();
+        for (const int answer : {EAGAIN, 0}) {
+            store.answer = answer;
+            MDB_txn* in = store.begin();
+            for (unsigned i = first; i < next; ++i) {
+                ASSERT_EQ(i % 3 != 0 ? del(in, 1, name(i)) : 0, 0) << i;
+            }
+            ASSERT_EQ(mdb_txn_commit(in), answer);
+        }
+        EXPECT_EQ(after_crash(copy(), store.word), store.all());
+        keep();
+        for (unsigned i = 0; i < 2; ++i) {
+            ASSERT_EQ(store.set("key", std::to_string(i)), 0);
+            keep();
+        }
+        EXPECT_EQ(after_crash(copy(), store.word), store.all());
+        EXPECT_LE(std::filesystem::file_size(file()), limit + limit / 64);  // the list of free pages may lie behind
+        word = store.word;
+    }
+}
+
 TEST_F(store_in_heap, a_prepared_commit_is_there_if_the_heap_says_so) {
     hosted store(file(), 0, true);
     ASSERT_EQ(store.set("a", "1"), 0);

@@ -518,4 +518,10 @@ void shared_state::collect_snapshots(std::vector<std::uint64_t>& snapshots) cons
     }
 }
 
+bool shared_state::is_read() const {
+    std::vector<std::uint64_t> snapshots;
+    collect_snapshots(snapshots);
+    return !snapshots.empty();
+}
+
 }  // namespace holdfast::store_engine

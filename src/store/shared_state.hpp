@@ -156,6 +156,7 @@ public:
     void give_own_slots() noexcept;
     /// Adds the versions that readers see, unsorted.
     void collect_snapshots(std::vector<std::uint64_t>& snapshots) const;
+    [[nodiscard]] bool is_read() const;
     [[nodiscard]] reader_slot& slot(unsigned index) const noexcept { return readers_[index]; }
 
 private:

@@ -256,6 +256,168 @@ TEST(store_limit_test, a_limit_below_what_the_store_has_holds) {
     ASSERT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
 }
 
+// --- one transaction that changes more pages than are held back -----------------------------------------------------
+
+struct scattered_case {
+    const char* name;
+    unsigned flags;
+    unsigned of_ten;     ///< entries of ten that go
+    bool named = false;  ///< in a named database with several values a key
+};
+class full_store_by_one_transaction : public testing::TestWithParam<scattered_case> {
+protected:
+    /// Entry `i` of what fills a store; keys come in no order.
+    void put_one(MDB_txn* in, MDB_dbi database, unsigned i, int& code) const {
+        const std::string key = name_of(i * 2'654'435'761U % 100'000'000U);
+        for (unsigned value = 0; value < (GetParam().named ? 3U : 1U) && code == 0; ++value) {
+            code = put(in, database, key, std::to_string(value) + std::string(60, 'v'));
+        }
+    }
+    [[nodiscard]] static MDB_dbi open(const test_environment& env) {
+        return GetParam().named ? env.open("of values", MDB_CREATE | MDB_DUPSORT) : unnamed;
+    }
+    [[nodiscard]] static bool goes(unsigned i) { return i * 7919U % 10U < GetParam().of_ten; }
+
+    [[nodiscard]] unsigned fill_by(MDB_env* env, MDB_dbi database, unsigned first) const {
+        for (unsigned next = first;; next += 20) {
+            MDB_txn* in = nullptr;
+            EXPECT_EQ(mdb_txn_begin(env, nullptr, 0, &in), 0);
+            int code = 0;
+            for (unsigned i = next; i < next + 20 && code == 0; ++i) {
+                put_one(in, database, i, code);
+            }
+            if (code != 0) {
+                mdb_txn_abort(in);
+            } else {
+                code = mdb_txn_commit(in);
+            }
+            if (code != 0) {
+                EXPECT_EQ(code, MDB_MAP_FULL);
+                return next;
+            }
+        }
+    }
+    /// Of all up to `next`.
+    [[nodiscard]] static int remove(MDB_txn* in, MDB_dbi database, unsigned next) {
+        int code = 0;
+        for (unsigned i = 0; i < next && code == 0; ++i) {
+            code = goes(i) ? del(in, database, name_of(i * 2'654'435'761U % 100'000'000U)) : 0;
+        }
+        return code;
+    }
+    [[nodiscard]] static std::size_t entries(const test_environment& env, MDB_dbi database) {
+        MDB_txn* in = env.begin(MDB_RDONLY);
+        MDB_stat found{};
+        EXPECT_EQ(mdb_stat(in, database, &found), 0);
+        mdb_txn_abort(in);
+        EXPECT_EQ(hf_lmdb_check(env.get(), nullptr), 0);
+        return found.ms_entries;
+    }
+    [[nodiscard]] static std::size_t stay(unsigned next) {
+        std::size_t left = 0;
+        for (unsigned i = 0; i < next; ++i) {
+            left += goes(i) ? 0U : GetParam().named ? 3U : 1U;
+        }
+        return left;
+    }
+
+    store_directory directory_;
+};
+INSTANTIATE_TEST_SUITE_P(of, full_store_by_one_transaction,
+                         testing::Values(scattered_case{"a_tenth", 0, 1}, scattered_case{"half", MDB_NOSYNC, 5},
+                                         scattered_case{"most", MDB_WRITEMAP | MDB_NOSYNC, 8},
+                                         scattered_case{"all", MDB_NOSYNC, 10},
+                                         scattered_case{"half_of_values", MDB_NOSYNC, 5, true},
+                                         scattered_case{"all_values", MDB_NOSYNC, 10, true}),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+/// Was: MDB_MAP_FULL for a transaction that removed from more pages than are held back, 1 of 16.
+TEST_P(full_store_by_one_transaction, could_not_be_emptied) {
+    auto env = std::make_unique<test_environment>(directory_.path(), GetParam().flags, 8, limit);
+    MDB_dbi database = open(*env);
+    const unsigned next = fill_by(env->get(), database, 0);
+    MDB_txn* in = env->begin();
+    ASSERT_EQ(remove(in, database, next), 0);
+    mdb_txn_abort(in);
+    ASSERT_EQ(entries(*env, database), next * (GetParam().named ? 3U : 1U));
+    in = env->begin();
+    ASSERT_EQ(remove(in, database, next), 0);
+    ASSERT_EQ(mdb_txn_commit(in), 0);
+    EXPECT_LE(size_of(directory_.data()), limit);
+    EXPECT_EQ(entries(*env, database), stay(next));
+    env.reset();
+    env = std::make_unique<test_environment>(directory_.path(), GetParam().flags, 8, limit);
+    database = open(*env);
+    EXPECT_EQ(entries(*env, database), stay(next));
+    const unsigned last = fill_by(env->get(), database, next);
+    EXPECT_GT(last, next + (GetParam().of_ten > 3 ? next / 100 : 0)) << "what was freed is of no use";
+    EXPECT_LE(size_of(directory_.data()), limit);
+    EXPECT_EQ(entries(*env, database), stay(next) + (last - next) * (GetParam().named ? 3U : 1U));
+}
+
+/// A reader keeps what is freed, so the store would stay beyond its limit: as before, the transaction finds no room.
+TEST_P(full_store_by_one_transaction, keeps_its_limit_beside_a_reader) {
+    const test_environment env(directory_.path(), GetParam().flags | MDB_NOTLS, 8, limit);
+    const MDB_dbi database = open(env);
+    const unsigned next = fill_by(env.get(), database, 0);
+    const std::size_t all = entries(env, database);
+    MDB_txn* const reader = env.begin(MDB_RDONLY);
+    MDB_txn* in = env.begin();
+    ASSERT_EQ(remove(in, database, next), MDB_MAP_FULL);
+    mdb_txn_abort(in);
+    EXPECT_LE(size_of(directory_.data()), limit);
+    mdb_txn_abort(reader);
+    EXPECT_EQ(entries(env, database), all);
+
+    // One that comes in its midst keeps the file as long as it lives.
+    in = env.begin();
+    ASSERT_EQ(remove(in, database, next), 0);
+    MDB_txn* const later = env.begin(MDB_RDONLY);
+    ASSERT_EQ(mdb_txn_commit(in), 0);
+    EXPECT_LE(size_of(directory_.data()), 2 * limit + limit / 8);
+    MDB_stat seen{};
+    ASSERT_EQ(mdb_stat(later, database, &seen), 0);
+    EXPECT_EQ(seen.ms_entries, all);
+    mdb_txn_abort(later);
+    for (unsigned i = 0; i < 2; ++i) {
+        ASSERT_EQ(put_in_one(env.get(), "z", std::string(10 + i, 'z')), 0);
+    }
+    EXPECT_LE(size_of(directory_.data()), limit);
+    EXPECT_EQ(entries(env, database), stay(next) + (GetParam().named ? 0 : 1));
+}
+
+/// Was, while this was made: each kill before the pages had moved left the store larger, without end.
+class full_store_of_a_killed_process : public full_store_by_one_transaction {};
+INSTANTIATE_TEST_SUITE_P(of, full_store_of_a_killed_process,
+                         testing::Values(scattered_case{"half", MDB_NOSYNC, 5},
+                                         scattered_case{"values", MDB_NOSYNC, 8, true}),
+                         [](const auto& one) { return std::string(one.param.name); });
+TEST_P(full_store_of_a_killed_process, stays_within_its_limit) {
+    for (unsigned round = 0; round < 3; ++round) {
+        ASSERT_EQ(in_child([&] {
+                      const test_environment env(directory_.path(), GetParam().flags | MDB_NOTLS, 8, limit);
+                      const MDB_dbi database = open(env);
+                      const unsigned next = fill_by(env.get(), database, 0);
+                      MDB_txn* const in = env.begin();
+                      const int removed = remove(in, database, next);
+                      const MDB_txn* const reader = env.begin(MDB_RDONLY);
+                      const bool done = removed == 0 && reader != nullptr && mdb_txn_commit(in) == 0;
+                      ::_exit(done ? 0 : 1);  // and no close
+                      return 1;
+                  }),
+                  1000);
+        EXPECT_GT(size_of(directory_.data()), limit);
+        const test_environment env(directory_.path(), GetParam().flags, 8, limit);
+        const MDB_dbi database = open(env);
+        mdb_txn_abort(env.begin());
+        EXPECT_LE(size_of(directory_.data()), limit + limit / 64);  // the list of free pages may lie behind
+        EXPECT_GT(entries(env, database), 1000U);
+        MDB_txn* in = env.begin();
+        ASSERT_EQ(mdb_drop(in, database, 0), 0);
+        ASSERT_EQ(mdb_txn_commit(in), 0);
+    }
+}
+
 // --- the map's size -------------------------------------------------------------------------------------------------
 
 std::size_t map_size_of(const test_environment& env) {
@@ -323,23 +485,6 @@ TEST(store_small_test, a_store_of_a_few_entries_is_small) {
 }
 
 /// Was: 272 environments took all addresses of the process; under `ulimit -v`, two or three.
-/// Was: each checkpoint of a store that grew gave back what the file had grown by, and the next commit took it again:
-/// three fifths of the time of a bulk load.
-TEST(store_growth_test, what_the_next_commit_took_was_given_back) {
-    const store_directory directory;
-    const test_environment env(directory.path(), MDB_NOSYNC);
-    std::size_t before = 0;
-    for (unsigned batch = 0; batch < 60; ++batch) {
-        MDB_txn* in = env.begin();
-        for (unsigned i = 0; i < 1000; ++i) {
-            ASSERT_EQ(put(in, unnamed, name_of(batch * 1000 + i), std::string(1000, 'v')), 0);
-        }
-        ASSERT_EQ(mdb_txn_commit(in), 0);
-        ASSERT_GE(size_of(directory.data()), before) << "commit " << batch;
-        before = size_of(directory.data());
-    }
-}
-
 TEST(store_addresses_test, a_thousand_environments_left_no_addresses) {
     if (has_memory_of_others) {
         GTEST_SKIP() << "the memory of the emulator or sanitizer counts, too";

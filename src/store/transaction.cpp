@@ -6,6 +6,7 @@
 
 #include "store/cursor.hpp"
 #include "store/halves_of_commit.hpp"
+#include "store/pages_beyond.hpp"
 
 namespace holdfast::store_engine {
 
@@ -89,6 +90,7 @@ status transaction::begin_write() {
     announced_.begin(env_->writers());
     own_state_ = std::make_unique<write_state>();
     engine& store = env_->store();
+    move_pages_of_others_within_limit(*env_);
     HF_STORE_TRY(store.begin_write(own_state_->lock, own_state_->changes));
     version_ = own_state_->changes.version;
     pages_.write(store, *own_state_);
@@ -336,13 +338,23 @@ status transaction::commit_writes() {
     if (env_->is_in_heap()) {
         std::uint64_t number = 0;
         HF_STORE_TRY(halves_of_commit::prepare(*this, number));
-        return number == 0 ? status::ok : halves_of_commit::settle(*this, env_->ask_heap(number));
+        if (number == 0) {
+            return status::ok;
+        }
+        const status of_heap = env_->ask_heap(number);
+        const status outcome = halves_of_commit::decide(*this, of_heap);
+        if (outcome == status::ok) {
+            move_pages_within_limit(*env_);
+        }
+        end(of_heap == status::ok);
+        return outcome;
     }
     bool changed = false;
     HF_STORE_TRY(halves_of_commit::save_records(*this, changed));
     if (changed) {
         HF_STORE_TRY(env_->store().commit(own_state_->changes, own_state_->lock));
         publish_handles();
+        move_pages_within_limit(*env_);  // before the end, which may close the environment
     } else {
         env_->store().roll_back(own_state_->changes, own_state_->lock);
     }

@@ -25,6 +25,8 @@ struct write_set {
     std::uint64_t taken_pages = 0;             ///< from free space and behind the last page
     std::uint64_t freed_pages = 0;             ///< in `freed`
     bool frees_space = false;                  ///< what is being done leaves the store no larger
+    bool stays_within = false;                 ///< even so, it takes no page beyond the limit
+    std::uint64_t bound = 0;                   ///< it takes pages from here on, beyond the limit, too; 0: none
     bool has_long_keys = false;                ///< the store's version must allow them
 
     void clear() noexcept {
@@ -35,6 +37,8 @@ struct write_set {
         taken_pages = 0;
         freed_pages = 0;
         frees_space = false;
+        stays_within = false;
+        bound = 0;
         has_long_keys = false;
     }
 };
