@@ -152,7 +152,7 @@ void move_pages_within_limit(environment& env) noexcept {
         }
         // One leads beyond the versions that see the pages, the next one's store ends before them; the list of free
         // pages may lie behind them.
-        for (int i = 0; i < 4 && store.last_root().next_page > store.pages().limit_pages(); ++i) {
+        for (int i = 0; i < 4 && store.pages().last_root().next_page > store.pages().limit_pages(); ++i) {
             if (store.checkpoint_now({.purpose = checkpoint_purpose::shorter}, lock_mode::tries) != status::ok) {
                 return;  // later ones do it
             }
@@ -167,7 +167,7 @@ void move_pages_of_others_within_limit(environment& env) noexcept {
     if (env.is_in_heap() || store.pages().reads_metas()) {
         return;  // in a heap: a transaction of the heap may be on
     }
-    store.excess().look_at(store.pages(), store.last_root());
+    store.excess().look_at(store.pages(), store.pages().last_root());
     move_pages_within_limit(env);
 }
 
