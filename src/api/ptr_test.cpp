@@ -13,13 +13,13 @@
 namespace holdfast {
 namespace {
 
-struct base {
+struct first_base {
     int a = 1;
 };
 struct second_base {
     int b = 2;
 };
-struct derived : base, second_base {
+struct derived : first_base, second_base {
     int c = 3;
 };
 struct polymorphic {
@@ -136,7 +136,7 @@ TEST(ptrs, are_cast_by_name) {
     EXPECT_EQ(dynamic_pointer_cast<more_polymorphic>(ptr<polymorphic>{&plain}), nullptr);
     const ptr<const int> constant;
     EXPECT_EQ(const_pointer_cast<int>(constant), nullptr);
-    EXPECT_EQ(ptr<derived>::static_cast_from(ptr<base>{}), nullptr);
+    EXPECT_EQ(ptr<derived>::static_cast_from(ptr<first_base>{}), nullptr);
     EXPECT_EQ(to_raw_pointer(pointer), &object);
     EXPECT_EQ(to_raw_pointer(pointer.get()), &object) << "for templates that take either";
 }
