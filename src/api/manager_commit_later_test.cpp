@@ -1,5 +1,6 @@
 // Commits that take the present state and become durable later, while the program goes on (manager::commit_later()).
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <holdfast/transaction.hpp>
 
 #include "api/manager_test_configurations.hpp"
+#include "base/process_test_support.hpp"
 
 namespace holdfast {
 namespace {
@@ -179,6 +181,23 @@ TEST_F(manager_commit_later_test, a_failure_leaves_it_to_the_next_commit) {
     EXPECT_EQ(after_a_crash(0), 6U) << "the present state";
     EXPECT_EQ(left_->at(words_a_page), 5U);
     EXPECT_THAT(heap_->check(true), testing::IsEmpty());
+}
+
+TEST_F(manager_commit_later_test, is_not_written_by_a_child) {
+    content_[0] = 5;
+    const ticket taken = capture();
+    const base::process_end end = base::run_in_child([&] {
+        try {
+            heap_->sync(taken);
+        } catch (const error& refused) {
+            ::_exit(refused.reason() == errc::wrong_process ? 0 : 2);
+        }
+        ::_exit(1);
+    });
+    EXPECT_TRUE(end.succeeded());
+    EXPECT_EQ(after_a_crash(0), 1U);
+    heap_->sync(taken);
+    EXPECT_EQ(after_a_crash(0), 5U);
 }
 
 TEST_F(manager_commit_later_test, is_a_commit_where_the_heap_has_grown) {

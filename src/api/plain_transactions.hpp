@@ -9,9 +9,9 @@
 //   TX-5: while a transaction is open, its thread has the turn, and the gate of changes is closed for others.
 //   TX-6: the last savepoint of the heap is that of the innermost transaction; the first is that to which the heap goes
 //         back where the outermost cannot be committed.
+//   TX-7: last_ is the last commit whose record is in the log. Records become durable in their order.
 //   TX-8: a state that was captured is durable, or left to the next commit, before a transaction begins, a thread
 //         reads, or anything is committed.
-//   TX-7: last_ is the last commit whose record is in the log. Records become durable in their order.
 //
 // Thread-safe.
 #pragma once

@@ -50,6 +50,8 @@ public:
     /// Drops private pages after a commit, so that the next scan starts clean. Few pages stay, protected.
     void release() noexcept;
     // Of a commit that is captured (captured_commit.hpp):
+    /// What found() says, at the end.
+    [[nodiscard]] std::vector<memory_run> take_found() noexcept { return std::move(found_); }
     /// Pages that scan() has found to write.
     [[nodiscard]] std::uint64_t pages() const noexcept;
     /// Comes before build(), which then looks at the copies: from now on others may store. `to` has room for pages().

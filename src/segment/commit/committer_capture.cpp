@@ -80,34 +80,39 @@ base::result<std::optional<commit_statistics>> committer::finish() {
     if (captured_ == nullptr) {
         return std::optional<commit_statistics>();
     }
+    HF_TRY(location_.check_process());  // the log is the parent's
     const std::unique_ptr<captured_commit> captured = std::move(captured_);
     if (poison_.code != failure_code::none) {
         return poisoned();
     }
     const base::cancellation_off until_done;
+    commit_builder& changes = *captured->builder;
+    transaction_report report;
+    base::result<void> done;
     try {
-        transaction_report report;
-        captured->builder->build(captured->plan, captured->statistics);
-        if (auto done = write_commit(*captured->builder, captured->plan, report); !done) {
-            scanner_->give_up();
-            log_.home().forget();
-            return std::move(done).error();
-        }
-        captured->statistics.write_ns = report.write_ns;
-        captured->statistics.sync_ns = report.sync_ns;
-        captured->statistics.written_bytes = report.written_bytes;
-        captured->builder->release_sums();
-        superblock_.adopt(captured->plan.superblock);
-        note_free(captured->free);
-        room_ = std::move(captured->room);
-        clean_ = captured->builder->found();
-        HF_TRY(after_commit(superblock_.maintain_log()));
-        return std::optional(captured->statistics);
+        changes.build(captured->plan, captured->statistics);
+        done = write_commit(changes, captured->plan, report);
     } catch (const std::bad_alloc&) {
-        captured->builder->restore_sums();
+        changes.restore_sums();
         scanner_->give_up();
         throw;
     }
+    if (!done) {
+        scanner_->give_up();
+        log_.home().forget();
+        return std::move(done).error();
+    }
+    // The commit is durable: nothing here takes it back.
+    captured->statistics.write_ns = report.write_ns;
+    captured->statistics.sync_ns = report.sync_ns;
+    captured->statistics.written_bytes = report.written_bytes;
+    changes.release_sums();
+    superblock_.adopt(captured->plan.superblock);
+    note_free(captured->free);
+    room_ = std::move(captured->room);
+    clean_ = changes.take_found();
+    HF_TRY(after_commit(superblock_.maintain_log()));
+    return std::optional(captured->statistics);
 }
 
 /// Pages that the last captured commit has left private go, but for those that were stored to since: `dirty`, sorted.
