@@ -63,6 +63,11 @@ public:
     void change_a_page() { ++content_[next_++ * 0x9e37'79b9'7f4a'7c15U % words_]; }
     /// Of 200 that lie together.
     void change_a_page_again() { ++content_[next_++ * 0x9e37'79b9'7f4a'7c15U % std::min(words_, 200 * words_a_page)]; }
+    void change_a_part() {
+        for (std::uint64_t i = 0; i < words_ / words_a_page / 100; ++i) {
+            change_a_page();
+        }
+    }
     [[nodiscard]] std::uint64_t size() const { return all_.size(); }
 
 private:
@@ -87,6 +92,8 @@ enum class work : std::uint8_t {
     many_in_one,
     many_later,
     many_and_commit,
+    stop_of_commit,
+    stop_of_commit_later,
 };
 constexpr std::array names{
     "write of 4 KiB, O_DSYNC",
@@ -100,6 +107,8 @@ constexpr std::array names{
     "of one transaction: an insert",
     "of transactions of 1,000, later: an insert",
     "plain inserts, one commit(): an insert",
+    "1 % of the pages changed: commit()",
+    "1 % of the pages changed: commit_later(), without sync()",
 };
 
 /// Microseconds of each.
@@ -136,6 +145,14 @@ void measure(subject& in, const options& chosen, unsigned round, measurement& to
         } catch (const given_up&) {  // as planned
         }
     });
+    for (int i = 0; i < 3; ++i) {
+        in.change_a_part();
+        add(work::stop_of_commit, 1, [&] { heap.commit(); });
+        in.change_a_part();
+        ticket taken;
+        add(work::stop_of_commit_later, 1, [&] { taken = heap.commit_later(); });
+        heap.sync(taken);
+    }
     // The map grows: each comes first in turn.
     std::array<std::pair<work, std::function<void()>>, 3> of_many{
         {{work::many_and_commit,
