@@ -164,6 +164,29 @@ void shared_state::leave_to_parent() noexcept {
     }
 }
 
+namespace {
+
+// The blocks below `needed` stay: on a full disk, who gave them back might not get them again, and no process could
+// open the store.
+status make_void(int file, std::size_t needed) {
+    struct stat information {};
+    if (::fstat(file, &information) != 0) {
+        return last_error();
+    }
+    const std::size_t size = std::min(static_cast<std::size_t>(information.st_size), needed);
+    const std::vector<std::byte> zeros(size);
+    for (std::size_t at = 0; at < size;) {
+        const ssize_t written = ::pwrite(file, zeros.data() + at, size - at, static_cast<off_t>(at));
+        if (written < 0 && errno != EINTR) {
+            return last_error();
+        }
+        at += written > 0 ? static_cast<std::size_t>(written) : 0;
+    }
+    return ::ftruncate(file, static_cast<off_t>(size)) == 0 ? status::ok : last_error();
+}
+
+}  // namespace
+
 // --- opening --------------------------------------------------------------------------------------------------------
 
 status shared_state::open(const std::string& path, mode_t mode, bool& first) {
@@ -180,10 +203,9 @@ status shared_state::open(const std::string& path, mode_t mode, bool& first) {
             first = true;
             HF_STORE_TRY(expect_lock_file(file_.get()));
             closed_before_ = read_closed(file_.get());
-            if (::ftruncate(file_.get(), 0) != 0) {
-                return last_error();
-            }
-            return map(readers_offset + slots_at_first * sizeof(reader_slot));
+            constexpr std::size_t needed = readers_offset + slots_at_first * sizeof(reader_slot);
+            HF_STORE_TRY(make_void(file_.get(), needed));
+            return map(needed);
         }
         if (!is_refused(alone)) {
             return alone;
