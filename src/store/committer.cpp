@@ -44,6 +44,24 @@ status write_pages_again(const data_file& file, std::span<const std::byte> log, 
     return status::ok;
 }
 
+// One call writes many pages for less than the faults cost that their first stores after a sync take. Where a store
+// would be a signal, a write need not fail: it asks for blocks of these pages alone.
+status write_record(const committer& of, data_file& file, std::uint64_t offset, std::span<const std::byte> record) {
+    const std::uint64_t first = offset / page_size;
+    const std::uint64_t pages = (offset + record.size() - 1) / page_size - first + 1;
+    const auto write = [&] { return file.write(offset, record.data(), record.size(), "store.log.write"); };
+    const bool is_long = record.size() >= least_written_record;
+    if (is_long && write() == status::ok) {
+        return status::ok;
+    }
+    const status outcome = of.may_lie_beside_holes(first, pages) ? file.make_storable(first, pages) : status::ok;
+    if (outcome != status::ok) {
+        return is_long ? outcome : write();
+    }
+    std::memcpy(reinterpret_cast<std::byte*>(file.writable_page(0)) + offset, record.data(), record.size());
+    return status::ok;
+}
+
 }  // namespace
 
 void committer::finish_pages(write_set& changes) const noexcept {
@@ -71,25 +89,27 @@ void committer::apply_own(const write_set& changes) {
     }
 }
 
-// Writes the record behind the last one, where the next writer then begins. False: it does not fit. Memory is allocated
-// first: a recovery takes for a commit what lies there.
-bool committer::append(write_set& changes) {
+// Writes the record behind the last one, where the next writer then begins. Memory is allocated first: a recovery takes
+// for a commit what lies there.
+status committer::append(write_set& changes, bool& fits) {
     shared_header& header = pages_.shared().header();
+    fits = false;
     if (pages_.reads_metas()) {
-        return false;  // other processes look for the last commit in the metas
+        return status::ok;  // other processes look for the last commit in the metas
     }
     if (changes.has_long_keys && !pages_.may_have_long_keys()) {
-        return false;  // a checkpoint raises the store's version
+        return status::ok;  // a checkpoint raises the store's version
     }
     if (pages_.own_limit() > header.map_size.load()) {
-        return false;  // a checkpoint keeps the map's size
+        return status::ok;  // a checkpoint keeps the map's size
     }
     const std::uint64_t offset = header.log_end.load(std::memory_order_relaxed);
     const stored_pages::log_area log = pages_.own_log();
     const std::uint64_t capacity = log.pages * page_size;
     if (!encode_commit(changes, pages_.file(), capacity - offset, record_)) {
-        return false;
+        return status::ok;
     }
+    fits = true;
     const log::mark before{.position = offset,
                            .sequence = header.written.load(std::memory_order_relaxed),
                            .checksum = header.log_checksum.load(std::memory_order_relaxed)};
@@ -98,11 +118,10 @@ bool committer::append(write_set& changes) {
                   {.epoch = header.log_epoch.load(std::memory_order_relaxed), .key = pages_.own_log_key()});
     free_.forget();
     apply_own(changes);
-    // One call writes many pages for less than the faults cost that their first stores after a sync take.
-    if (record_.size() < least_written_record || pages_.file().write(log.page * page_size + offset, record_.data(),
-                                                                     record_.size(), "store.log.write") != status::ok) {
-        std::memcpy(reinterpret_cast<std::byte*>(pages_.file().writable_page(log.page)) + offset, record_.data(),
-                    record_.size());
+    if (const status outcome = write_record(*this, pages_.file(), log.page * page_size + offset, record_);
+        outcome != status::ok) {
+        header.log_epoch.store(0);  // a part of it may lie there
+        return outcome;
     }
     pages_.shared().set_root(changes.version);
     header.committer.store(pages_.shared().number(), std::memory_order_relaxed);
@@ -110,7 +129,7 @@ bool committer::append(write_set& changes) {
     header.log_end.store(end.position, std::memory_order_release);
     header.written.store(end.sequence, std::memory_order_release);
     free_.end = end;
-    return true;
+    return status::ok;
 }
 
 bool committer::is_synced(std::uint64_t transaction) const noexcept {
@@ -198,7 +217,9 @@ status committer::begin_epoch() {
     if (!is_void && !pages_.shared().is_private() && !HF_MUTANT("store.log.void")) {
         sync_turn turn = pages_.shared().turn_to_sync();
         HF_STORE_TRY(turn.take());
-        std::memset(reinterpret_cast<std::byte*>(pages_.file().writable_page(pages_.own_log().page)) + at, 0, size);
+        constexpr std::array<std::byte, log::header_size> zeros{};
+        HF_STORE_TRY(
+            pages_.file().write(pages_.own_log().page * page_size + at, zeros.data(), size, "store.void.write"));
         const auto sync = [&] {
             return pages_.file().sync_range(pages_.own_log().page * page_size + at, size, "store.void.sync");
         };

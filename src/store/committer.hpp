@@ -38,8 +38,8 @@ public:
     // --- commits ---
 
     void finish_pages(write_set& changes) const noexcept;
-    /// Writes the record. False: it does not fit, and a checkpoint is due.
-    [[nodiscard]] bool append(write_set& changes);
+    /// Writes the record, where it fits: else a checkpoint is due.
+    [[nodiscard]] status append(write_set& changes, bool& fits);
     struct checkpoint_kind {
         checkpoint_purpose purpose = checkpoint_purpose::commit;
         bool durable = false;                     ///< when it returns, even where it need not be
@@ -59,6 +59,10 @@ public:
     void give_space_back(std::uint64_t next_page, bool settle) noexcept;
     /// Pages in a row, with blocks.
     [[nodiscard]] status take_pages(root& version, std::uint64_t count, std::uint64_t& start, const claim& by);
+    /// Whether the page cache may have them and holes as one, so that a store to them asks for more blocks than theirs.
+    [[nodiscard]] bool may_lie_beside_holes(std::uint64_t start, std::uint64_t count) const noexcept;
+    /// Pages that were taken, whose content is void.
+    [[nodiscard]] status make_storable(std::uint64_t start, std::uint64_t count);
     [[nodiscard]] status has_room_for(write_set& changes);
     [[nodiscard]] status checkpoint_for_room(write_set& changes);
     void release_pages();

@@ -24,6 +24,8 @@ constexpr std::uint64_t least_kept = 1024;
 // Pages that get blocks by one call, and calls that may fail in search of some.
 constexpr std::uint64_t most_at_once = 256;
 constexpr unsigned most_failures = 1024;
+// Pages that the page cache keeps as one.
+constexpr std::uint64_t most_in_folio = 512;
 
 // The list has 32 bytes for a page at most.
 constexpr std::uint64_t list_pages(std::uint64_t next_page) noexcept { return 2 + next_page / 128; }
@@ -215,6 +217,49 @@ status committer::back_run(std::uint64_t start, std::uint64_t count) {
         return outcome;
     }
     return status::ok;
+}
+
+// Without a lock file, other processes make holes that this one does not know of.
+bool committer::may_lie_beside_holes(std::uint64_t start, std::uint64_t count) const noexcept {
+    const std::uint64_t first = start - start % most_in_folio;
+    const std::uint64_t behind = start + count + most_in_folio - 1;
+    const std::uint64_t end = behind - behind % most_in_folio;
+    return pages_.file().stores_fill_folios() && (pages_.reads_metas() || free_.space.has_holes(first, end) ||
+                                                  (end > pages_.file().pages() && pages_.file().is_longer()));
+}
+
+// Where a store to them would be a signal, the page cache has them and holes beside them in one folio, whose blocks a
+// full disk lacks. To make the holes again splits it. What may be in use of a version stays as it is, also where nobody
+// knows whether it has blocks: then the pages themselves leave the folio, and ask for their blocks again.
+status committer::make_storable(std::uint64_t start, std::uint64_t count) {
+    if (!may_lie_beside_holes(start, count)) {
+        return status::ok;
+    }
+    status outcome = pages_.file().make_storable(start, count);
+    if (!is_no_room(outcome)) {
+        return outcome;
+    }
+    const std::uint64_t first = start - start % most_in_folio;
+    const std::uint64_t behind = start + count + most_in_folio - 1;
+    const std::uint64_t end = behind - behind % most_in_folio;
+    for (std::uint64_t page = first; page < end;) {
+        const extent_on_media run = free_.space.run_without_blocks(page, end - page);
+        if (run.count == 0 || run.start >= end) {
+            break;
+        }
+        pages_.file().punch(run.start, std::min(run.count, end - run.start));
+        page = run.start + run.count;
+    }
+    if (const std::uint64_t pages = pages_.file().pages(); pages < end) {
+        pages_.file().punch(std::max(pages, start + count), end - std::max(pages, start + count));
+    }
+    outcome = pages_.file().make_storable(start, count);
+    if (is_no_room(outcome)) {
+        outcome = pages_.file().reserve_free(start, count);
+        outcome = outcome == status::ok ? pages_.file().make_storable(start, count) : outcome;
+        free_.space.set_backed(start, count, outcome == status::ok);
+    }
+    return outcome;
 }
 
 status committer::grow(std::uint64_t next_page, const allowance& may) noexcept {

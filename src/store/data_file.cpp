@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "persist/backing.hpp"
 #include "store/outcome.hpp"
 
 namespace holdfast::store_engine {
@@ -30,6 +31,7 @@ constexpr std::size_t least_reserve = std::size_t{1} << 16U;
 constexpr std::uint64_t small_file = 1024;
 constexpr std::uint64_t least_growth = 4;
 constexpr std::uint64_t most_growth = 4096;
+constexpr int populate_for_stores = 23;  // MADV_POPULATE_WRITE, which older headers lack
 
 std::size_t most_reserved_at_first() noexcept {
     rlimit limit{};
@@ -69,6 +71,8 @@ status data_file::open(const std::string& path, const file_options& options) {
     HF_STORE_TRY(open_file(path));
     HF_STORE_TRY(refresh_size());
     created_ = pages() == 0;
+    const auto fills = persist::stores_fill_folios(*file_);
+    stores_fill_folios_ = !fills || fills.value();
     // Under a limit of addresses, down to what the data needs.
     const std::size_t data = whole_pages(std::max(pages() * page_size, least_reserve));
     const std::size_t wanted = options.reserve != 0 ? options.reserve : std::max(default_reserve, 4 * data);
@@ -251,10 +255,41 @@ status data_file::grow(std::uint64_t wanted, std::uint64_t most) noexcept {
 status data_file::give(std::uint64_t start, std::uint64_t count) noexcept {
     const status outcome =
         outcome_of([&] { return file_->allocate(start * page_size, count * page_size, "store.blocks"); });
-    if ((outcome == from_errno(ENOSPC) || outcome == from_errno(EDQUOT)) && !std::exchange(was_full_, true)) {
-        map_page_by_page(*newest_);
+    if (outcome == from_errno(ENOSPC) || outcome == from_errno(EDQUOT)) {
+        expect_full_disk();
     }
     return outcome;
+}
+
+void data_file::expect_full_disk() noexcept {
+    if (!std::exchange(was_full_, true)) {
+        map_page_by_page(*newest_);
+    }
+}
+
+bool data_file::is_longer() noexcept {
+    struct stat information {};
+    if (pages_of_file_ != pages() && ::fstat(number(), &information) == 0 &&
+        static_cast<std::uint64_t>(information.st_size) == pages() * page_size) {
+        pages_of_file_ = pages();
+    }
+    return pages_of_file_ != pages();
+}
+
+// Another program may have filled the disk, and this process, or who opened the store before, has read ahead over
+// holes: only the kernel knows what a store needs. It also costs less than the faults of the stores.
+status data_file::make_storable(std::uint64_t start, std::uint64_t count) noexcept {
+    std::byte* const at = write_address_.load(std::memory_order_relaxed) + start * page_size;
+    int error = 0;
+    do {
+        error = ::madvise(at, count * page_size, populate_for_stores) == 0 ? 0 : errno;
+    } while (error == EINTR || error == EAGAIN);
+    if (error == EFAULT) {
+        expect_full_disk();
+        return from_errno(ENOSPC);
+    }
+    // EINVAL: Linux before 5.14, where a store needs no block but its page's.
+    return error == 0 || error == EINVAL ? status::ok : from_errno(error);
 }
 
 void data_file::map_page_by_page(const range& one) const noexcept {

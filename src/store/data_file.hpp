@@ -83,7 +83,8 @@ public:
     [[nodiscard]] status refresh_size() noexcept;
     /// All bytes are zero. False for a file of more than `most` pages.
     [[nodiscard]] status is_blank(std::uint64_t most, bool& blank) const;
-    /// The first pages in [from, end) that have no blocks, or may have none. False: there are none.
+    /// The first pages in [from, end) that have no blocks, or may have none, to the next that has some. False: there
+    /// are none.
     [[nodiscard]] bool find_hole(std::uint64_t from, std::uint64_t end, std::uint64_t& start,
                                  std::uint64_t& count) const noexcept;
     /// Tells a file from another one of its name.
@@ -97,6 +98,12 @@ public:
     [[nodiscard]] status reserve(std::uint64_t start, std::uint64_t count) noexcept;
     /// Of pages whose content is void.
     [[nodiscard]] status reserve_free(std::uint64_t start, std::uint64_t count) noexcept;
+    /// Whether a store to a page may ask for blocks of others, near it.
+    [[nodiscard]] bool stores_fill_folios() const noexcept { return stores_fill_folios_; }
+    /// Whether the file has pages behind pages(), with blocks or without.
+    [[nodiscard]] bool is_longer() noexcept;
+    /// Stores to the pages, which have blocks, bring no signal until a page near them loses its own. ENOSPC: one would.
+    [[nodiscard]] status make_storable(std::uint64_t start, std::uint64_t count) noexcept;
     /// Gives blocks back; the pages then read as zeros. Failure does no harm.
     void punch(std::uint64_t start, std::uint64_t count) noexcept;
     /// Failure does no harm.
@@ -135,6 +142,7 @@ private:
     [[nodiscard]] status map(std::size_t size) noexcept;
     [[nodiscard]] status give(std::uint64_t start, std::uint64_t count) noexcept;
     void map_page_by_page(const range& one) const noexcept;
+    void expect_full_disk() noexcept;
 
     [[nodiscard]] status open_file(const std::string& path);
 
@@ -148,6 +156,8 @@ private:
     std::atomic<std::uint64_t> pages_{0};
     bool created_ = false;
     bool was_full_ = false;  ///< the file system refused blocks
+    bool stores_fill_folios_ = true;
+    std::uint64_t pages_of_file_ = ~std::uint64_t{0};  ///< pages() that the whole file had
 };
 
 }  // namespace holdfast::store_engine

@@ -243,7 +243,21 @@ status engine::take_new(write_set& changes, std::uint32_t count, std::uint64_t& 
     const claim by{.kind = changes.frees_space ? claim_kind::frees : claim_kind::grows,
                    .freed = changes.freed_pages,
                    .bound = count == 1 ? changes.bound : 0};
-    HF_STORE_TRY(commits_.take_pages(changes.version, count, page, by));
+    // Where one cannot be stored to, others may.
+    constexpr int most_attempts = 64;
+    for (int attempt = 1;; ++attempt) {
+        HF_STORE_TRY(commits_.take_pages(changes.version, count, page, by));
+        const status outcome = commits_.make_storable(page, count);
+        if (outcome == status::ok) {
+            break;
+        }
+        if (page < end) {
+            free_.space.add_ready(page, count);
+        } else {
+            changes.version.next_page = end;
+        }
+        HF_STORE_TRY(count == 1 && is_no_room(outcome) && attempt < most_attempts ? status::ok : outcome);
+    }
     changes.taken_pages += count;
     if (page < end) {
         changes.taken.push_back({.start = page, .count = count});
@@ -255,7 +269,9 @@ status engine::commit(write_set& changes, shared_lock& lock) {
     HF_STORE_TRY(commits_.has_room_for(changes));
     excess_.note(changes);
     commits_.finish_pages(changes);
-    if (!commits_.append(changes)) {
+    bool fits = false;
+    HF_STORE_TRY(commits_.append(changes, fits));
+    if (!fits) {
         const status outcome = commits_.checkpoint(changes, {});
         lock.unlock();
         changes.clear();
@@ -316,7 +332,9 @@ status engine::checkpoint_now(committer::checkpoint_kind kind, lock_mode mode) {
     const std::uint64_t most = kind.purpose == checkpoint_purpose::end ? least_log_pages : busy_log_pages;
     if (kind.purpose != checkpoint_purpose::shorter && pages_.shared().header().log_end.load() == 0 &&
         pages_.shared().header().log_pages.load() <= most * pages_.log_parts()) {
-        commits_.give_space_back(changes.version.next_page, true);
+        if (kind.purpose == checkpoint_purpose::end) {  // else others would not know which pages lose their blocks
+            commits_.give_space_back(changes.version.next_page, true);
+        }
         return status::ok;
     }
     return commits_.checkpoint(changes, kind);

@@ -67,7 +67,8 @@ status engine::begin_in_heap(const meta_on_media& meta) {
     const std::uint64_t page = (meta.sequence + 1) % meta_pages;
     std::memcpy(&other, pages_.file().page(page), sizeof(other));
     if (other.magic == store_magic && other.sequence > meta.sequence) {
-        std::memset(pages_.file().writable_page(page), 0, sizeof(other));
+        other = {};
+        HF_STORE_TRY(pages_.file().write(page * page_size, &other, sizeof(other), "store.heap.meta_gone"));
         return pages_.file().sync_range(page * page_size, page_size, "store.heap.meta_gone");
     }
     return status::ok;
@@ -85,11 +86,12 @@ status engine::give_holes_blocks() {
     for (std::uint64_t page = 0; pages_.file().find_hole(page, end, start, count); page = start + count) {
         for (std::uint64_t at = start; at < start + count; ++at) {
             std::uint64_t behind = at;
-            while (behind < start + count && free_.space.is_backed(behind)) {
+            while (behind < start + count && !free_.space.has_free(behind, 1)) {
                 ++behind;
             }
             if (behind > at) {
                 HF_STORE_TRY(pages_.file().reserve(at, behind - at));
+                free_.space.set_backed(at, behind - at, true);
             }
             at = behind;
         }
@@ -132,9 +134,11 @@ status engine::prepare(write_set& changes) {
     status outcome = status::ok;
     try {
         commits_.finish_pages(changes);
-        if (!commits_.append(changes)) {
+        bool fits = false;
+        outcome = commits_.append(changes, fits);
+        if (outcome == status::ok && !fits) {
             outcome = commits_.checkpoint(changes, {});
-        } else if (!pages_.options().no_sync) {
+        } else if (outcome == status::ok && !pages_.options().no_sync) {
             outcome = commits_.sync_log(changes.version.transaction);
         }
     } catch (const std::bad_alloc&) {
@@ -186,7 +190,12 @@ status engine::withdraw() noexcept {
         return status::panic;
     }
     if (was_checkpoint) {
-        std::memcpy(pages_.file().writable_page(prepared_.meta_page), &prepared_.meta, sizeof(prepared_.meta));
+        const std::uint64_t offset = prepared_.meta_page * page_size;
+        if (const status outcome =
+                pages_.file().write(offset, &prepared_.meta, sizeof(prepared_.meta), "store.heap.meta_back");
+            outcome != status::ok) {
+            return pages_.stop_writing(outcome);
+        }
         return pages_.shared().announce([&] {
             return pages_.file().sync_range(prepared_.meta_page * page_size, page_size, "store.heap.meta_back");
         });

@@ -194,6 +194,17 @@ void free_space::set_backed(std::uint64_t start, std::uint64_t count, bool backe
     }
 }
 
+bool free_space::has_holes(std::uint64_t start, std::uint64_t end) const noexcept {
+    for (std::uint64_t page = start; page < end && page < died_.size(); ++page) {
+        if (page % 64 == 0 && holes_[page / 64] == 0) {
+            page += 63;
+        } else if (!is_backed(page)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 extent_on_media free_space::lowest_without_blocks(std::uint64_t limit) noexcept {
     if (ready_count_ == backed_count_) {
         return {.start = 0, .count = 0};

@@ -54,6 +54,8 @@ public:
     /// Whether it is known to have blocks of the file system.
     [[nodiscard]] bool is_backed(std::uint64_t page) const noexcept { return !bit(holes_, page); }
     void set_backed(std::uint64_t start, std::uint64_t count, bool backed);
+    /// Whether one of the pages in [start, end) may have none.
+    [[nodiscard]] bool has_holes(std::uint64_t start, std::uint64_t end) const noexcept;
     /// The lowest ready pages, at most `limit`, where these may have no blocks.
     [[nodiscard]] extent_on_media lowest_without_blocks(std::uint64_t limit) noexcept;
     /// The first ready pages in a row from `from` on that may have no blocks, at most `limit`; count 0: there are none.

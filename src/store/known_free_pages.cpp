@@ -1,5 +1,6 @@
 #include "store/known_free_pages.hpp"
 
+#include <algorithm>
 #include <span>
 
 #include "store/page_checksum.hpp"
@@ -29,9 +30,27 @@ status known_free_pages::load(const stored_pages& of) {
             return status::corrupted;
         }
     }
+    learn_holes(of.file(), meta.next_page);
     end = {.sequence = meta.transaction};
     checkpoint = meta.sequence;
     return status::ok;
+}
+
+// Who gave blocks back, or took some, may have been killed. A copy has holes also in pages that are in use, where it
+// left zeros out. Where there are too many, free pages count as holes.
+void known_free_pages::learn_holes(const data_file& file, std::uint64_t end) {
+    constexpr unsigned most_holes = 1024;
+    std::uint64_t start = 0;
+    std::uint64_t count = 0;
+    std::uint64_t page = 0;
+    for (unsigned holes = 0; holes < most_holes && file.find_hole(page, end, start, count); ++holes) {
+        space.set_backed(page, start - page, true);
+        space.set_backed(start, count, false);
+        page = start + count;
+    }
+    if (!file.find_hole(page, end, start, count)) {
+        space.set_backed(page, end - std::min(page, end), true);
+    }
 }
 
 status known_free_pages::apply(stored_pages& of, const log_record& record) {

@@ -22,6 +22,9 @@ struct known_free_pages {
     [[nodiscard]] status load(const stored_pages& of);
     /// What a commit does to free pages.
     [[nodiscard]] status apply(stored_pages& of, const log_record& record);
+
+private:
+    void learn_holes(const data_file& file, std::uint64_t end);
 };
 
 }  // namespace holdfast::store_engine

@@ -26,6 +26,7 @@ namespace {
 std::function<void()> at_fstatfs;
 std::function<bool()> at_fdatasync;  // true: it fails
 std::function<void()> at_msync;
+bool has_full_disk = false;  // from here on, no file gets a block
 
 }  // namespace
 }  // namespace holdfast::store_engine
@@ -50,6 +51,15 @@ extern "C" int msync(void* start, std::size_t size, int flags) {
         holdfast::store_engine::at_msync();
     }
     return static_cast<int>(::syscall(SYS_msync, start, size, flags));
+}
+
+extern "C" int posix_fallocate(int file, off_t offset, off_t size) {
+    struct stat information {};
+    if (holdfast::store_engine::has_full_disk &&
+        (::fstat(file, &information) != 0 || information.st_blocks * 512 < offset + size)) {
+        return ENOSPC;
+    }
+    return ::syscall(SYS_fallocate, file, 0, offset, size) == 0 ? 0 : errno;
 }
 
 namespace holdfast::store_engine {
@@ -336,6 +346,23 @@ TEST_F(store_open_test, a_sync_that_failed_after_a_death_was_forgotten) {
     EXPECT_EQ(mdb_txn_begin(env.get(), nullptr, 0, &in), EIO);
     at_fdatasync = nullptr;
     EXPECT_EQ(mdb_txn_begin(env.get(), nullptr, 0, &in), MDB_PANIC);
+}
+
+/// Was: who opens a store first truncated the lock file, and did not get its blocks again where others had taken them:
+/// no process could open the store any more.
+TEST_F(store_open_test, a_store_on_a_full_disk_was_closed_for_good) {
+    {
+        const test_environment env(directory_.path());
+        commit_entries(env, 0, 10, 100);
+    }
+    std::filesystem::resize_file(directory_.lock(), std::size_t{1} << 20U);  // as many readers leave it
+    has_full_disk = true;
+    for (int i = 0; i < 2; ++i) {
+        const test_environment env(directory_.path());
+        EXPECT_EQ(env.opened(), 0);
+    }
+    has_full_disk = false;
+    EXPECT_LT(std::filesystem::file_size(directory_.lock()), std::size_t{1} << 20U);
 }
 
 }  // namespace

@@ -1,9 +1,14 @@
 // A file system without room: the transaction that finds none fails, and the store goes on.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
 
+#include "base/process_test_support.hpp"
 #include "full_disk/full_disks.hpp"
 #include "store/store_fixture.hpp"
 
@@ -215,6 +220,68 @@ TEST_P(store_full_disk, can_be_emptied_on_ext4) {
         std::filesystem::create_directory(files.path() + "/store");
         empties_and_is_used_on(files.path() + "/store", flags);
     }
+}
+
+/// Was: a SIGBUS. What reads ahead has holes and pages that got blocks in one folio, and the first store to it asks for
+/// blocks for all of it; the process did not know that another program had filled the disk.
+TEST_P(store_full_disk, beside_holes_that_were_read_ahead_takes_stores) {
+    if (const std::string why = unavailable(file_system_kind::ext4); !why.empty()) {
+        report_unavailable(why);
+        GTEST_SKIP() << why;
+    }
+    if (GetParam().name == "debian") {
+        return;  // it makes no holes
+    }
+    image_file_system files(file_system_kind::ext4, 64 * mebibyte);
+    const std::string at = files.path() + "/store";
+    std::filesystem::create_directory(at);
+    constexpr int all_entries = 4800;
+    constexpr int group = 24;  // of which four stay: holes of 20 pages, with fewer pages between than a folio has
+    const auto name = [](int number) { return "entry " + std::to_string(100'000 + number); };
+    const auto change = [&](int first, int step, bool adds) {
+        MDB_txn* const changing = begin();
+        const MDB_dbi main = database(changing);
+        int code = 0;
+        for (int i = first; i < all_entries && code == 0; i += step) {
+            code = adds ? put(changing, main, name(i), std::string(3000, 'v')) : del(changing, main, name(i));
+        }
+        return code == 0 ? mdb.txn_commit(changing) : (mdb.txn_abort(changing), code);
+    };
+    ASSERT_EQ(open_at(at, MDB_NOTLS, nullptr), 0);
+    ASSERT_EQ(change(0, 1, true), 0);
+    for (int place = 4; place < group; ++place) {
+        ASSERT_EQ(change(place, group, false), 0);
+    }
+    close();
+    struct stat information {};
+    ASSERT_EQ(::stat((at + "/data.mdb").c_str(), &information), 0);
+    ASSERT_LT(information.st_blocks * 512, information.st_size / 2) << "else nothing is tested here";
+    files.mount_again();
+    ASSERT_EQ(std::system(("cat '" + at + "/data.mdb' > /dev/null").c_str()), 0);
+    const base::process_end end = base::run_in_child([&] {
+        const auto update = [&](int i) {
+            MDB_txn* const changing = begin();
+            const int code = put(changing, database(changing), name(i * group), std::string(3000, 'n'));
+            return code == 0 ? mdb.txn_commit(changing) : (mdb.txn_abort(changing), code);
+        };
+        ASSERT_EQ(open_at(at, MDB_NOTLS, nullptr), 0);
+        ASSERT_EQ(update(0), 0);
+        const ballast full(files.path(), 0);
+        int updated = 0;
+        for (int i = 1; i < all_entries / group; ++i) {
+            const int code = update(i);
+            EXPECT_TRUE(code == 0 || is_no_space(code)) << error_name(code);
+            updated += code == 0 ? 1 : 0;
+        }
+        EXPECT_GT(updated, 0);
+    });
+    EXPECT_TRUE(end.succeeded()) << end;
+    std::filesystem::remove(files.path() + "/ballast");
+    ASSERT_EQ(open_at(at, MDB_NOTLS, nullptr), 0);
+    MDB_txn* const reader = begin(MDB_RDONLY);
+    EXPECT_EQ(all(reader, database(reader)).size(), std::size_t{all_entries / group * 4});
+    mdb.txn_abort(reader);
+    close();
 }
 
 TEST_P(store_full_disk, on_ext4_fails_the_transaction_alone) {
