@@ -73,6 +73,8 @@ status data_file::open(const std::string& path, const file_options& options) {
     created_ = pages() == 0;
     const auto fills = persist::stores_fill_folios(*file_);
     stores_fill_folios_ = !fills || fills.value();
+    const auto tells = persist::tells_reserved_space(*file_);
+    tells_holes_ = tells && tells.value();
     // Under a limit of addresses, down to what the data needs.
     const std::size_t data = whole_pages(std::max(pages() * page_size, least_reserve));
     const std::size_t wanted = options.reserve != 0 ? options.reserve : std::max(default_reserve, 4 * data);

@@ -98,6 +98,8 @@ public:
     [[nodiscard]] status reserve(std::uint64_t start, std::uint64_t count) noexcept;
     /// Of pages whose content is void.
     [[nodiscard]] status reserve_free(std::uint64_t start, std::uint64_t count) noexcept;
+    /// Whether find_hole() finds all of them: other file systems may say that there are none.
+    [[nodiscard]] bool tells_holes() const noexcept { return tells_holes_; }
     /// Whether a store to a page may ask for blocks of others, near it.
     [[nodiscard]] bool stores_fill_folios() const noexcept { return stores_fill_folios_; }
     /// Whether the file has pages behind pages(), with blocks or without.
@@ -157,6 +159,7 @@ private:
     bool created_ = false;
     bool was_full_ = false;  ///< the file system refused blocks
     bool stores_fill_folios_ = true;
+    bool tells_holes_ = false;
     std::uint64_t pages_of_file_ = ~std::uint64_t{0};  ///< pages() that the whole file had
 };
 

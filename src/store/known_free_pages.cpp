@@ -39,6 +39,9 @@ status known_free_pages::load(const stored_pages& of) {
 // Who gave blocks back, or took some, may have been killed. A copy has holes also in pages that are in use, where it
 // left zeros out. Where there are too many, free pages count as holes.
 void known_free_pages::learn_holes(const data_file& file, std::uint64_t end) {
+    if (!file.tells_holes()) {
+        return;
+    }
     constexpr unsigned most_holes = 1024;
     std::uint64_t start = 0;
     std::uint64_t count = 0;
