@@ -182,11 +182,9 @@ private:
         }
     }
     void allocate(std::size_t slot) {
-        const std::uint64_t size = random_() % 20;
-        const auto bytes = static_cast<std::uint32_t>(16 + random_() % size == 0 ? mebibyte / 2
-                                                      : size < 5                 ? 65536
-                                                      : size < 10                ? 8192
-                                                                                 : 1024);
+        const std::uint64_t kind = random_() % 20;
+        const std::uint64_t most = kind == 0 ? mebibyte / 2 : kind < 5 ? 65536 : kind < 10 ? 8192 : 1024;
+        const auto bytes = static_cast<std::uint32_t>(16 + random_() % most);
         const content made{.bytes = bytes, .seed = static_cast<std::uint32_t>(random_() & 0xFFFFU)};
         record_.changing = slot;
         free_now(slot);
