@@ -169,20 +169,22 @@ command add_get(command_line& program, arguments& given, value_arguments& wanted
 }
 
 command add_metrics(command_line& program, std::vector<std::string>& heaps) {
-    const command added = program.add_command("metrics", "Numbers of heaps, in the text format of Prometheus");
-    added.add_option("HEAP", heaps, "The heaps' directories").required();
+    const command added =
+        program.add_command("metrics", "Numbers of heaps and stores, in the text format of Prometheus");
+    added.add_option("HEAP", heaps, "Heaps and stores").required();
     added.footer("For the textfile collector of node_exporter: write to a new file, and rename it.");
     return added;
 }
 
 command add_exporter(command_line& program, arguments& given) {
-    const command added = program.add_command("exporter", "Serve numbers of heaps over HTTP, for Prometheus");
+    const command added =
+        program.add_command("exporter", "Serve numbers of heaps and stores over HTTP, for Prometheus");
     added.add_option("--listen", given.listen, "Address and port; port 0: a free one").show_default();
-    added.add_option("HEAP", given.heaps, "The heaps' directories").required();
+    added.add_option("HEAP", given.heaps, "Heaps and stores").required();
     added.footer(
         "Prints the address of the numbers, and serves them until SIGINT or SIGTERM. It reads files when it is asked,\n"
-        "takes no lock and changes nothing, so it refuses no writer and makes none wait. A heap that is not there, is\n"
-        "damaged or replaced is one whose numbers say so.");
+        "takes no lock and changes nothing, so it refuses no writer and makes none wait; stores it opens as a reader\n"
+        "does. A heap that is not there, is damaged or replaced is one whose numbers say so.");
     return added;
 }
 
