@@ -194,15 +194,18 @@ struct heaps_commands {
     command exporter;
     command upgrade;
     command completion;
+    command manual;
 };
 
 heaps_commands add_heaps_commands(command_line& program, arguments& given) {
     heaps_commands made{add_metrics(program, given.heaps), add_exporter(program, given),
                         program.add_command("upgrade", "Say what is to be done before another version opens a heap"),
-                        program.add_command("completion", "Print a script that completes commands in bash")};
+                        program.add_command("completion", "Print a script that completes commands in bash"),
+                        program.add_command("manual", "Print the page for man(1)")};
     made.upgrade.add_option("PATH", given.heaps, "Heaps and stores").required();
     made.upgrade.add_flag("--json", given.json, "Print one JSON object");
     made.completion.footer("In ~/.bashrc: . <(holdfast completion)");
+    made.manual.footer("To read it without a package: holdfast manual >holdfast.1; man ./holdfast.1");
     made.upgrade.footer("Changes nothing. Exit status 1: something is to be done. See docs/versions.md.");
     return made;
 }
@@ -212,13 +215,23 @@ std::optional<int> run(const heaps_commands& of, const command_line& program, co
         fmt::print("{}", program.completion());
         return holdfast_cli::exit_sound;
     }
+    if (of.manual.parsed()) {
+        fmt::print("{}", program.manual("look into persistent heaps and stores, copy and shrink them"));
+        return holdfast_cli::exit_sound;
+    }
     if (of.exporter.parsed()) {
         return holdfast_cli::serve_metrics(given.heaps, given.listen);
     }
     if (of.metrics.parsed()) {
         return holdfast_cli::metrics(given.heaps);
     }
-    return of.upgrade.parsed() ? std::optional(holdfast_cli::upgrade(given.heaps, given.json)) : std::nullopt;
+    if (of.upgrade.parsed()) {
+        return holdfast_cli::upgrade(given.heaps, given.json);
+    }
+    if (!given.heap.empty()) {  // of all other commands
+        holdfast_cli::refuse_lmdb(given.heap);
+    }
+    return std::nullopt;
 }
 
 [[noreturn]] int refuse_store(const arguments& given) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "output.hpp"
+#include "progress.hpp"
 #include "store_tools/migration.hpp"
 #include "store_tools/tool.hpp"
 
@@ -133,10 +135,43 @@ std::string joined(const std::vector<std::string>& words) {
     return text;
 }
 
+/// 0 where the store is too damaged to tell.
+std::uint64_t pages_in_use(const environment& opened) {
+    try {
+        const transaction in(opened, MDB_RDONLY);
+        std::uint64_t pages = 0;
+        for (const database& one : databases_of(in)) {
+            pages += one.pages();
+        }
+        return pages;
+    } catch (const holdfast_store_tools::call_failure&) {
+        return 0;
+    }
+}
+
 }  // namespace
 
 bool is_store_file(const std::string& path) { return data_file_of(path) == path; }
 bool is_store(const std::string& path) { return !data_file_of(path).empty(); }
+
+void refuse_lmdb(const std::string& path) {
+    std::error_code ignored;
+    const bool is_directory = std::filesystem::is_directory(path, ignored);
+    const std::string file = is_directory ? path + "/data.mdb" : path;
+    if (!std::filesystem::is_regular_file(file, ignored)) {
+        return;
+    }
+    constexpr std::uint32_t magic = 0xbeefc0de;
+    constexpr std::size_t behind_page_header = 16;
+    std::array<char, behind_page_header + sizeof magic> head{};
+    std::ifstream(file, std::ios::binary).read(head.data(), head.size());
+    std::uint32_t found = 0;
+    std::memcpy(&found, head.data() + behind_page_header, sizeof found);
+    if (found == magic) {
+        throw std::runtime_error(fmt::format("{}: it is LMDB's: `holdfast import {}{} STORE` makes a store of it", path,
+                                             is_directory ? "" : "--no-subdir ", path));
+    }
+}
 
 std::uint32_t store_format(const std::string& path) { return format_version_of(data_file_of(path)); }
 bool is_known_store_format(std::uint32_t format) noexcept {
@@ -214,7 +249,10 @@ int store_copy(const arguments& given, const copy_arguments& to) {
     if (!to.node_directories.empty()) {
         throw std::runtime_error(given.heap + ": a store, which lies in one file: --node is for heaps");
     }
+    const store_numbers of = numbers_of_store(given.heap);
+    progress shown({.what = "copy", .all = of.pages * of.page_bytes, .done = bytes_written, .is_wanted = !given.json});
     holdfast_store_tools::copy_environment(given.heap, to.destination);
+    shown.end();
     if (given.json) {
         print({{"path", to.destination}, {"kind", "store"}});
     } else {
@@ -228,6 +266,12 @@ int store_check(const arguments& given) {
     std::size_t pages = 0;
     try {
         const environment opened = open_store(given.heap);
+        const auto looked_at = [&pages] { return std::atomic_ref(pages).load(std::memory_order_relaxed); };
+        const progress shown({.what = "check: pages",
+                              .all = pages_in_use(opened),
+                              .done = looked_at,
+                              .are_bytes = false,
+                              .is_wanted = !given.json});
         expect_success("check", hf_lmdb_check(opened.get(), &pages));
     } catch (const holdfast_store_tools::call_failure& what) {
         const int code = what.code();

@@ -14,6 +14,9 @@ namespace holdfast_cli {
 [[nodiscard]] bool is_store(const std::string& path);
 [[nodiscard]] bool is_store_file(const std::string& path);
 
+/// Throws where the path is a data file of LMDB, or a directory with one: names the command that reads it.
+void refuse_lmdb(const std::string& path);
+
 /// Of the newer one of its two metas: 7 to 9. 0: both are damaged.
 [[nodiscard]] std::uint32_t store_format(const std::string& path);
 [[nodiscard]] bool is_known_store_format(std::uint32_t format) noexcept;

@@ -227,8 +227,9 @@ int mdb_reader_check(MDB_env* env, int* dead);
 int hf_lmdb_set_maxkeysize(MDB_env* env, unsigned int bytes);
 
 /// Checks every page that the last commit reaches: checksums, structure, order of keys, counts, and that no page is
-/// used twice or free. `pages`, unless null, gets their number. MDB_CORRUPTED where anything is wrong. Writers and
-/// readers go on. Databases with a comparator of the caller need it set.
+/// used twice or free. `pages`, unless null, is how many were looked at; meanwhile another thread may read it with a
+/// relaxed atomic load. MDB_CORRUPTED where anything is wrong. Writers and readers go on. Databases with a comparator
+/// of the caller need it set.
 int hf_lmdb_check(MDB_env* env, size_t* pages);
 
 /// Of a store that is open, at one moment; other processes go on.
