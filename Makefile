@@ -1,5 +1,5 @@
 # The short names of what the scripts do. Everything that these targets make lies in build/. Each installs what it needs.
-.PHONY: help demo demo-vectors docs build install debian test verify bench soak dax arm64 format lint coverage clean
+.PHONY: help demo demo-vectors docs build install debian wheels test verify bench soak dax arm64 format lint coverage clean
 .DEFAULT_GOAL := help
 PREFIX ?= /usr/local
 
@@ -20,6 +20,9 @@ install: ## what `make build` makes, in PREFIX (default: /usr/local)
 
 debian: ## the Debian packages: library, development files, tools, Python module; in build/debian/packages
 	@scripts/debian.sh
+
+wheels: ## wheels of the Python package for every Linux with glibc 2.28 or later, tested; in build/wheels
+	@scripts/wheels.sh
 
 test: ## the suite of every commit: unit tests, simulator, kills, power cuts, full disks, the package
 	@scripts/test.sh

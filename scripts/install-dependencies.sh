@@ -38,6 +38,7 @@ arm64=("${test[@]}" g++-aarch64-linux-gnu qemu-user-static)
 # The guest that has DAX.
 dax=("${test[@]}" qemu-system-x86 busybox-static cpio)
 debian=("${build[@]}" ccache dpkg-dev file fakeroot python3-dev python3-venv)
+wheels=("${demo[@]}" python3-dev python3-venv)
 verify=(
     "${bench[@]}" "${lint[@]}" "${coverage[@]}" "${arm64[@]}" "${dax[@]}"
     # the site
@@ -57,7 +58,8 @@ soak=("${verify[@]}" redis-server redis-tools libpython3.11-testsuite default-jd
 packages=()
 for group in "$@"; do
     case $group in
-        demo | demo-vectors | docs | build | bench | test | lint | coverage | arm64 | dax | debian | verify | soak) ;;
+        demo | demo-vectors | docs | build | bench | test | lint | coverage | arm64 | dax) ;;
+        debian | wheels | verify | soak) ;;
         *) echo "install-dependencies: there is no group $group" >&2; exit 2 ;;
     esac
     declare -n members=${group//-/_}

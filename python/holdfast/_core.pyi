@@ -1,7 +1,7 @@
 """The extension module. Use `holdfast`; this is what it is made of."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Union
 
 version: str
 
@@ -127,6 +127,9 @@ def configure(
     is_of_running_task: Callable[[int], bool],
     /,
 ) -> None: ...
+def check_graph(
+    at: int, bytes: int, head: bytes, bytes_of_vector: int, connectivity: int, first: int, end: int, /
+) -> Union[str, None]: ...
 def before_fork() -> None: ...
 def after_fork_in_parent() -> None: ...
 def after_fork_in_child() -> None: ...

@@ -12,17 +12,20 @@ def what_is_at(path: str) -> str:
     if os.path.isdir(path):
         if os.path.exists(os.path.join(path, "superblock")):
             return f"it is a heap: holdfast.open({path!r})"
-        if os.path.exists(os.path.join(path, "data.mdb")):
+        if _is_of_lmdb(os.path.join(path, "data.mdb")):
             return f"it is a directory of LMDB: `holdfast import {path} STORE` makes a store of it"
         return ""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(32)
-    except OSError:
-        return ""
-    if head[16:20] == b"\xde\xc0\xef\xbe":
+    if _is_of_lmdb(path):
         return f"it is a file of LMDB: `holdfast import --no-subdir {path} STORE` makes a store of it"
     return ""
+
+
+def _is_of_lmdb(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(20)[16:] == b"\xde\xc0\xef\xbe"
+    except OSError:
+        return False
 
 
 def add_hint(failure: Error, hint: str) -> None:

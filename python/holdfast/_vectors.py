@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Union
 
 import numpy
 
+from ._errors import make as make_error
 from ._heap import Heap
 from ._vector_graphs import METRICS, Array, Graph, Settings, distances, usearch
 
-_KIND = "holdfast.VectorIndex 1"
+_KIND = "holdfast.VectorIndex 2"
+_PRECISIONS = {"f2": "f16", "f4": "f32", "f8": "f32", "i1": "i8"}  # of graphs, by the type of the vectors
+_SHARE = 4  # a search that wants more than one of so many vectors compares all
 _FEW = 4096  # rows that are compared one by one: behind the last graph, or of a filter
 _SIBLINGS = 8  # graphs of about one size that add() makes one of
 _LARGEST_MERGED = 1 << 18  # rows: beyond, optimize() does it
@@ -33,8 +36,8 @@ class VectorIndex:
     place, so that an open heap is searched at once. Every change is a transaction, or a part of the open one. A heap of
     mode "r" searches beside the writer, and finds what is new after heap.refresh().
 
-    metric: "cos", "l2sq" (squared distance) or "ip" (1 - inner product). dtype: of the stored vectors. connectivity:
-    neighbours of a vector in the graph. They are given where the index is made.
+    metric: "cos", "l2sq" (squared distance) or "ip" (1 - inner product). dtype: of the stored vectors, "f2", "f4", "f8"
+    or "i1". connectivity: neighbours of a vector in the graph. They are given where the index is made.
 
     Thread safety: as of the heap; no thread may search while another one is in heap.refresh().
     """
@@ -52,8 +55,7 @@ class VectorIndex:
         usearch()
         self._heap, self._name = heap, name
         self._lock = threading.Lock()
-        self._seen: Any = None  # the mark of the graphs
-        self._graphs: list[Graph] = []
+        self._graphs: dict[int, Graph] = {}  # those that were searched last, by their number
         if name not in heap:
             if dimensions is None:
                 raise KeyError(f"{name!r} is not in the heap: give the dimensions of its vectors, to make the index")
@@ -61,13 +63,13 @@ class VectorIndex:
         data = self._data()
         if dimensions is not None and dimensions != data["dimensions"]:
             raise ValueError(f"{name!r} has vectors of {data['dimensions']} dimensions, and not of {dimensions}")
-        self._settings = Settings(data["dimensions"], data["metric"], data["connectivity"], data["precision"])
+        self._settings = self._settings_of(data)
 
     def _make(self, dimensions: int, metric: str, dtype: numpy.dtype[Any], connectivity: int) -> None:
         if metric not in METRICS:
             raise ValueError(f"metric is one of {METRICS}, and not {metric!r}")
-        if dtype not in (numpy.dtype("f2"), numpy.dtype("f4"), numpy.dtype("f8")):
-            raise TypeError(f"vectors are of the type f2, f4 or f8, and not {dtype}")
+        if dtype not in map(numpy.dtype, _PRECISIONS):
+            raise TypeError(f"vectors are of the type f2, f4, f8 or i1, and not {dtype}")
         if dimensions < 1 or not 2 <= connectivity <= 1024:
             raise ValueError("vectors have at least one dimension, and from 2 to 1024 neighbours")
         self._heap[self._name] = {
@@ -75,15 +77,35 @@ class VectorIndex:
             "dimensions": dimensions,
             "metric": metric,
             "connectivity": connectivity,
-            "precision": "f16" if metric == "cos" else "f32",
+            "precision": "f16" if metric == "cos" and dtype.kind == "f" else _PRECISIONS[dtype.str[1:]],
             "vectors": numpy.zeros((0, dimensions), dtype),
             "keys": [],  # by row; [] where the vector was removed
             "values": [],  # by row
             "rows": {},  # by key
             "fields": {},  # name -> value -> rows, those of removed vectors among them
-            "graphs": [],
-            "mark": 0,  # another one with each change of the graphs
+            "graphs": [],  # each has a number of its own
         }
+
+    def _settings_of(self, data: Any) -> Settings:
+        found = Settings(*(data.get(name) for name in Settings._fields))
+        if not found.are_known():
+            raise self._damaged(f"settings that no index has: {tuple(found)}")
+        vectors = data.get("vectors")
+        if not isinstance(vectors, numpy.ndarray) or vectors.shape[1:] != (found.dimensions,):
+            raise self._damaged("other vectors than its settings say")
+        return found
+
+    def _damaged(self, found: str) -> Exception:
+        return make_error(
+            "corrupt",
+            f"{self._heap.path}: {self._name!r} is a VectorIndex with {found}",
+            self._heap.path,
+            str(self._name),
+            found,
+            "what VectorIndex has written",
+            "restore the heap from a copy, or make the index anew",
+            0,
+        )
 
     def _data(self) -> Any:
         found = self._heap[self._name]
@@ -110,6 +132,10 @@ class VectorIndex:
         found: Array = data["vectors"][data["rows"][key]].copy()
         return found
 
+    def get(self, key: Any, default: Any = None) -> Any:
+        """A copy of the vector under a key, or the default."""
+        return self[key] if key in self else default
+
     def values(self, key: Any) -> dict[Any, Any]:
         """What was stored with the vector under a key."""
         data = self._data()
@@ -132,6 +158,7 @@ class VectorIndex:
                 f"{len(names)} keys, {len(told)} values and vectors of shape {given.shape}: expected as many vectors, "
                 f"of {self._settings.dimensions} numbers"
             )
+        given = self._as_stored(given)
         last = {name: place for place, name in enumerate(names)}  # of a key that comes twice
         if len(last) != len(names):
             kept = sorted(last.values())
@@ -139,6 +166,17 @@ class VectorIndex:
         if names:
             with self._transaction():
                 self._append(names, given, told)
+
+    def _as_stored(self, given: Array) -> Array:
+        """The numbers as the index has them. Refuses those that are none, for which nothing is near."""
+        dtype = self._data()["vectors"].dtype
+        if dtype.kind == "i" and (given.dtype.kind not in "iu" or (abs(given.astype("i8")) > 127).any()):
+            raise TypeError("vectors of the type i1 are of whole numbers from -127 to 127")
+        with numpy.errstate(over="ignore"):  # what is too large is refused
+            made: Array = numpy.asarray(given, dtype)
+            if not numpy.isfinite(numpy.asarray(made, "f4")).all():
+                raise ValueError(f"vectors are of finite numbers that {dtype.name} and float32 have")
+        return made
 
     def _append(self, names: Sequence[Any], vectors: Array, told: Sequence[Any]) -> None:
         data = self._data()
@@ -177,8 +215,7 @@ class VectorIndex:
             kept -= _SIBLINGS
             first = graphs[kept]["first"]
         built = self._settings.build(data["vectors"][first:end], first)
-        graphs[kept:] = [{"first": first, "end": end, "graph": built}]
-        data["mark"] = secrets.randbits(62)
+        graphs[kept:] = [{"first": first, "end": end, "graph": built, "number": secrets.randbits(62)}]
 
     def optimize(self) -> None:
         """Makes one graph of all vectors, and frees the places of those that were removed.
@@ -199,7 +236,8 @@ class VectorIndex:
             _note(fields, told, 0)
             graphs = []
             if len(live) >= _FEW:
-                graphs.append({"first": 0, "end": len(live), "graph": self._settings.build(vectors, 0)})
+                built = self._settings.build(vectors, 0)
+                graphs.append({"first": 0, "end": len(live), "graph": built, "number": secrets.randbits(62)})
             self._heap[self._name] = {
                 **settings,
                 "vectors": vectors,
@@ -208,72 +246,148 @@ class VectorIndex:
                 "rows": dict(zip(names, range(len(names)))),
                 "fields": fields,
                 "graphs": graphs,
-                "mark": secrets.randbits(62),
             }
 
     def search(
         self,
         vector: Any,
         count: int = 10,
-        where: Union[Mapping[Any, Any], None] = None,
+        where: Union[Mapping[Any, Any], Callable[[dict[Any, Any]], Any], None] = None,
         *,
         effort: int = 64,
-    ) -> list[Match]:
-        """The nearest vectors, nearest first.
+    ) -> Any:
+        """The nearest vectors, nearest first: a list of Match; for an array of vectors a list of such lists.
 
         where: names of values, and what they are, or lists of what they may be, as {"language": ["en", "de"], "year":
-        2026}; all must hold. effort: how many vectors of each graph are compared at least; more finds more of the true
-        nearest. Distances are exact.
+        2026}; all must hold. Or a function of the dict of values that says whether they do: it is called for vectors in
+        the order of their distances until there are enough. effort: how many vectors of each graph are compared at
+        least; more finds more of the true nearest. Distances are exact.
         """
         if count < 1:
             raise ValueError(f"count is {count}, expected at least 1")
-        query = numpy.asarray(vector)
-        if query.shape != (self._settings.dimensions,):
-            raise ValueError(f"the vector has shape {query.shape}, expected {(self._settings.dimensions,)}")
+        queries = numpy.asarray(vector)
+        is_one = queries.ndim == 1
+        if is_one:
+            queries = queries[None]
+        if queries.ndim != 2 or queries.shape[1] != self._settings.dimensions:
+            raise ValueError(f"the vector has shape {numpy.shape(vector)}, expected {(self._settings.dimensions,)}")
+        queries = queries if queries.dtype.kind == "f" else queries.astype("f4")
+        if not numpy.isfinite(queries).all():
+            raise ValueError("the vector has numbers that are not finite")
         data = self._data()
-        graphs = self._graphs_of(data)
-        vectors, keys = data["vectors"], data["keys"]
-        allowed = _rows_of(data["fields"], where) if where else None
-        tail = numpy.arange(graphs[-1].end if graphs else 0, len(vectors))
-        wanted = count + 8
-        if allowed is not None:
-            wanted += 2 * count * len(vectors) // max(1, len(allowed))
-        while True:
-            if allowed is not None and len(allowed) <= max(_FEW, 16 * wanted):
-                return self._nearest(query, allowed, vectors, keys, count)
-            near = [graph.search(query, wanted, effort) for graph in graphs]
-            rows = numpy.concatenate([*near, tail])
-            if allowed is not None:
-                rows = rows[numpy.isin(rows, allowed)]
-            found = self._nearest(query, rows, vectors, keys, count)
-            if len(found) == count or all(wanted >= graph.end - graph.first for graph in graphs):
-                return found
-            wanted *= 8
-
-    def _nearest(self, query: Array, rows: Array, vectors: Array, keys: Any, count: int) -> list[Match]:
-        """Of the rows that are not removed."""
-        apart = distances(query, vectors[rows], self._settings.metric)
-        found: list[Match] = []
-        for place in numpy.argsort(apart, kind="stable"):
-            if len(found) == count:
-                break
-            key = keys[int(rows[place])]
-            if not _is_removed(key):
-                found.append(Match(key, float(apart[place])))
-        return found
+        asked = _Search(self._settings.metric, data, self._graphs_of(data), where, count, effort)
+        found = asked.all_of(queries)
+        return found[0] if is_one else found
 
     def _graphs_of(self, data: Any) -> list[Graph]:
-        mark = data["mark"]
+        """Those that are as they were are known already."""
         with self._lock:
-            if mark != self._seen:
-                self._graphs = [
-                    Graph(self._settings, each["first"], each["end"], each["graph"]) for each in data["graphs"]
-                ]
-                self._seen = mark
-            return self._graphs
+            known, self._graphs = self._graphs, {}
+            done, vectors = 0, len(data["vectors"])
+            for each in data["graphs"]:
+                first, end, memory, number = (each[name] for name in ("first", "end", "graph", "number"))
+                graph = known.get(number)
+                if graph is None or not graph.is_at(first, end, memory):
+                    if first != done or not first < end <= vectors:
+                        raise self._damaged(f"a graph of the rows {first} to {end}, behind {done}, of {vectors}")
+                    try:
+                        graph = Graph(self._settings, first, end, memory)
+                    except ValueError as fault:
+                        raise self._damaged(str(fault)) from None
+                self._graphs[number] = graph
+                done = end
+            return list(self._graphs.values())
 
     def __repr__(self) -> str:
         return f"<holdfast.VectorIndex {self._name!r}, {len(self)} vectors of {self._settings.dimensions} dimensions>"
+
+
+class _Search:
+    """One call of search()."""
+
+    def __init__(self, metric: str, data: Any, graphs: list[Graph], where: Any, count: int, effort: int) -> None:
+        self._metric, self._graphs, self._count, self._effort = metric, graphs, count, effort
+        self._vectors, self._keys, self._values = data["vectors"], data["keys"], data["values"]
+        self._behind = graphs[-1].end if graphs else 0  # the first row that no graph has
+        self._accepts = where if callable(where) else None
+        self._answers: dict[int, bool] = {}  # of that function
+        self._allowed = _rows_of(data["fields"], where) if where and self._accepts is None else None
+        self._wanted = count + 8
+        if self._allowed is not None:
+            self._wanted += 2 * count * len(self._vectors) // max(1, len(self._allowed))
+
+    def all_of(self, queries: Array) -> list[list[Match]]:
+        if self._is_for_all(self._wanted):
+            return [self._among_all(query) for query in queries]
+        near = [graph.search(queries, self._wanted, self._effort) for graph in self._graphs]
+        return [self._one(query, [of_graph[i] for of_graph in near]) for i, query in enumerate(queries)]
+
+    def _is_for_all(self, wanted: int) -> bool:
+        """Whether so many are wanted that comparing all takes less time."""
+        if self._allowed is not None and len(self._allowed) <= max(_FEW, 16 * wanted):
+            return True
+        return wanted * _SHARE >= len(self._vectors)
+
+    def _one(self, query: Array, near: list[Array]) -> list[Match]:
+        wanted = self._wanted
+        while True:
+            found = self._nearest(query, numpy.concatenate(near) if near else numpy.zeros(0, "i8"))
+            if len(found) == self._count:
+                return found
+            wanted *= 8
+            if self._is_for_all(wanted):
+                return self._among_all(query)
+            near = [graph.search(query[None], wanted, self._effort)[0] for graph in self._graphs]
+
+    def _among_all(self, query: Array) -> list[Match]:
+        if self._allowed is not None:
+            return self._first(self._allowed, distances(query, self._vectors[self._allowed], self._metric))
+        return self._first(None, distances(query, self._vectors, self._metric))
+
+    def _nearest(self, query: Array, rows: Array) -> list[Match]:
+        """Of these rows, and those behind the graphs."""
+        if self._allowed is not None:
+            behind = self._allowed[numpy.searchsorted(self._allowed, self._behind) :]
+            rows = numpy.concatenate([rows[numpy.isin(rows, self._allowed)], behind])
+            return self._first(rows, distances(query, self._vectors[rows], self._metric))
+        apart = distances(query, self._vectors[rows], self._metric)
+        if self._behind < len(self._vectors):
+            rows = numpy.concatenate([rows, numpy.arange(self._behind, len(self._vectors))])
+            apart = numpy.concatenate([apart, distances(query, self._vectors[self._behind :], self._metric)])
+        return self._first(rows, apart)
+
+    def _first(self, rows: Union[Array, None], apart: Array) -> list[Match]:
+        """The nearest that are not removed, and that the function accepts. No rows: all."""
+        found: list[Match] = []
+        for place in _in_order(apart, self._count + 8):
+            row = place if rows is None else int(rows[place])
+            key = self._keys[row]
+            if not _is_removed(key) and (self._accepts is None or self._does_accept(row)):
+                found.append(Match(key, float(apart[place])))
+                if len(found) == self._count:
+                    break
+        return found
+
+    def _does_accept(self, row: int) -> bool:
+        known = self._answers.get(row)
+        if known is None:
+            assert self._accepts is not None
+            values = self._values[row]
+            known = self._answers[row] = bool(self._accepts({} if values is None else values.to_python()))
+        return known
+
+
+def _in_order(apart: Array, mostly: int) -> Iterator[int]:
+    """The places of all, the least first. `mostly`: how many the caller takes, unless it takes all."""
+    begun: set[int] = set()
+    if mostly * 8 < len(apart):
+        some = numpy.sort(numpy.argpartition(apart, mostly)[:mostly])
+        for place in some[numpy.argsort(apart[some], kind="stable")].tolist():
+            begun.add(place)
+            yield place
+    for place in numpy.argsort(apart, kind="stable").tolist():
+        if place not in begun:
+            yield place
 
 
 def _is_removed(key: Any) -> bool:

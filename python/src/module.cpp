@@ -391,5 +391,6 @@ NB_MODULE(_core, core) {
     holdfast::python::bind_sessions(core);
     holdfast::python::bind_containers(core);
     holdfast::python::bind_stores(core);
+    holdfast::python::bind_graphs(core);
     core.attr("version") = HOLDFAST_VERSION;
 }

@@ -1,5 +1,6 @@
 #include "api/transaction_checks.hpp"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,9 @@
 namespace holdfast::detail {
 
 namespace {
+
+/// gettid(), which glibc has from 2.30 on.
+pid_t number_of_thread() noexcept { return static_cast<pid_t>(::syscall(SYS_gettid)); }
 
 using base::failure;
 using base::failure_code;
@@ -99,12 +103,12 @@ void transaction_checks::enter(const std::byte* begin, std::size_t bytes, const 
         throw_failure(about(failure_code::bad_address, heap_->path(), named(type, offset) + ", in free memory",
                             "an object in an allocated block, or a root"));
     }
-    const auto other = heap_->ranges()->enter({offset, offset + bytes, this, type, ::gettid()});
+    const auto other = heap_->ranges()->enter({offset, offset + bytes, this, type, number_of_thread()});
     if (other) {
         throw_failure(
             about(failure_code::concurrent_modification, heap_->path(),
                   fmt::format("{}, in thread {}, of which another transaction that is open has {}, in thread {}",
-                              named(type, offset), ::gettid(), named(other->type, other->begin), other->thread),
+                              named(type, offset), number_of_thread(), named(other->type, other->begin), other->thread),
                   "a lock that both hold until commit() has returned"));
     }
 }

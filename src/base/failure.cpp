@@ -37,9 +37,19 @@ std::string_view to_string(failure_code code) noexcept {
     return index < names.size() ? names.at(index) : std::string_view{"unknown"};
 }
 
+#if !__GLIBC_PREREQ(2, 32)
+// A program for an older C library has the text where it runs with a newer one.
+extern "C" [[gnu::weak]] const char* strerrordesc_np(int error) noexcept;
+#endif
+
 /// strerror() translates, under a lock whose other holders allocate: they may wait for the caller.
 std::string_view meaning_of(int os_error) noexcept {
-    const char* const text = ::strerrordesc_np(os_error);
+#if !__GLIBC_PREREQ(2, 32)
+    if (&strerrordesc_np == nullptr) {
+        return "an error that this C library does not describe without a lock";
+    }
+#endif
+    const char* const text = strerrordesc_np(os_error);
     return text == nullptr ? "an unknown error" : text;
 }
 

@@ -1,7 +1,9 @@
 #include "base/fork_mutex.hpp"
 
 #include <pthread.h>
+#if __GLIBC_PREREQ(2, 32)
 #include <sys/single_threaded.h>
+#endif
 
 #include <cstdint>
 #include <cstring>
@@ -11,13 +13,26 @@ namespace holdfast::base {
 
 constinit std::array<std::atomic<fork_mutex*>, fork_mutex::ranks> fork_mutex::all{};
 
+namespace {
+
+/// False also where the C library does not tell: then locks that nobody holds are taken.
+bool is_only_thread() noexcept {
+#if __GLIBC_PREREQ(2, 32)
+    return __libc_single_threaded != 0;
+#else
+    return false;
+#endif
+}
+
+}  // namespace
+
 /// The thread that forks holds the locks from hold() on, and blocks signals.
 class fork_handlers {
 public:
     static void hold() noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
         const sigset_t before = block_signals();
         // With one thread nobody else holds a lock.
-        if (__libc_single_threaded != 0) {
+        if (is_only_thread()) {
             note(before);
             return;
         }

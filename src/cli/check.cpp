@@ -4,12 +4,14 @@
 
 #include <fmt/format.h>
 #include <holdfast/check_indexes.hpp>
+#include <holdfast/heap_glance.hpp>
 #include <holdfast/manager.hpp>
 #include <holdfast/store_in_heap.hpp>
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
 #include "output.hpp"
+#include "progress.hpp"
 
 namespace holdfast_cli {
 
@@ -52,6 +54,10 @@ int check(const arguments& given, bool pages) {
     std::optional<json> stopped_by;
     try {
         holdfast::manager heap(holdfast::open_read_only, given.heap, to_examine());
+        const progress shown({.what = "check",
+                              .all = holdfast::glance_at(given.heap).apparent_bytes,
+                              .done = bytes_read,
+                              .is_wanted = pages && !given.json});
         problems = heap.check(pages);
         const std::vector<std::string> of_indexes = holdfast::check_indexes(heap);
         problems.insert(problems.end(), of_indexes.begin(), of_indexes.end());

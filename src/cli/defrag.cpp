@@ -1,5 +1,4 @@
-#include <unistd.h>
-
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <limits>
@@ -12,6 +11,7 @@
 
 #include "commands.hpp"
 #include "output.hpp"
+#include "progress.hpp"
 
 namespace holdfast_cli {
 
@@ -62,20 +62,18 @@ int defrag(const arguments& given) {
     const std::uint64_t target = given.target.empty() ? 0 : bytes_of(given.target);
     // The open recovers a crashed heap.
     holdfast::manager heap(holdfast::open_only, given.heap, to_change());
-    const bool watched = !given.json && ::isatty(STDERR_FILENO) != 0;
+    progress shown({.what = "space given back", .is_wanted = !given.json});
     holdfast::shrink_options wanted;
     wanted.target = target;
-    wanted.progress = [watched](const holdfast::shrink_report& so_far) {
-        if (watched) {
-            fmt::print(stderr, "\rcharged {:<32} given back {:<32}", size_text(so_far.charged_after),
-                       size_text(so_far.given_back));
-        }
+    const holdfast::heap_statistics before = heap.statistics();
+    const std::uint64_t least = std::max(target, before.allocated_bytes);
+    const std::uint64_t all = before.charged_bytes - std::min(before.charged_bytes, least);
+    wanted.progress = [&shown, all](const holdfast::shrink_report& so_far) {
+        shown.update("space given back", so_far.given_back, std::max(all, so_far.given_back));
     };
     const holdfast::shrink_report done = heap.shrink(wanted);
+    shown.end();
     heap.close();
-    if (watched) {
-        fmt::print(stderr, "\n");
-    }
     const bool reached = done.charged_after <= target;
     if (given.json) {
         print(as_json(given, done, target, reached));

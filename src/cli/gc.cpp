@@ -1,25 +1,14 @@
-#include <unistd.h>
-
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
 #include "output.hpp"
+#include "progress.hpp"
 
 namespace holdfast_cli {
 
 namespace {
-
-/// 40 cells on standard error.
-void draw(const holdfast::collect_progress& so_far) {
-    constexpr std::uint64_t width = 40;
-    const std::uint64_t total = so_far.total_bytes == 0 ? 1 : so_far.total_bytes;
-    const std::uint64_t filled =
-        static_cast<std::uint64_t>(static_cast<double>(so_far.done_bytes) / static_cast<double>(total) * width);
-    fmt::print(stderr, "\r{} [{:<{}}] {:>3} %", so_far.sweeping ? "sweep" : "mark ",
-               std::string(filled < width ? filled : width, '#'), width, filled * 100 / width);
-}
 
 json as_json(const arguments& given, const holdfast::collect_report& report, bool dry_run) {
     json object;
@@ -87,7 +76,7 @@ int gc(const arguments& given, const gc_arguments& how) {
     // A dry run changes nothing on media. Otherwise the open recovers a crashed heap.
     holdfast::manager heap = how.dry_run ? holdfast::manager(holdfast::open_read_only, given.heap)
                                          : holdfast::manager(holdfast::open_only, given.heap, to_change());
-    const bool watched = !given.json && ::isatty(STDERR_FILENO) != 0;
+    progress shown({.what = "mark", .is_wanted = !given.json});
     holdfast::collect_options wanted;
     wanted.mode =
         how.precise ? holdfast::collect_options::marking::precise : holdfast::collect_options::marking::conservative;
@@ -96,13 +85,11 @@ int gc(const arguments& given, const gc_arguments& how) {
     wanted.threads = how.threads;
     wanted.null_transient = how.null_transient;
     wanted.dry_run = how.dry_run;
-    if (watched) {
-        wanted.progress = draw;
-    }
+    wanted.progress = [&shown](const holdfast::collect_progress& so_far) {
+        shown.update(so_far.sweeping ? "sweep" : "mark", so_far.done_bytes, so_far.total_bytes);
+    };
     const holdfast::collect_report report = heap.collect(wanted);
-    if (watched) {
-        fmt::print(stderr, "\r{:<60}\r", "");
-    }
+    shown.end();
     heap.close(!how.dry_run);
     if (given.json) {
         print(as_json(given, report, how.dry_run));

@@ -169,20 +169,22 @@ command add_get(command_line& program, arguments& given, value_arguments& wanted
 }
 
 command add_metrics(command_line& program, std::vector<std::string>& heaps) {
-    const command added = program.add_command("metrics", "Numbers of heaps, in the text format of Prometheus");
-    added.add_option("HEAP", heaps, "The heaps' directories").required();
+    const command added =
+        program.add_command("metrics", "Numbers of heaps and stores, in the text format of Prometheus");
+    added.add_option("HEAP", heaps, "Heaps and stores").required();
     added.footer("For the textfile collector of node_exporter: write to a new file, and rename it.");
     return added;
 }
 
 command add_exporter(command_line& program, arguments& given) {
-    const command added = program.add_command("exporter", "Serve numbers of heaps over HTTP, for Prometheus");
+    const command added =
+        program.add_command("exporter", "Serve numbers of heaps and stores over HTTP, for Prometheus");
     added.add_option("--listen", given.listen, "Address and port; port 0: a free one").show_default();
-    added.add_option("HEAP", given.heaps, "The heaps' directories").required();
+    added.add_option("HEAP", given.heaps, "Heaps and stores").required();
     added.footer(
         "Prints the address of the numbers, and serves them until SIGINT or SIGTERM. It reads files when it is asked,\n"
-        "takes no lock and changes nothing, so it refuses no writer and makes none wait. A heap that is not there, is\n"
-        "damaged or replaced is one whose numbers say so.");
+        "takes no lock and changes nothing, so it refuses no writer and makes none wait; stores it opens as a reader\n"
+        "does. A heap that is not there, is damaged or replaced is one whose numbers say so.");
     return added;
 }
 
@@ -192,15 +194,18 @@ struct heaps_commands {
     command exporter;
     command upgrade;
     command completion;
+    command manual;
 };
 
 heaps_commands add_heaps_commands(command_line& program, arguments& given) {
     heaps_commands made{add_metrics(program, given.heaps), add_exporter(program, given),
                         program.add_command("upgrade", "Say what is to be done before another version opens a heap"),
-                        program.add_command("completion", "Print a script that completes commands in bash")};
+                        program.add_command("completion", "Print a script that completes commands in bash"),
+                        program.add_command("manual", "Print the page for man(1)")};
     made.upgrade.add_option("PATH", given.heaps, "Heaps and stores").required();
     made.upgrade.add_flag("--json", given.json, "Print one JSON object");
     made.completion.footer("In ~/.bashrc: . <(holdfast completion)");
+    made.manual.footer("To read it without a package: holdfast manual >holdfast.1; man ./holdfast.1");
     made.upgrade.footer("Changes nothing. Exit status 1: something is to be done. See docs/versions.md.");
     return made;
 }
@@ -210,13 +215,23 @@ std::optional<int> run(const heaps_commands& of, const command_line& program, co
         fmt::print("{}", program.completion());
         return holdfast_cli::exit_sound;
     }
+    if (of.manual.parsed()) {
+        fmt::print("{}", program.manual("look into persistent heaps and stores, copy and shrink them"));
+        return holdfast_cli::exit_sound;
+    }
     if (of.exporter.parsed()) {
         return holdfast_cli::serve_metrics(given.heaps, given.listen);
     }
     if (of.metrics.parsed()) {
         return holdfast_cli::metrics(given.heaps);
     }
-    return of.upgrade.parsed() ? std::optional(holdfast_cli::upgrade(given.heaps, given.json)) : std::nullopt;
+    if (of.upgrade.parsed()) {
+        return holdfast_cli::upgrade(given.heaps, given.json);
+    }
+    if (!given.heap.empty()) {  // of all other commands
+        holdfast_cli::refuse_lmdb(given.heap);
+    }
+    return std::nullopt;
 }
 
 [[noreturn]] int refuse_store(const arguments& given) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -6,6 +7,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <holdfast/manager.hpp>
@@ -24,6 +26,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// [offset, bytes, name, type] of objects with names, by offset.
+json named_objects(const holdfast::manager& heap) {
+    constexpr std::size_t most = 100'000;  // names of 50 bytes are 10 MB then
+    std::vector<holdfast::object_info> found;
+    for (auto each = heap.named_begin(); each != heap.named_end() && found.size() < most; ++each) {
+        found.push_back(*each);
+    }
+    std::ranges::sort(found, {}, [](const holdfast::object_info& one) { return one.offset(); });
+    json objects = json::array();
+    for (const holdfast::object_info& each : found) {
+        objects.push_back({each.offset(), each.length() * each.type_size(), printable(each.name()),
+                           printable(each.readable_type_name())});
+    }
+    return objects;
+}
+
 std::string page_of(const holdfast::manager& heap) {
     space_summary space;
     map_encoder data;
@@ -40,6 +58,7 @@ std::string page_of(const holdfast::manager& heap) {
     header["domain"] = heap.domain();
     header["state"] = numbers.recovered ? "crashed" : "clean";
     header["commit"] = {{"number", numbers.commit_sequence}, {"time", time_text(numbers.last_commit_ns)}};
+    header["objects"] = named_objects(heap);
     header["segment_pages"] = numbers.segment_size / map_page_size;
     header["segments"] = numbers.segments;
     header["bytes"] = {{"apparent", numbers.apparent_bytes},

@@ -10,6 +10,7 @@
 
 #include "commands.hpp"
 #include "output.hpp"
+#include "store.hpp"
 
 namespace holdfast_cli {
 
@@ -56,7 +57,9 @@ std::string_view name_of(heap_use use) noexcept {
     return "";
 }
 
-std::string state_of(const reading& of) { return of.glance ? std::string(name_of(of.glance->use)) : of.reason; }
+std::string state_of(const reading& of) {
+    return of.store ? "store" : of.glance ? std::string(name_of(of.glance->use)) : of.reason;
+}
 
 number one_where(bool holds) { return holds ? number(1) : std::nullopt; }
 number where_not_zero(std::int64_t nanoseconds) {
@@ -118,10 +121,10 @@ std::vector<metric> metrics_of_state() {
     return {
         {"holdfast_up",
          "gauge",
-         "Whether the files of the heap could be read",
-         [](const reading& of) { return number(of.glance ? 1 : 0); },
+         "Whether the files of the heap or store could be read",
+         [](const reading& of) { return number(of.glance || of.store ? 1 : 0); },
          {}},
-        {"holdfast_state", "gauge", "1; the label says closed, open, crashed, or which error reading the heap is",
+        {"holdfast_state", "gauge", "1; the label says closed, open, crashed, store, or which error reading it is",
          [](const reading&) { return number(1); }, [](const reading& of) { return label("state", state_of(of)); }},
         {"holdfast_info", "gauge", "1; the labels say which heap it is",
          [](const reading& of) { return one_where(of.glance.has_value()); },
@@ -196,10 +199,52 @@ std::vector<metric> metrics_of_writers() {
     };
 }
 
+/// Of a store.
+metric stored(std::string_view name, std::string_view type, std::string_view help,
+              std::function<std::uint64_t(const store_numbers&)> value) {
+    return {name,
+            type,
+            help,
+            [value = std::move(value)](const reading& of) {
+                return of.store ? number(static_cast<double>(value(*of.store))) : std::nullopt;
+            },
+            {}};
+}
+
+std::vector<metric> metrics_of_stores() {
+    using numbers = store_numbers;
+    return {
+        stored("holdfast_store_entries", "gauge", "Entries of all databases",
+               [](const numbers& of) { return of.entries; }),
+        stored("holdfast_store_databases", "gauge", "Databases, the unnamed one among them",
+               [](const numbers& of) { return of.databases; }),
+        stored("holdfast_store_used_bytes", "gauge", "Pages in use",
+               [](const numbers& of) { return of.pages * of.page_bytes; }),
+        stored("holdfast_store_apparent_bytes", "gauge", "Size of the file",
+               [](const numbers& of) { return of.apparent_bytes; }),
+        stored("holdfast_store_charged_bytes", "gauge", "What the file system charges for the file",
+               [](const numbers& of) { return of.charged_bytes; }),
+        stored("holdfast_store_disk_available_bytes", "gauge", "What the file system has left",
+               [](const numbers& of) { return of.available_bytes; }),
+        stored("holdfast_store_transactions_total", "counter", "Number of the last commit that readers see",
+               [](const numbers& of) { return of.activity.last_txnid; }),
+        stored("holdfast_store_unsynced_transactions", "gauge", "Commits that a loss of power may still take",
+               [](const numbers& of) { return of.activity.last_txnid - of.activity.synced_txnid; }),
+        stored("holdfast_store_log_bytes", "gauge", "Records of the log since the last checkpoint",
+               [](const numbers& of) { return of.activity.log_bytes; }),
+        stored("holdfast_store_log_room_bytes", "gauge", "The log's part of the file",
+               [](const numbers& of) { return of.activity.log_room_bytes; }),
+        stored("holdfast_store_readers", "gauge", "Transactions that read now",
+               [](const numbers& of) { return std::uint64_t{of.activity.readers}; }),
+        stored("holdfast_store_reader_lag_transactions", "gauge", "How far the oldest of them is behind",
+               [](const numbers& of) { return of.activity.last_txnid - of.activity.oldest_txnid; }),
+    };
+}
+
 const std::vector<metric>& all_metrics() {
     static const std::vector<metric> all = [] {
         std::vector<metric> made = metrics_of_state();
-        for (const auto& more : {metrics_of_space(), metrics_of_writers()}) {
+        for (const auto& more : {metrics_of_space(), metrics_of_writers(), metrics_of_stores()}) {
             made.insert(made.end(), more.begin(), more.end());
         }
         return made;
@@ -229,6 +274,15 @@ reading look_into(const std::string& path) {
 reading look_at(const std::string& heap) {
     reading made;
     made.heap = heap;
+    if (is_store(heap)) {
+        try {
+            made.store = numbers_of_store(heap);
+        } catch (const std::exception& what) {  // of a call of the store, or of the system
+            made.reason = "store_error";
+            made.message = heap + ": " + what.what();
+        }
+        return made;
+    }
     try {
         made.glance = holdfast::glance_at(heap);
     } catch (const holdfast::error& what) {
@@ -265,7 +319,7 @@ int metrics(const std::vector<std::string>& heaps) {
         if (!all.back().message.empty()) {
             fmt::print(stderr, "holdfast: {}\n", printable(all.back().message));
         }
-        are_readable = are_readable && all.back().glance.has_value();
+        are_readable = are_readable && (all.back().glance || all.back().store);
     }
     fmt::print("{}", prometheus_text(all));
     return are_readable ? exit_sound : exit_failed;

@@ -9,20 +9,23 @@
 #include <holdfast/heap_glance.hpp>
 #include <holdfast/manager.hpp>
 
+#include "store.hpp"
+
 namespace holdfast_cli {
 
-/// A heap at a moment, as far as it can be read.
+/// A heap or a store at a moment, as far as it can be read.
 struct reading {
-    std::string heap;
+    std::string heap;  ///< or the store
     std::optional<holdfast::heap_glance> glance;
+    std::optional<store_numbers> store;
     std::optional<holdfast::heap_statistics> statistics;
-    /// Why there is no glance: the name of the error's code, and its message.
+    /// Why there is neither: the name of the error's code, and its message.
     std::string reason;
     std::string message;
     std::uint64_t replacements = 0;  ///< how often another heap had the name, since somebody looks
 };
 
-/// What the files say: takes no lock. Never throws error.
+/// What the files of a heap say: takes no lock. A store is opened as a reader does. Never throws error.
 [[nodiscard]] reading look_at(const std::string& heap);
 /// Each metric once, with its help, and a line for each heap that has it.
 [[nodiscard]] std::string prometheus_text(const std::vector<reading>& all);

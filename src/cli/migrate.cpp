@@ -1,19 +1,44 @@
 #include <cstdio>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
 #include "output.hpp"
+#include "progress.hpp"
+#include "store.hpp"
 #include "store_tools/migration.hpp"
 
 namespace holdfast_cli {
 
+namespace {
+
+/// What is read of a file of LMDB, or written of a store; 0 where it is none: then the work says why.
+std::uint64_t bytes_to_move(const std::string& path, bool imports) {
+    try {
+        if (!imports) {
+            const store_numbers of = numbers_of_store(path);
+            return of.pages * of.page_bytes;
+        }
+        return std::filesystem::file_size(std::filesystem::is_directory(path) ? path + "/data.mdb" : path);
+    } catch (const std::exception&) {
+        return 0;
+    }
+}
+
+}  // namespace
+
 int migrate(const arguments& given, const migration_arguments& how, bool imports) {
     const holdfast_store_tools::migration_options options{how.no_subdirectory, how.sort};
+    progress shown({.what = imports ? "import" : "export",
+                    .all = bytes_to_move(how.from, imports),
+                    .done = imports ? bytes_read : bytes_written,
+                    .is_wanted = !given.json});
     const holdfast_store_tools::migration_result made =
         imports ? holdfast_store_tools::import_environment(how.from, how.to, options)
                 : holdfast_store_tools::export_environment(how.from, how.to, options);
+    shown.end();
     if (given.json) {
         print({{"path", how.to},
                {"databases", made.databases},

@@ -1,5 +1,8 @@
 #include "output.hpp"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -51,6 +54,28 @@ character first_character(std::string_view text) noexcept {
     return {bytes, !is_control(code)};
 }
 
+/// Characters, each of which is taken for one column.
+std::size_t columns_of(std::string_view text) noexcept {
+    std::size_t columns = 0;
+    for (; !text.empty(); ++columns) {
+        text.remove_prefix(first_character(text).bytes);
+    }
+    return columns;
+}
+
+/// With dots at the end where it has more columns.
+std::string cut_to(std::string_view text, std::size_t columns) {
+    constexpr std::string_view dots = "...";
+    if (columns_of(text) <= columns) {
+        return std::string(text);
+    }
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i + dots.size() < columns; ++i) {
+        bytes += first_character(text.substr(bytes)).bytes;
+    }
+    return std::string(text.substr(0, bytes)) + std::string(dots);
+}
+
 }  // namespace
 
 holdfast::open_options to_change() {
@@ -62,7 +87,7 @@ holdfast::open_options to_change() {
     return options;
 }
 
-std::string size_text(std::uint64_t bytes) {
+std::string short_size_text(std::uint64_t bytes) {
     static constexpr std::array<std::string_view, 7> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (bytes < 1024) {
         return fmt::format("{} B", bytes);
@@ -73,7 +98,11 @@ std::string size_text(std::uint64_t bytes) {
         scaled /= 1024;
         ++unit;
     }
-    return fmt::format("{} B ({:.1f} {})", bytes, scaled, units.at(unit));
+    return fmt::format("{:.1f} {}", scaled, units.at(unit));
+}
+
+std::string size_text(std::uint64_t bytes) {
+    return bytes < 1024 ? short_size_text(bytes) : fmt::format("{} B ({})", bytes, short_size_text(bytes));
 }
 
 std::string time_text(std::int64_t nanoseconds_since_1970) {
@@ -97,21 +126,44 @@ std::string time_text(std::int64_t nanoseconds_since_1970) {
 
 void print_line(std::string_view label, std::string_view value) { fmt::print("{:<20}{}\n", label, value); }
 
-void print_table(const std::vector<std::vector<std::string>>& rows) {
+std::string table_text(const std::vector<std::vector<std::string>>& rows, std::size_t most_columns) {
+    constexpr std::size_t between = 2;
+    constexpr std::size_t least_width = 12;  // of a column that is cut
     std::vector<std::size_t> widths(rows.front().size());
     for (const auto& row : rows) {
         for (std::size_t i = 0; i < row.size(); ++i) {
-            widths[i] = std::max(widths[i], row[i].size());
+            widths[i] = std::max(widths[i], columns_of(row[i]));
         }
     }
+    std::size_t all = between * (widths.size() - 1);
+    for (const std::size_t width : widths) {
+        all += width;
+    }
+    while (most_columns != 0 && all > most_columns) {
+        std::size_t& widest = *std::ranges::max_element(widths);
+        if (widest <= least_width) {
+            break;
+        }
+        --widest;
+        --all;
+    }
+    std::string text;
     for (const auto& row : rows) {
-        std::string text;
+        std::string line;
         for (std::size_t i = 0; i < row.size(); ++i) {
-            text += fmt::format("{:<{}}  ", row[i], widths[i]);
+            const std::string cell = cut_to(row[i], widths[i]);
+            line += cell + std::string(widths[i] - columns_of(cell) + between, ' ');
         }
-        text.erase(text.find_last_not_of(' ') + 1);
-        fmt::print("{}\n", text);
+        line.erase(line.find_last_not_of(' ') + 1);
+        text += line + "\n";
     }
+    return text;
+}
+
+void print_table(const std::vector<std::vector<std::string>>& rows) {
+    winsize terminal{};
+    const bool is_terminal = ::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &terminal) == 0;
+    fmt::print("{}", table_text(rows, is_terminal ? terminal.ws_col : 0U));
 }
 
 json describe(const holdfast::error& what) {

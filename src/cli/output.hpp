@@ -15,6 +15,8 @@ using json = nlohmann::ordered_json;
 
 /// "268435456 (256.0 MiB)".
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
+/// "256.0 MiB".
+[[nodiscard]] std::string short_size_text(std::uint64_t bytes);
 /// For a heap that is opened for writing: says on the standard error stream how far a replay is that takes long.
 [[nodiscard]] holdfast::open_options to_change();
 /// "2024-03-01T12:30:05.123456789Z"; "never" for 0.
@@ -22,8 +24,11 @@ using json = nlohmann::ordered_json;
 
 /// "label               value".
 void print_line(std::string_view label, std::string_view value);
-/// Columns fit their widest cell. Each row has as many cells as the first.
+/// Columns fit their widest cell. Each row has as many cells as the first. On a terminal the longest cells are cut, so
+/// that a row fits into a line.
 void print_table(const std::vector<std::vector<std::string>>& rows);
+/// The lines of it, where they may have so many columns; 0: as many as they need.
+[[nodiscard]] std::string table_text(const std::vector<std::vector<std::string>>& rows, std::size_t most_columns);
 /// Empty fields are left out.
 [[nodiscard]] json describe(const holdfast::error& what);
 /// On one line. Bytes that are no UTF-8, as names may have, become U+FFFD.

@@ -1,9 +1,11 @@
 #include "store.hpp"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "output.hpp"
+#include "progress.hpp"
 #include "store_tools/migration.hpp"
 #include "store_tools/tool.hpp"
 
@@ -132,10 +135,43 @@ std::string joined(const std::vector<std::string>& words) {
     return text;
 }
 
+/// 0 where the store is too damaged to tell.
+std::uint64_t pages_in_use(const environment& opened) {
+    try {
+        const transaction in(opened, MDB_RDONLY);
+        std::uint64_t pages = 0;
+        for (const database& one : databases_of(in)) {
+            pages += one.pages();
+        }
+        return pages;
+    } catch (const holdfast_store_tools::call_failure&) {
+        return 0;
+    }
+}
+
 }  // namespace
 
 bool is_store_file(const std::string& path) { return data_file_of(path) == path; }
 bool is_store(const std::string& path) { return !data_file_of(path).empty(); }
+
+void refuse_lmdb(const std::string& path) {
+    std::error_code ignored;
+    const bool is_directory = std::filesystem::is_directory(path, ignored);
+    const std::string file = is_directory ? path + "/data.mdb" : path;
+    if (!std::filesystem::is_regular_file(file, ignored)) {
+        return;
+    }
+    constexpr std::uint32_t magic = 0xbeefc0de;
+    constexpr std::size_t behind_page_header = 16;
+    std::array<char, behind_page_header + sizeof magic> head{};
+    std::ifstream(file, std::ios::binary).read(head.data(), head.size());
+    std::uint32_t found = 0;
+    std::memcpy(&found, head.data() + behind_page_header, sizeof found);
+    if (found == magic) {
+        throw std::runtime_error(fmt::format("{}: it is LMDB's: `holdfast import {}{} STORE` makes a store of it", path,
+                                             is_directory ? "" : "--no-subdir ", path));
+    }
+}
 
 std::uint32_t store_format(const std::string& path) { return format_version_of(data_file_of(path)); }
 bool is_known_store_format(std::uint32_t format) noexcept {
@@ -144,50 +180,68 @@ bool is_known_store_format(std::uint32_t format) noexcept {
     return format >= first && format <= last;
 }
 
-int store_info(const arguments& given) {
-    const environment opened = open_store(given.heap);
-    const transaction in(opened, MDB_RDONLY);
-    const std::vector<database> databases = databases_of(in);
+store_numbers numbers_of_store(const std::string& path) {
+    const environment opened = open_store(path);
+    store_numbers numbers;
+    expect_success("hf_lmdb_activity_of", hf_lmdb_activity_of(opened.get(), &numbers.activity));
+    const transaction in(opened, MDB_RDONLY);  // behind that: it is a reader
     MDB_envinfo information{};
     expect_success("mdb_env_info", mdb_env_info(opened.get(), &information));
     struct stat file {};
-    if (::stat(data_file_of(given.heap).c_str(), &file) != 0) {
-        throw std::runtime_error(given.heap + ": its file is gone");
+    struct statvfs disk {};
+    const std::string name = data_file_of(path);
+    if (::stat(name.c_str(), &file) != 0 || ::statvfs(name.c_str(), &disk) != 0) {
+        throw std::runtime_error(path + ": its file is gone");
     }
     constexpr std::uint64_t block = 512;  // of st_blocks
-    const auto apparent = static_cast<std::uint64_t>(file.st_size);
-    const std::uint64_t charged = static_cast<std::uint64_t>(file.st_blocks) * block;
-    const std::uint64_t page_bytes = databases.front().numbers.ms_psize;
-    std::uint64_t entries = 0;
-    std::uint64_t pages = 0;
-    for (const database& one : databases) {
-        entries += one.numbers.ms_entries;
-        pages += one.pages();
+    numbers.format = format_version_of(name);
+    numbers.apparent_bytes = static_cast<std::uint64_t>(file.st_size);
+    numbers.charged_bytes = static_cast<std::uint64_t>(file.st_blocks) * block;
+    numbers.available_bytes = disk.f_bavail * disk.f_frsize;
+    numbers.reader_slots = information.me_numreaders;
+    for (const database& one : databases_of(in)) {
+        ++numbers.databases;
+        numbers.page_bytes = one.numbers.ms_psize;
+        numbers.entries += one.numbers.ms_entries;
+        numbers.pages += one.pages();
     }
-    entries -= databases.size() - 1;  // each named one is an entry of the unnamed one
+    numbers.entries -= numbers.databases - 1;  // each named one is an entry of the unnamed one
+    return numbers;
+}
+
+int store_info(const arguments& given) {
+    const store_numbers of = numbers_of_store(given.heap);
     if (given.json) {
         print({{"path", given.heap},
                {"kind", "store"},
-               {"format_version", format_version_of(data_file_of(given.heap))},
-               {"last_transaction", mdb_txn_id(in.get())},
-               {"databases", databases.size()},
-               {"entries", entries},
-               {"page_bytes", page_bytes},
-               {"pages_in_use", pages},
-               {"apparent_bytes", apparent},
-               {"charged_bytes", charged},
-               {"reader_slots", information.me_numreaders}});
+               {"format_version", of.format},
+               {"last_transaction", of.activity.last_txnid},
+               {"synced_transaction", of.activity.synced_txnid},
+               {"databases", of.databases},
+               {"entries", of.entries},
+               {"page_bytes", of.page_bytes},
+               {"pages_in_use", of.pages},
+               {"log_bytes", of.activity.log_bytes},
+               {"log_room_bytes", of.activity.log_room_bytes},
+               {"apparent_bytes", of.apparent_bytes},
+               {"charged_bytes", of.charged_bytes},
+               {"readers", of.activity.readers},
+               {"reader_lag", of.activity.last_txnid - of.activity.oldest_txnid},
+               {"reader_slots", of.reader_slots}});
         return exit_sound;
     }
     print_line("store", printable(given.heap));
-    print_line("format version", fmt::format("{}", format_version_of(data_file_of(given.heap))));
-    print_line("last transaction", fmt::format("{}", mdb_txn_id(in.get())));
-    print_line("databases", fmt::format("{}", databases.size()));
-    print_line("entries", fmt::format("{}", entries));
-    print_line("pages in use", fmt::format("{}: {}", pages, size_text(pages * page_bytes)));
-    print_line("file, apparent", size_text(apparent));
-    print_line("file, on disk", size_text(charged));
-    print_line("reader slots", fmt::format("{}", information.me_numreaders));
+    print_line("format version", fmt::format("{}", of.format));
+    print_line("last transaction", fmt::format("{}", of.activity.last_txnid));
+    print_line("databases", fmt::format("{}", of.databases));
+    print_line("entries", fmt::format("{}", of.entries));
+    print_line("pages in use", fmt::format("{}: {}", of.pages, size_text(of.pages * of.page_bytes)));
+    print_line("log", fmt::format("{} since the last checkpoint, room for {}", size_text(of.activity.log_bytes),
+                                  size_text(of.activity.log_room_bytes)));
+    print_line("file, apparent", size_text(of.apparent_bytes));
+    print_line("file, on disk", size_text(of.charged_bytes));
+    print_line("readers", fmt::format("{}", of.activity.readers));
+    print_line("reader slots", fmt::format("{}", of.reader_slots));
     return exit_sound;
 }
 
@@ -195,7 +249,10 @@ int store_copy(const arguments& given, const copy_arguments& to) {
     if (!to.node_directories.empty()) {
         throw std::runtime_error(given.heap + ": a store, which lies in one file: --node is for heaps");
     }
+    const store_numbers of = numbers_of_store(given.heap);
+    progress shown({.what = "copy", .all = of.pages * of.page_bytes, .done = bytes_written, .is_wanted = !given.json});
     holdfast_store_tools::copy_environment(given.heap, to.destination);
+    shown.end();
     if (given.json) {
         print({{"path", to.destination}, {"kind", "store"}});
     } else {
@@ -209,6 +266,12 @@ int store_check(const arguments& given) {
     std::size_t pages = 0;
     try {
         const environment opened = open_store(given.heap);
+        const auto looked_at = [&pages] { return std::atomic_ref(pages).load(std::memory_order_relaxed); };
+        const progress shown({.what = "check: pages",
+                              .all = pages_in_use(opened),
+                              .done = looked_at,
+                              .are_bytes = false,
+                              .is_wanted = !given.json});
         expect_success("check", hf_lmdb_check(opened.get(), &pages));
     } catch (const holdfast_store_tools::call_failure& what) {
         const int code = what.code();

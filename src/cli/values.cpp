@@ -18,12 +18,6 @@ namespace {
 using values::kind;
 using values::value;
 
-constexpr std::size_t most_shown = 60;  ///< characters of a key or a value in a table
-
-std::string cut(const std::string& text) {
-    return text.size() <= most_shown ? text : text.substr(0, most_shown - 3) + "...";
-}
-
 std::string extent_text(const value_tree& tree, const value& of) {
     switch (of.what) {
         case kind::array: return fmt::format("[{}]", fmt::join(tree.shape_of(tree.array_of(of)), ", "));
@@ -214,9 +208,8 @@ void print_values(const holdfast::manager& heap, unsigned depth) {
     std::vector<std::vector<std::string>> rows{{"KEY", "VALUE OF TYPE", "LENGTH OR VALUE", "SIZE"}};
     std::vector<std::string> path;
     for_each_below(tree, tree.entries(), depth, path, [&](const std::vector<std::string>& at, const value& found) {
-        rows.push_back({std::string(2 * (at.size() - 1), ' ') + printable(cut(at.back())),
-                        printable(cut(tree.type_text(found))), extent_text(tree, found),
-                        fmt::format("{}", tree.size_of(found))});
+        rows.push_back({std::string(2 * (at.size() - 1), ' ') + printable(at.back()), printable(tree.type_text(found)),
+                        extent_text(tree, found), fmt::format("{}", tree.size_of(found))});
     });
     fmt::print("\n");
     print_table(rows);

@@ -1,5 +1,6 @@
 #include "command_line/command_line.hpp"
 
+#include <cctype>
 #include <string>
 #include <utility>
 #include <vector>
@@ -190,6 +191,85 @@ std::string command_line::completion() const {
            "}\n"
            "complete -o default -F _" +
            name + " " + name + "\n";
+}
+
+namespace {
+
+/// As roff prints it. A dash is one that can be copied.
+std::string as_roff(const std::string& text) {
+    std::string made;
+    bool begins_line = true;
+    for (const char each : text) {
+        if (begins_line && (each == '.' || each == '\'')) {
+            made += "\\&";
+        }
+        begins_line = each == '\n';
+        made += each == '\\' ? "\\e" : each == '-' ? "\\-" : std::string(1, each);
+    }
+    return made;
+}
+
+/// "\fB\-o\fR, \fB\-\-output\fR \fITEXT\fR".
+std::string term_of(const CLI::Option& each) {
+    if (each.get_positional()) {
+        return "\\fI" + as_roff(each.get_name()) + "\\fR";
+    }
+    std::string term;
+    for (const auto& [dashes, names] : {std::pair("-", each.get_snames()), std::pair("--", each.get_lnames())}) {
+        for (const std::string& name : names) {
+            term += (term.empty() ? "\\fB" : ", \\fB") + as_roff(dashes + name) + "\\fR";
+        }
+    }
+    return each.get_type_name().empty() || each.get_items_expected() == 0
+               ? term
+               : term + " \\fI" + as_roff(each.get_type_name()) + "\\fR";
+}
+
+std::string options_in_roff(const CLI::App& app) {
+    std::string text;
+    for (const CLI::Option* const each : app.get_options()) {
+        if (each != app.get_help_ptr() && each->get_group() != "Internal") {
+            const std::string& given = each->get_default_str();
+            text += ".TP\n" + term_of(*each) + "\n" + as_roff(each->get_description()) +
+                    (given.empty() ? "" : as_roff(" (" + given + ")")) + "\n";
+        }
+    }
+    return text;
+}
+
+/// Lines of a text that is broken for a terminal.
+std::string footer_in_roff(const CLI::App& app) {
+    return app.get_footer().empty() ? "" : ".PP\n" + as_roff(app.get_footer()) + "\n";
+}
+
+std::string command_in_roff(const std::string& program, const CLI::App& app) {
+    std::string text = ".SS " + program + " " + app.get_name();
+    for (const CLI::Option* const each : app.get_options()) {
+        if (each->get_positional()) {
+            text += " " + as_roff(each->get_name()) + (each->get_items_expected_max() > 1 ? "..." : "");
+        }
+    }
+    text += "\n" + as_roff(app.get_description()) + ".\n" + options_in_roff(app);
+    // A command without a footer has that of the program.
+    return app.get_footer() == app.get_parent()->get_footer() ? text : text + footer_in_roff(app);
+}
+
+}  // namespace
+
+std::string command_line::manual(const std::string& purpose) const {
+    const CLI::App& app = *app_;
+    std::string title = app.get_name();
+    for (char& letter : title) {
+        letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+    }
+    std::string text = ".TH " + title + " 1 \"\" \"Holdfast\" \"User Commands\"\n.SH NAME\n" + as_roff(app.get_name()) +
+                       " \\- " + as_roff(purpose) + "\n.SH SYNOPSIS\n.B " + as_roff(app.get_name()) +
+                       "\n.I COMMAND\n[\\fIOPTIONS\\fR] \\fIHEAP\\fR\n.SH DESCRIPTION\n" +
+                       as_roff(app.get_description()) + "\n" + options_in_roff(app) + ".SH COMMANDS\n";
+    for (const CLI::App* const each : app.get_subcommands([](const CLI::App*) { return true; })) {
+        text += command_in_roff(as_roff(app.get_name()), *each);
+    }
+    return text + ".SH NOTES" + footer_in_roff(app).substr(3);
 }
 
 }  // namespace holdfast_programs

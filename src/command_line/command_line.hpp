@@ -93,6 +93,8 @@ public:
     [[nodiscard]] std::optional<int> parse(int argc, const char* const* argv);
     /// A script for bash (zsh: behind bashcompinit) that completes commands, their options, and names of files.
     [[nodiscard]] std::string completion() const;
+    /// A page for man(1), of all commands and their options. `purpose`: what the program does, in a line.
+    [[nodiscard]] std::string manual(const std::string& purpose) const;
 
 private:
     explicit command_line(std::unique_ptr<CLI::App> owned) noexcept;

@@ -1,6 +1,7 @@
 #include "store/check.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <unordered_set>
 
 #include "store/page_checksum.hpp"
@@ -12,13 +13,12 @@ namespace {
 // Walks a tree with all that hangs on it.
 class checker {
 public:
-    /// `found`, unless null, gets the pages of the trees, in no order.
-    checker(environment& env, transaction_pages& pages, std::uint64_t next_page,
+    /// `found`, unless null, gets the pages of the trees, in no order; `told` how many were looked at, as it goes.
+    checker(environment& env, transaction_pages& pages, std::uint64_t next_page, std::size_t* told,
             std::vector<hf_lmdb_extent>* found = nullptr) noexcept
-        : env_(env), pages_(pages), next_page_(next_page), found_(found) {}
+        : env_(env), pages_(pages), next_page_(next_page), told_(told), found_(found) {}
 
     [[nodiscard]] status check_tree(const tree_record& record, const order& keys, const order& values, unsigned nested);
-    [[nodiscard]] std::size_t pages() const noexcept { return pages_seen_; }
     [[nodiscard]] const std::unordered_set<std::uint64_t>& seen() const noexcept { return seen_; }
 
 private:
@@ -46,9 +46,9 @@ private:
     environment& env_;
     transaction_pages& pages_;
     std::uint64_t next_page_;
+    std::size_t* told_;
     std::vector<hf_lmdb_extent>* found_;
     std::unordered_set<std::uint64_t> seen_;
-    std::size_t pages_seen_ = 0;
 };
 
 hf_lmdb_extent extent_of(std::uint64_t number, const page_header& page) noexcept {
@@ -74,7 +74,9 @@ status checker::look_at(std::uint64_t number, const page_header*& page) {
             return status::corrupted;
         }
     }
-    pages_seen_ += page->run_pages;
+    if (told_ != nullptr) {
+        std::atomic_ref(*told_).fetch_add(page->run_pages, std::memory_order_relaxed);
+    }
     if (found_ != nullptr) {
         found_->push_back(extent_of(number, *page));
     }
@@ -316,13 +318,13 @@ status check_store(environment& env, std::size_t* pages) {
     std::unique_ptr<transaction> reader;
     HF_STORE_TRY(transaction::begin(env, nullptr, MDB_RDONLY, reader));
     const root version = reader->version();
-    checker walk(env, reader->pages(), version.next_page);
+    if (pages != nullptr) {
+        std::atomic_ref(*pages).store(0, std::memory_order_relaxed);
+    }
+    checker walk(env, reader->pages(), version.next_page, pages);
     const database_handle& handle = env.handle(main_database);
     HF_STORE_TRY(walk.check_tree(version.main, order_of_keys(version.main.flags, handle.compare),
                                  order_of_values(version.main.flags, handle.compare_values), 0));
-    if (pages != nullptr) {
-        *pages = walk.pages();
-    }
     return check_free_pages(env, walk.seen(), version.transaction);
 }
 
@@ -331,7 +333,7 @@ status map_store(environment& env, std::vector<hf_lmdb_extent>& all) {
     HF_STORE_TRY(transaction::begin(env, nullptr, MDB_RDONLY, reader));
     const root version = reader->version();
     std::vector<hf_lmdb_extent> found;
-    checker walk(env, reader->pages(), version.next_page, &found);
+    checker walk(env, reader->pages(), version.next_page, nullptr, &found);
     const database_handle& handle = env.handle(main_database);
     HF_STORE_TRY(walk.check_tree(version.main, order_of_keys(version.main.flags, handle.compare),
                                  order_of_values(version.main.flags, handle.compare_values), 0));

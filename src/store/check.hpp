@@ -9,7 +9,8 @@
 
 namespace holdfast::store_engine {
 
-/// `pages`, unless null, is set to their number. corrupted, page_not_found: it is not sound.
+/// `pages`, unless null, is how many were looked at, as it goes, by relaxed atomic stores. corrupted, page_not_found:
+/// it is not sound.
 [[nodiscard]] status check_store(environment& env, std::size_t* pages);
 
 /// What every page of the file is used for, in order. Fails as check_store() does.

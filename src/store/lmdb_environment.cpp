@@ -1,8 +1,10 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
 #include <holdfast/detail/store_in_heap.h>
 
@@ -137,6 +139,29 @@ int mdb_env_info(MDB_env* env, MDB_envinfo* stat) {
              .me_maxreaders = of(env)->max_readers(),
              .me_numreaders = of(env)->store().pages().shared().header().reader_count.load()};
     return MDB_SUCCESS;
+}
+
+int hf_lmdb_activity_of(MDB_env* env, hf_lmdb_activity* activity) {
+    if (env == nullptr || activity == nullptr || !of(env)->is_open()) {
+        return EINVAL;
+    }
+    return guarded([&] {
+        const shared_state& shared = of(env)->store().pages().shared();
+        if (shared.is_of_parent()) {
+            return status::invalid_argument;
+        }
+        std::vector<std::uint64_t> read;
+        shared.collect_snapshots(read);
+        const shared_header& header = shared.header();
+        const std::uint64_t last = of(env)->store().last_root().transaction;
+        *activity = {.last_txnid = last,
+                     .synced_txnid = header.synced.load(),
+                     .oldest_txnid = read.empty() ? last : *std::ranges::min_element(read),
+                     .log_bytes = header.log_end.load(),
+                     .log_room_bytes = header.log_pages.load() * page_size,
+                     .readers = static_cast<unsigned>(read.size())};
+        return status::ok;
+    });
 }
 
 int mdb_env_sync(MDB_env* env, int force) {

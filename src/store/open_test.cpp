@@ -283,6 +283,44 @@ TEST_F(store_open_test, a_map_size_of_zero_took_the_room_away) {
     commit_entries(env, 0, 1000, 10'000);
 }
 
+TEST_F(store_open_test, tells_what_its_processes_do) {
+    hf_lmdb_activity now{};
+    {
+        MDB_env* closed = nullptr;
+        ASSERT_EQ(mdb_env_create(&closed), 0);
+        EXPECT_EQ(hf_lmdb_activity_of(closed, &now), EINVAL);
+        mdb_env_close(closed);
+    }
+    const test_environment env(directory_.path(), MDB_NOTLS);
+    EXPECT_EQ(hf_lmdb_activity_of(env.get(), nullptr), EINVAL);
+    EXPECT_EQ(hf_lmdb_activity_of(nullptr, &now), EINVAL);
+    ASSERT_EQ(hf_lmdb_activity_of(env.get(), &now), 0);
+    const std::uint64_t first = now.last_txnid;
+    EXPECT_EQ(now.readers, 0U);
+    EXPECT_EQ(now.oldest_txnid, first);
+    EXPECT_GT(now.log_room_bytes, 0U);
+    MDB_txn* const oldest = env.begin(MDB_RDONLY);
+    commit_entries(env, 0, 10, 100);
+    MDB_txn* const newer = env.begin(MDB_RDONLY);
+    ASSERT_EQ(hf_lmdb_activity_of(env.get(), &now), 0);
+    EXPECT_GT(now.last_txnid, first);
+    EXPECT_EQ(now.synced_txnid, now.last_txnid) << "each commit is synced";
+    EXPECT_EQ(now.oldest_txnid, first);
+    EXPECT_EQ(now.readers, 2U);
+    EXPECT_GT(now.log_bytes, 1000U);
+    EXPECT_LE(now.log_bytes, now.log_room_bytes);
+    EXPECT_EQ(in_child([&] { return hf_lmdb_activity_of(env.get(), &now) == EINVAL ? 0 : 1; }), 1000);
+    mdb_txn_abort(oldest);
+    ASSERT_EQ(hf_lmdb_activity_of(env.get(), &now), 0);
+    EXPECT_EQ(now.oldest_txnid, now.last_txnid);
+    EXPECT_EQ(now.readers, 1U);
+    mdb_txn_abort(newer);
+    EXPECT_EQ(mdb_env_set_flags(env.get(), MDB_NOSYNC, 1), 0);
+    commit_entries(env, 10, 20, 100);
+    ASSERT_EQ(hf_lmdb_activity_of(env.get(), &now), 0);
+    EXPECT_LT(now.synced_txnid, now.last_txnid);
+}
+
 /// Was: a SIGSEGV of the writer, and MDB_PAGE_NOTFOUND for readers.
 TEST_F(store_open_test, a_store_that_outgrew_the_addresses_of_a_process_killed_it) {
     if (has_memory_of_others) {

@@ -1,4 +1,4 @@
-// `holdfast exporter`, asked as Prometheus asks, and as a port is asked by others.
+// `holdfast exporter`, of heaps and stores, asked as Prometheus asks, and as a port is asked by others.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <holdfast/containers.hpp>
 #include <holdfast/manager.hpp>
+#include <holdfast/store.hpp>
 #include <holdfast/transaction.hpp>
 #include <netinet/in.h>
 
@@ -25,6 +26,7 @@ namespace holdfast::support {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -151,7 +153,7 @@ TEST_F(cli_exporter, counts_what_a_writer_and_its_readers_do) {
     writer.commit();
     exporter asked({heap_});
     EXPECT_THAT(asked.metrics(),
-                AllOf(StartsWith("# HELP holdfast_up Whether the files of the heap could be read.\n"
+                AllOf(StartsWith("# HELP holdfast_up Whether the files of the heap or store could be read.\n"
                                  "# TYPE holdfast_up gauge\nholdfast_up{heap=\"" +
                                  heap_ + "\"} 1\n"),
                       HasSubstr(line("holdfast_state", ",state=\"open\"} 1")),
@@ -267,6 +269,51 @@ TEST_F(cli_exporter, goes_on_where_a_heap_comes_crashes_is_replaced_and_is_damag
     }
     expect_state("corrupt", 0);
     EXPECT_THAT(asked.metrics(), HasSubstr(line("holdfast_replacements_total", "} 1")));
+}
+
+TEST_F(cli_exporter, has_the_numbers_of_stores) {
+    const std::string path = scratch_ / "words.store";
+    heap_ = path;
+    store words(path);
+    const exporter asked({path});
+    EXPECT_THAT(asked.metrics(),
+                AllOf(HasSubstr(line("holdfast_up", "} 1")), HasSubstr(line("holdfast_state", ",state=\"store\"} 1")),
+                      Not(HasSubstr("holdfast_commits_total"))));
+    const double before = asked.number("holdfast_store_transactions_total");
+    const auto reader = words.read();
+    for (int i = 0; i < 10; ++i) {
+        auto change = words.write();
+        change.put("key" + std::to_string(i), std::string(10'000, 'v'));
+        change.commit();
+    }
+    EXPECT_EQ(asked.number("holdfast_store_transactions_total"), before + 10);
+    EXPECT_EQ(asked.number("holdfast_store_entries"), 10);
+    EXPECT_EQ(asked.number("holdfast_store_databases"), 1);
+    EXPECT_GE(asked.number("holdfast_store_used_bytes"), 100'000);
+    EXPECT_GE(asked.number("holdfast_store_log_bytes"), 100'000);
+    EXPECT_GE(asked.number("holdfast_store_log_room_bytes"), asked.number("holdfast_store_log_bytes"));
+    EXPECT_THAT(asked.number("holdfast_store_unsynced_transactions"), AnyOf(0, 10)) << "10 on tmpfs";
+    EXPECT_EQ(asked.number("holdfast_store_readers"), 1) << "the exporter is none";
+    EXPECT_EQ(asked.number("holdfast_store_reader_lag_transactions"), 10);
+    EXPECT_EQ(asked.number("holdfast_store_apparent_bytes"), static_cast<double>(std::filesystem::file_size(path)));
+    EXPECT_GT(asked.number("holdfast_store_disk_available_bytes"), 0);
+    const answer once = run_holdfast({"metrics", path});
+    EXPECT_EQ(once.status, 0) << once.err;
+    EXPECT_THAT(once.out, HasSubstr(line("holdfast_store_entries", "} 10")));
+}
+
+TEST_F(cli_exporter, goes_on_where_a_store_is_damaged) {
+    const std::string path = scratch_ / "words.store";
+    heap_ = path;
+    store(path).write().commit();
+    const exporter asked({path});
+    EXPECT_THAT(asked.metrics(), HasSubstr(line("holdfast_up", "} 1")));
+    for (const std::uint64_t of_meta : {100U, 4196U}) {
+        flip_bit(path, of_meta, 3);
+    }
+    EXPECT_THAT(asked.metrics(), AllOf(HasSubstr(line("holdfast_up", "} 0")),
+                                       HasSubstr(line("holdfast_state", ",state=\"store_error\"} 1"))));
+    EXPECT_EQ(run_holdfast({"metrics", path}).status, 2);
 }
 
 TEST_F(cli_exporter, answers_what_is_no_scrape_and_goes_on) {

@@ -85,6 +85,31 @@ TEST_F(cli_stores, are_not_made_of_a_pipe) {
     EXPECT_FALSE(std::filesystem::exists(made));
 }
 
+/// Was: an error that spoke of a superblock.
+TEST(cli_lmdb, is_sent_to_the_command_that_reads_it) {
+    const scratch_directory scratch;
+    const std::string store = scratch / "words.store";
+    const std::string exported = scratch / "lmdb";
+    {
+        holdfast::store made(store);
+        auto change = made.write();
+        change.put("key", "value");
+        change.commit();
+    }
+    ASSERT_EQ(run_holdfast({"export", "--no-subdir", store, scratch / "file"}).status, 0);
+    std::filesystem::create_directory(exported);
+    std::filesystem::copy(scratch / "file", exported + "/data.mdb");
+    for (const char* const command : {"info", "stats", "ls", "check", "dump", "defrag", "gc", "leaks"}) {
+        const answer said = run_holdfast({command, exported});
+        EXPECT_EQ(said.status, 2) << command;
+        EXPECT_THAT(said.err, HasSubstr("`holdfast import " + exported + " STORE`")) << command;
+    }
+    EXPECT_THAT(run_holdfast({"map", exported, "-o", scratch / "map.html"}).err, HasSubstr("`holdfast import "));
+    EXPECT_THAT(run_holdfast({"info", scratch / "file"}).err, HasSubstr("`holdfast import --no-subdir "));
+    EXPECT_EQ(run_holdfast({"import", exported, scratch / "again"}).status, 0);
+    EXPECT_EQ(run_holdfast({"info", scratch / "again"}).status, 0) << "a directory of ours is none of LMDB";
+}
+
 TEST(cli_store_copy, is_one_version_beside_a_writer) {
     const scratch_directory scratch;
     const std::string path = scratch / "words.store";

@@ -61,6 +61,19 @@ void make_described_heap(const std::string& path) {
     heap.close(true);
 }
 
+/// The packages have a copy of the page: HOLDFAST_MANUAL.
+TEST_F(cli, the_manual_is_what_the_packages_have) {
+    const answer said = run_holdfast({"manual"});
+    EXPECT_EQ(said.status, 0);
+    const std::vector<char> packaged = read_bytes(HOLDFAST_MANUAL);
+    EXPECT_EQ(said.out, std::string(packaged.begin(), packaged.end()))
+        << "holdfast manual >packaging/debian/holdfast.1 makes it anew";
+    for (const char* const part : {".SS holdfast info HEAP\n", "\\fB\\-o\\fR, \\fB\\-\\-output\\fR \\fITEXT\\fR\n",
+                                   ".SS holdfast exporter HEAP...\n", "Exit status: 0; 1 where check"}) {
+        EXPECT_THAT(said.out, HasSubstr(part));
+    }
+}
+
 TEST_F(cli, version_and_help_succeed) {
     const answer version = run_holdfast({"--version"});
     EXPECT_EQ(version.status, 0);

@@ -20,5 +20,7 @@ struct answer {
 /// A program, by its path or its name in PATH.
 [[nodiscard]] answer run_program(const std::string& program, const std::vector<std::string>& arguments);
 [[nodiscard]] answer run_holdfast(const std::vector<std::string>& arguments);
+/// Its standard output and error are a terminal of so many columns; what it says is `out`, with lines that end in \n.
+[[nodiscard]] answer run_holdfast_on_terminal(const std::vector<std::string>& arguments, unsigned short columns);
 
 }  // namespace holdfast::support

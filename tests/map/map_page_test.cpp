@@ -62,6 +62,10 @@ public:
         space_.add(added);
         data_.add(added);
     }
+    /// By offset.
+    void add_object(std::uint64_t offset, std::uint64_t bytes, const std::string& name, const std::string& type) {
+        objects_.push_back({offset, bytes, name, type});
+    }
     [[nodiscard]] std::uint64_t end() const { return end_; }
     [[nodiscard]] const holdfast_cli::space_summary& space() const { return space_; }
 
@@ -74,6 +78,7 @@ public:
         header["domain"] = "page-cache";
         header["state"] = "clean";
         header["commit"] = {{"number", 1}, {"time", "never"}};
+        header["objects"] = objects_;
         header["segment_pages"] = segment_size_ / 4096;
         header["segments"] = (end_ + segment_size_ - 1) / segment_size_;
         header["bytes"] = {{"apparent", end_}, {"on_disk", end_}, {"user", end_}, {"allocated", 0}};
@@ -83,6 +88,7 @@ public:
 private:
     std::uint64_t segment_size_;
     std::uint64_t end_ = 0;
+    json objects_ = json::array();
     holdfast_cli::space_summary space_;
     holdfast_cli::map_encoder data_;
 };
@@ -178,6 +184,34 @@ TEST_F(map_page, says_what_is_at_an_offset) {
     EXPECT_THAT(linked.text_of("inspector"), AllOf(HasSubstr("offset 0x94000"), HasSubstr("huge block")));
     EXPECT_THAT(linked.text_of("tip"), AllOf(HasSubstr("offset 0x94000"), HasSubstr("huge block")));
     EXPECT_THAT(open(page, "#at=0x4000000").text_of("inspector"), HasSubstr("outside of the heap"));
+}
+
+TEST_F(map_page, names_objects) {
+    made_up_heap heap = small_heap();
+    for (std::uint64_t i = 0; i < 9; ++i) {
+        heap.add_object(0x40000 + 64 * i, 48, fmt::format("word{}", i), "std::pair<const int, int>");
+    }
+    heap.add_object(0x70000, 100'000, "<b>graph</b>", "float[25000]");
+    const page_view view = open(with_actions(heap.page(), R"(
+        goTo(0x40000); say('slab', $('inspector').textContent);
+        goToText('<b>graph</b>'); say('named', $('inspector').textContent); say('tip', $('tip').textContent);
+        goToText('word3'); say('word', $('inspector').textContent);
+        goToText('0x50000'); say('other', $('inspector').textContent);
+        goToText('no such name'); say('none', $('inspector').textContent);
+        goToText(''); say('empty', $('inspector').textContent);
+    )"));
+    EXPECT_THAT(view.console, IsEmpty());
+    const auto said = [&view](const char* name) { return view.attribute("<body", std::string("data-") + name); };
+    EXPECT_THAT(said("slab"),
+                AllOf(HasSubstr("offset 0x40000"), HasSubstr("object word0: std::pair"), HasSubstr("48 B at 0x40140"),
+                      HasSubstr("and 3 objects more with names"), Not(HasSubstr("word6"))));
+    EXPECT_THAT(said("named"),
+                AllOf(HasSubstr("offset 0x70000"), HasSubstr("graph"), HasSubstr("97.7 KiB at 0x70000")));
+    EXPECT_THAT(said("tip"), HasSubstr("float[25000]"));
+    EXPECT_THAT(said("word"), HasSubstr("offset 0x40000"));
+    EXPECT_THAT(said("other"), AllOf(HasSubstr("offset 0x50000"), Not(HasSubstr("object"))));
+    EXPECT_THAT(said("none"), HasSubstr("outside of the heap"));
+    EXPECT_THAT(said("empty"), HasSubstr("outside of the heap"));
 }
 
 TEST_F(map_page, follows_the_mouse) {

@@ -58,6 +58,7 @@ TEST_F(map_command, draws_the_extents_of_the_heap) {
         manager made(create_only, heap(), small_segments());
         slab = made.get_handle_from_address(made.allocate(48));
         huge = made.get_handle_from_address(made.allocate(std::size_t{17} << 20U));
+        static_cast<void>(made.construct<double>("numbers")[100'000](1.5));
         for (std::size_t bytes = 8; bytes < 300'000; bytes = bytes * 6 / 5 + 8) {
             void* const kept = made.allocate(bytes);
             void* const freed = made.allocate(bytes + 5000);
@@ -88,6 +89,9 @@ TEST_F(map_command, draws_the_extents_of_the_heap) {
     EXPECT_THAT(view.text_of("inspector"), HasSubstr("slab \u00b7 blocks of 48 B \u00b7 "));
     EXPECT_THAT(view.text_of("tip"), HasSubstr("blocks of 48 B"));
     EXPECT_THAT(open_page(page(), fmt::format("#at={}", huge)).text_of("inspector"), HasSubstr("huge block"));
+    const std::uint64_t numbers = manager(open_read_only, heap()).named_begin()->offset();
+    EXPECT_THAT(open_page(page(), fmt::format("#at={}", numbers)).text_of("inspector"),
+                HasSubstr("object numbers: double, 781.3 KiB at "));
 }
 
 /// Leaves, branches, values in pages of their own, what a removal left, and a version that a reader keeps.
@@ -150,9 +154,9 @@ TEST_F(map_command, of_a_damaged_store_fails) {
         fill(words);
     }
     constexpr std::streamoff bytes_of_page = 4096;
-    constexpr std::streamoff behind_log = 258 * bytes_of_page;
+    constexpr std::streamoff behind_metas = 2 * bytes_of_page;
     std::fstream damaged(file, std::ios::in | std::ios::out | std::ios::binary);
-    for (auto at = behind_log; at < static_cast<std::streamoff>(std::filesystem::file_size(file));
+    for (auto at = behind_metas; at < static_cast<std::streamoff>(std::filesystem::file_size(file));
          at += bytes_of_page) {
         damaged.seekp(at + bytes_of_page - 1).put('\x55');
     }
@@ -215,7 +219,10 @@ TEST_F(map_command, works_beside_a_reader_and_names_a_writer) {
         const manager reader(open_read_only, heap());
         EXPECT_EQ(run({"-o", page()}).status, 0);
     }
-    const manager writer(open_only, heap(), small_segments());
+    open_options alone = small_segments();
+    alone.durability = durability::atomic;  // in `commit` readers are let in
+    alone.accept_process_crash_only = true;
+    const manager writer(open_only, heap(), alone);
     const answer refused = run({"-o", page(), "--force"});
     EXPECT_EQ(refused.status, 2);
     EXPECT_THAT(refused.err, HasSubstr(fmt::format("writer, process {}", ::getpid())));

@@ -148,6 +148,164 @@ def test_a_transaction_takes_additions_back(heap):
     assert "bad" not in index and len(index) == 10_000
 
 
+def test_a_function_filters(heap):
+    vectors = clouds(6000)
+    index = holdfast.VectorIndex(heap, "texts", DIMENSIONS)
+    index.add(range(6000), vectors, [{"row": row} if row % 7 else None for row in range(6000)])
+    asked = []
+
+    def is_odd(values):
+        asked.append(values)
+        return values.get("row", 0) % 2
+
+    for query in queries(vectors, 10):
+        odd = [row for row in range(6000) if row % 7 and row % 2]
+        near, _ = exact(query, vectors[odd], "cos", 5)
+        del asked[:]
+        found = index.search(query, 5, is_odd, effort=400)
+        assert len({match.key for match in found} & {odd[row] for row in near}) >= 4
+        assert len(asked) < 100, "nearest first, until there are enough"
+    assert {} in [dict(each) for each in asked] or index.values(7) == {}
+    rare = index.search(vectors[0], 3, lambda values: values.get("row") in (17, 4000))
+    assert sorted(match.key for match in rare) == [17, 4000], "all are looked at where few are accepted"
+    assert index.search(vectors[0], 3, lambda values: False) == []
+    with pytest.raises(ZeroDivisionError):
+        index.search(vectors[0], 3, lambda values: 1 / 0)
+
+
+def test_many_queries_at_once_find_what_each_finds(heap):
+    vectors = clouds(6000)
+    index = holdfast.VectorIndex(heap, "texts", DIMENSIONS)
+    assert index.search(vectors[:3]) == [[], [], []]
+    index.add(range(5000), vectors[:5000], [{"even": row % 2 == 0} for row in range(5000)])
+    index.add(range(5000, 6000), vectors[5000:])
+    asked = queries(vectors, 20)
+    for where in (None, {"even": True}, lambda values: values.get("even")):
+        assert index.search(asked, 5, where) == [index.search(query, 5, where) for query in asked]
+    assert index.search(asked[:0]) == []
+    assert index.search(vectors[:2], 7000)[1][0].key == 1, "more than there are"
+    assert [len(each) for each in index.search(vectors[:2], 7000)] == [6000, 6000]
+
+
+@pytest.mark.parametrize("metric", ["cos", "l2sq", "ip"])
+def test_vectors_of_bytes(heap, metric):
+    vectors = numpy.clip(numpy.rint(clouds(5000) * 30), -127, 127).astype("i1")
+    index = holdfast.VectorIndex(heap, "texts", DIMENSIONS, metric=metric, dtype="i1")
+    index.add(range(5000), vectors)
+    assert index[17].dtype == numpy.int8 and index.get(17).tolist() == vectors[17].tolist()
+    assert index.get("none") is None and index.get("none", 3) == 3
+    hits = 0
+    for query in queries(vectors, 50):
+        rows, apart = exact(query, vectors, metric, 10)
+        found = index.search(query, 10, effort=400)
+        hits += len({match.key for match in found} & set(rows))
+        if found[0].key == rows[0]:
+            assert found[0].distance == pytest.approx(apart[0], rel=1e-3, abs=1e-3)
+    assert hits >= (350 if metric == "ip" else 440)  # of 500
+    for wrong in ([0.5] * DIMENSIONS, [128] * DIMENSIONS, [-128] * DIMENSIONS, ["a"] * DIMENSIONS):
+        with pytest.raises(TypeError):
+            index.add("wrong", wrong)
+    assert "wrong" not in index
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_numbers_that_are_not_finite_are_refused(heap, dtype):
+    index = holdfast.VectorIndex(heap, "texts", 2, dtype=dtype)
+    too_large = {"f2": 1e5, "f4": 1e39, "f8": 1e39}[dtype]
+    for wrong in (float("nan"), float("inf"), too_large):
+        with pytest.raises(ValueError, match="finite"):
+            index.add("a", numpy.array([1.0, wrong]))
+    with pytest.raises(ValueError, match="finite"):
+        index.search([1.0, float("nan")])
+    assert len(index) == 0
+
+
+def test_graphs_that_are_as_they_were_are_not_opened_again(heap, monkeypatch):
+    monkeypatch.setattr(holdfast._vectors, "_FEW", 256)
+    opened = []
+    graph = holdfast._vectors.Graph
+
+    def counted(settings, first, end, memory):
+        opened.append(first)
+        return graph(settings, first, end, memory)
+
+    monkeypatch.setattr(holdfast._vectors, "Graph", counted)
+    index = holdfast.VectorIndex(heap, "texts", DIMENSIONS)
+    vectors = clouds(1200)
+    for begin in range(0, 900, 300):
+        index.add(range(begin, begin + 300), vectors[begin : begin + 300])
+        assert nearest(index, vectors[begin]) == begin
+    assert opened == [0, 300, 600]
+    index.optimize()
+    assert nearest(index, vectors[700]) == 700 and opened == [0, 300, 600, 0]
+
+
+DAMAGE = """
+import random, sys
+import numpy, holdfast
+sys.path.insert(0, sys.argv[2])
+from test_vectors import DIMENSIONS, clouds
+vectors = clouds(4096)
+heap = holdfast.open(sys.argv[1])
+index = holdfast.VectorIndex(heap, "texts", DIMENSIONS, metric="l2sq", connectivity=4)
+index.add(range(4096), vectors)
+graph = heap["texts"]["graphs"][0]["graph"]
+begin = 8 + 4096 * 4 * DIMENSIONS  # of the head
+levels = begin + 64 + 40
+nodes = levels + 2 * 4096
+sound = graph.copy()
+
+def answer():
+    try:
+        return holdfast.VectorIndex(heap, "texts").search(vectors[5], 10, effort=500)
+    except holdfast.CorruptError as fault:
+        assert "graph" in str(fault) or "VectorIndex" in str(fault), fault
+        return None
+
+assert answer()[0].key == 5
+# The number of vectors and bytes, the name of the format, its kinds, the numbers of the graph; levels; a key; the
+# number of neighbours, and a neighbour.
+for at in [0, 4, begin, begin + 13, begin + 14, *range(begin + 64, levels, 8), levels, levels + 1, nodes + 3, nodes + 8,
+           nodes + 11, nodes + 12, nodes + 17]:
+    graph[at] ^= 0x80
+    assert answer() is None, at
+    graph[at] ^= 0x80
+assert answer()[0].key == 5
+random.seed(3)
+found = []
+for _ in range(400):
+    for _ in range(random.choice((1, 1, 3, 50))):
+        graph[random.randrange(begin + 64, len(graph))] = random.choice((0, 1, 127, 128, 255))
+    found.append(answer())
+    graph[:] = sound
+assert None in found and any(each is not None for each in found), "some damage is no danger"
+for size in (0, 7, begin, nodes, len(graph) - 1, len(graph) + 1):
+    heap["texts"]["graphs"][0]["graph"] = numpy.resize(sound, size)
+    assert answer() is None, size
+heap["texts"]["graphs"][0]["graph"] = sound
+for name, wrong in [("first", 1), ("end", 4097), ("end", 0), ("graph", sound.astype("i4"))]:
+    right = heap["texts"]["graphs"][0][name]
+    heap["texts"]["graphs"][0][name] = wrong
+    assert answer() is None, name
+    heap["texts"]["graphs"][0][name] = right
+for name, wrong in [("metric", "far"), ("dimensions", 4), ("connectivity", 1 << 40), ("precision", "f64"),
+                    ("vectors", vectors[:, :3].copy())]:
+    right = heap["texts"][name]
+    heap["texts"][name] = wrong
+    assert answer() is None, name
+    heap["texts"][name] = right
+assert answer()[0].key == 5
+print("sound")
+"""
+
+
+def test_damage_is_an_error_and_no_crash(path):
+    done = subprocess.run(
+        [sys.executable, "-c", DAMAGE, path, os.path.dirname(__file__)], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout) == (0, "sound\n"), done.stderr
+
+
 def test_threads_search_beside_each_other(heap):
     vectors = clouds(5000)
     index = holdfast.VectorIndex(heap, "texts", DIMENSIONS)

@@ -18,6 +18,9 @@ const OPERATIONS_OF_STORES = [0, 1, 3, 4, 5, 2, 6];  // their kinds
 const FREE = 0, BIG = 1, HUGE = 2, SLAB = 3;  // of a store, SLAB is a leaf, and its live blocks are bytes in use
 const HUGE_FROM = 16 * 1024 * 1024;  // bytes: a block above is huge
 
+const OBJECTS = summary.objects || [];  // with names, by offset: [offset, bytes, name, type]
+const MOST_OBJECTS_TOLD = 6;
+
 let heap = null;  // the extents, as columns
 
 // --- numbers as text -----------------------------------------------------------------------------------------------
@@ -135,6 +138,31 @@ function totals() {
   return {kinds: found, live, damaged, largestFree};
 }
 
+/// The first object with a name at an offset or behind it, as an index of `OBJECTS`.
+function objectFrom(offset) {
+  let low = 0, high = OBJECTS.length;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (OBJECTS[middle][0] < offset) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// Lines for the objects with names between two offsets.
+function describeObjects(begin, end) {
+  const first = objectFrom(begin), last = objectFrom(end);
+  const lines = OBJECTS.slice(first, Math.min(last, first + MOST_OBJECTS_TOLD))
+      .map(([offset, bytes, name, type]) => `object ${name}: ${type}, ${size(bytes)} at ${hex(offset)}`);
+  if (last - first > MOST_OBJECTS_TOLD) {
+    lines.push(`and ${several(last - first - MOST_OBJECTS_TOLD, "object")} more with names`);
+  }
+  return lines;
+}
+
 function describe(i) {
   const lines = [`offset ${hex(heap.start[i] * PAGE)}`, exact(bytesOf(i))];
   lines.push(isDamaged(i) ? "slab, damaged" : LABELS[heap.kind[i]]);
@@ -146,5 +174,5 @@ function describe(i) {
   }
   const least = summary.backed_exactly || heap.backed[i] === bytesOf(i) ? "" : "at least ";
   lines.push(`on disk: ${least}${exact(heap.backed[i])}`);
-  return lines;
+  return lines.concat(describeObjects(heap.start[i] * PAGE, heap.start[i + 1] * PAGE));
 }

@@ -104,7 +104,7 @@ function describeCell(cell) {
     }
   });
   lines.push(`on disk: ${summary.backed_exactly ? "" : "at least "}${size(cell.backed * PAGE)}`);
-  return lines;
+  return lines.concat(describeObjects(begin * PAGE, end * PAGE));
 }
 
 function prepare(canvas, width, height) {
@@ -360,6 +360,12 @@ function goTo(offset) {
   pointDetail(box.left + (index % grid.columns + 0.5) * grid.w, box.top + (Math.floor(index / grid.columns) + 0.5) * grid.h);
 }
 
+/// An offset, or the name of an object.
+function goToText(text) {
+  const named = OBJECTS.find(([, , name]) => name === text);
+  goTo(named === undefined ? Number(text || "x") : named[0]);
+}
+
 function pointDetail(x, y) {
   const box = $("detail-canvas").getBoundingClientRect();
   const found = detailAt(x - box.left, y - box.top);
@@ -448,7 +454,7 @@ function listenToTools() {
   $("wider").addEventListener("click", () => zoom(2));
   $("earlier").addEventListener("click", () => show(view.from - length(), view.from));
   $("later").addEventListener("click", () => show(view.to, view.to + length()));
-  $("goto").addEventListener("change", (event) => goTo(Number(event.target.value.trim() || "x")));
+  $("goto").addEventListener("change", (event) => goToText(event.target.value.trim()));
   $("extents").tBodies[0].addEventListener("click", (event) => {
     const row = event.target.closest("tr");
     if (row !== null && row.dataset.extent !== undefined) {

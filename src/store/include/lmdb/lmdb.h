@@ -227,9 +227,22 @@ int mdb_reader_check(MDB_env* env, int* dead);
 int hf_lmdb_set_maxkeysize(MDB_env* env, unsigned int bytes);
 
 /// Checks every page that the last commit reaches: checksums, structure, order of keys, counts, and that no page is
-/// used twice or free. `pages`, unless null, gets their number. MDB_CORRUPTED where anything is wrong. Writers and
-/// readers go on. Databases with a comparator of the caller need it set.
+/// used twice or free. `pages`, unless null, is how many were looked at; meanwhile another thread may read it with a
+/// relaxed atomic load. MDB_CORRUPTED where anything is wrong. Writers and readers go on. Databases with a comparator
+/// of the caller need it set.
 int hf_lmdb_check(MDB_env* env, size_t* pages);
+
+/// Of a store that is open, at one moment; other processes go on.
+typedef struct hf_lmdb_activity {
+    uint64_t last_txnid;      ///< the last commit that a new reader sees
+    uint64_t synced_txnid;    ///< the last that survives a loss of power; 0 on tmpfs
+    uint64_t oldest_txnid;    ///< that a transaction reads; last_txnid where none reads
+    uint64_t log_bytes;       ///< records since the last checkpoint
+    uint64_t log_room_bytes;  ///< of the log in the file, the records among them
+    unsigned int readers;     ///< transactions that read now
+} hf_lmdb_activity;
+/// Takes no lock, and may be called by any thread. EINVAL where the environment is not open, or a child of fork().
+int hf_lmdb_activity_of(MDB_env* env, hf_lmdb_activity* activity);
 
 /// FREE: for the next transaction. OLD: of a version that may still be read, or, where another process writes, perhaps
 /// free. LONG: long values and keys.
