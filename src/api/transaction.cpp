@@ -40,7 +40,11 @@ HF_HOT std::unique_ptr<detail::transaction_core> take_core() {
 }  // namespace
 
 transaction::transaction(manager& heap) : transaction(heap, detail::within_transact()) {
-    detail::manager_access::core(heap).plain().refuse_inside("transaction");
+    detail::manager_core& core = detail::manager_access::core(heap);
+    core.plain().refuse_inside("transaction");
+    if (core.is_shared()) {
+        detail::throw_read_only(core.engine(), "transaction");
+    }
 }
 
 transaction::transaction(manager& heap, detail::within_transact /*unused*/) : owned_(take_core()) {
