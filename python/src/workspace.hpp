@@ -32,6 +32,16 @@ public:
     [[nodiscard]] manager& heap() const noexcept { return *heap_; }
     [[nodiscard]] bool in_transaction() const noexcept { return transaction_ != nullptr; }
     void begin(transaction& within) noexcept { transaction_ = &within; }
+    /// What is known of a transaction when one within it begins, whose abort leads back to it.
+    struct memory {
+        address_map<std::size_t> made;
+        address_map<void*> changed;
+    };
+    [[nodiscard]] memory remember() const { return {made_, changed_}; }
+    void go_back(memory before) noexcept {
+        made_ = std::move(before.made);
+        changed_ = std::move(before.changed);
+    }
     void end() noexcept {
         transaction_ = nullptr;
         made_.clear();
