@@ -6,10 +6,11 @@
 
 namespace holdfast::python {
 
-/// all_ has room.
-void levels::add(level made) noexcept {
-    space_->begin(*made.changes);
-    all_.push_back(std::move(made));
+/// From the innermost on.
+levels::~levels() {
+    while (!all_.empty()) {
+        all_.pop_back();
+    }
 }
 
 void levels::begin(std::uint64_t number, bool by_task, bool covers_all) {
@@ -21,12 +22,12 @@ void levels::begin(std::uint64_t number, bool by_task, bool covers_all) {
     level made;
     made.number = number;
     made.by_task = by_task;
-    made.before = space_->remember();
     if (covers_all) {
         made.all = std::make_unique<transact_scope>(*heap_);
     }
-    made.changes = std::make_unique<transaction>(*all_.back().changes);
-    add(std::move(made));
+    made.changes = std::make_unique<transaction>(*all_.back().changes, detail::contents_by_caller());
+    space_->begin_part(*made.changes);
+    all_.push_back(std::move(made));
 }
 
 void levels::begin_in(std::unique_ptr<transact_scope> all, std::uint64_t number, bool by_task) {
@@ -37,7 +38,8 @@ void levels::begin_in(std::unique_ptr<transact_scope> all, std::uint64_t number,
     made.all = std::move(all);
     made.changes = made.all != nullptr ? std::make_unique<transaction>(*heap_, detail::within_transact())
                                        : std::make_unique<transaction>(*heap_);
-    add(std::move(made));
+    space_->begin(*made.changes);
+    all_.push_back(std::move(made));
 }
 
 ticket levels::commit(bool durable) {
@@ -55,31 +57,23 @@ ticket levels::commit(bool durable) {
 
 void levels::abort() {
     level& last = all_.back();
+    if (is_inner() && !last.is_dropped) {
+        space_->drop_part(*(&last - 1)->changes);
+        last.is_dropped = true;
+    }
     last.changes->abort();
     if (last.all != nullptr) {
         last.all->abort();
     }
-    if (is_inner()) {
-        space_->go_back(std::move(last.before));
-        last.before = {};
-    }
 }
 
 void levels::leave() noexcept {
-    if (all_.size() == 1) {
+    if (!is_inner()) {
         space_->end();
-        all_.pop_back();
-        return;
+    } else if (!all_.back().is_dropped) {
+        space_->keep_part(*(&all_.back() - 1)->changes);
     }
     all_.pop_back();
-    space_->begin(*all_.back().changes);
-}
-
-/// From the innermost on.
-void levels::clear() noexcept {
-    while (!all_.empty()) {
-        leave();
-    }
 }
 
 /// Only the thread that has begun a scope may end it, and does so where it ends itself.

@@ -23,7 +23,7 @@ public:
     levels(manager& heap, workspace& space) : heap_(&heap), space_(&space) {}
     levels(const levels&) = delete;
     levels& operator=(const levels&) = delete;
-    ~levels() { clear(); }
+    ~levels();
 
     /// Begins one, within those that are open. Where it throws, nothing has begun.
     void begin(std::uint64_t number, bool by_task, bool covers_all);
@@ -49,11 +49,11 @@ public:
     /// Calls `each` with every block that the innermost has made.
     template <class Function>
     void for_each_made(Function&& each) const {
-        space_->made().for_each([&](const void* block, std::size_t) {
-            if (!all_.back().before.made.contains(block)) {
-                each(block);
-            }
-        });
+        if (is_inner()) {
+            space_->for_each_made_in_part(each);
+        } else {
+            space_->made().for_each([&](const void* block, std::size_t) { each(block); });
+        }
     }
 
 private:
@@ -63,10 +63,8 @@ private:
         bool is_spoiled = false;
         std::unique_ptr<transact_scope> all;
         std::unique_ptr<transaction> changes;
-        workspace::memory before;
+        bool is_dropped = false;
     };
-    void add(level made) noexcept;
-    void clear() noexcept;
 
     manager* heap_;
     workspace* space_;

@@ -52,11 +52,17 @@ transaction::transaction(manager& heap, detail::within_transact /*unused*/) : ow
     core_ = owned_.get();
 }
 
-transaction::transaction(transaction& outer) : core_(&outer.core()) {
+transaction::transaction(transaction& outer) : core_(&outer.core()) { begin_inner(outer, true); }
+
+transaction::transaction(transaction& outer, detail::contents_by_caller /*unused*/) : core_(&outer.core()) {
+    begin_inner(outer, false);
+}
+
+void transaction::begin_inner(transaction& outer, bool copies) {
     if (outer.inner_ != nullptr) {
         refuse("one with an open transaction within it", "one without");
     }
-    core_->begin_inner();
+    core_->begin_inner(copies);
     outer_ = &outer;
     outer.inner_ = this;
 }
