@@ -63,4 +63,21 @@ done
 ((kills > 0)) || fail "no worker was killed"
 expect "0 waiting, $jobs done, sum $(((jobs - 1) * jobs * (2 * jobs - 1) / 6))" \
     "$python" "$here/job_queue.py" "$work/queue.hf" work
-echo "examples/python: all work; the job queue was killed $kills times"
+
+jobs=1000 workers=$work/workers.hf
+"$python" "$here/workers.py" "$workers" add $jobs >/dev/null
+"$python" "$here/workers.py" "$workers" work 3 >"$work/said" &
+supervisor=$!
+deaths=0
+while ((deaths < 3)) && kill -0 "$supervisor" 2>/dev/null; do
+    sleep 0.3 # a process of Python has begun, or is at work
+    victim=$(pgrep -P "$supervisor" -f spawn_main | shuf -n 1) || true
+    if [[ -n $victim ]] && kill -9 "$victim" 2>/dev/null; then
+        deaths=$((deaths + 1))
+    fi
+done
+wait "$supervisor" || fail "workers.py: $(cat "$work/said")"
+((deaths > 0)) || fail "no process of workers.py was killed"
+expect "0 waiting, $jobs done, sum $(((jobs - 1) * jobs * (2 * jobs - 1) / 6))" \
+    "$python" "$here/workers.py" "$workers" status
+echo "examples/python: all work; the job queue was killed $kills times, a process of the workers $deaths times"

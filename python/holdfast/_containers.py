@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, MutableMapping, MutableSequence, ValuesView
 from typing import Any
 
@@ -10,6 +11,16 @@ from ._show import show, show_html
 
 _MISSING = object()
 _END = 1 << 62  # beyond every list
+
+
+def _one_step(held: _core.Held) -> Any:
+    """For what takes several calls, while no other process may come between them."""
+    session = held.shared_session
+    if session is None or session.owns_transaction:
+        return contextlib.nullcontext()
+    from ._transactions import Transaction
+
+    return Transaction(None, session, True)
 
 
 class Keys(KeysView[Any]):
@@ -125,6 +136,11 @@ class Dict(MutableMapping[Any, Any]):
         if found is _MISSING:
             raise KeyError(key)
         return found
+
+    def update(self, *others: Any, **named: Any) -> None:
+        """As of a dict. In a heap that processes share it is one transaction."""
+        with _one_step(self._held):
+            super().update(*others, **named)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
         """The value under the key; stores the default there first, where there is none."""
@@ -257,35 +273,39 @@ class List(MutableSequence[Any]):
         if not isinstance(index, slice):
             self._held.list_set(self._index(index), value)
             return
-        begin, end, step = index.indices(len(self))
-        if step == 1:
-            self._held.list_splice(begin, max(begin, end), list(value))
-            return
-        places, values = range(begin, end, step), list(value)
-        if len(places) != len(values):
-            raise ValueError(f"cannot assign {len(values)} values to a slice of {len(places)}")
-        for place, each in zip(places, values):
-            self._held.list_set(place, each)
-
-    def __delitem__(self, index: Any) -> None:
-        if isinstance(index, slice):
+        values = list(value)
+        with _one_step(self._held):
             begin, end, step = index.indices(len(self))
             if step == 1:
-                self._held.list_splice(begin, max(begin, end), [])
-            else:
-                for place in sorted(range(begin, end, step), reverse=True):
-                    self._held.list_splice(place, place + 1, [])
-            return
-        place = self._index(index)
-        if place >= len(self):
-            raise IndexError("list index out of range")
-        self._held.list_splice(place, place + 1, [])
+                self._held.list_splice(begin, max(begin, end), values)
+                return
+            places = range(begin, end, step)
+            if len(places) != len(values):
+                raise ValueError(f"cannot assign {len(values)} values to a slice of {len(places)}")
+            for place, each in zip(places, values):
+                self._held.list_set(place, each)
+
+    def __delitem__(self, index: Any) -> None:
+        with _one_step(self._held):
+            if isinstance(index, slice):
+                begin, end, step = index.indices(len(self))
+                if step == 1:
+                    self._held.list_splice(begin, max(begin, end), [])
+                else:
+                    for place in sorted(range(begin, end, step), reverse=True):
+                        self._held.list_splice(place, place + 1, [])
+                return
+            place = self._index(index)
+            if place >= len(self):
+                raise IndexError("list index out of range")
+            self._held.list_splice(place, place + 1, [])
 
     def insert(self, index: int, value: Any) -> None:
         """Inserts the value before the index."""
-        size = len(self)
-        place = min(max(index + size if index < 0 else index, 0), size)
-        self._held.list_splice(place, place, [value])
+        with _one_step(self._held):
+            size = len(self)
+            place = min(max(index + size if index < 0 else index, 0), size)
+            self._held.list_splice(place, place, [value])
 
     def append(self, value: Any) -> None:
         """Appends the value."""
@@ -305,7 +325,8 @@ class List(MutableSequence[Any]):
 
     def sort(self, *, key: Any = None, reverse: bool = False) -> None:
         """Sorts, stably."""
-        self._held.list_splice(0, len(self), sorted(self.to_python(), key=key, reverse=reverse))
+        with _one_step(self._held):
+            self._held.list_splice(0, len(self), sorted(self.to_python(), key=key, reverse=reverse))
 
     def to_python(self) -> list[Any]:
         """A deep copy, of dict, list and arrays of Python's memory."""

@@ -72,6 +72,11 @@ class Heap(Dict):
         return self._session.read_only
 
     @property
+    def shared(self) -> bool:
+        """Whether processes change the heap by turns: it was opened with shared=True."""
+        return self._session.shared
+
+    @property
     def durability(self) -> str:
         """What the heap was opened in; "commit" for a heap that is open read-only."""
         return self._session.durability
@@ -106,17 +111,23 @@ class Heap(Dict):
     def transaction(self, *, durable: bool = True) -> Transaction:
         """What the block changes is changed as a whole; an exception takes all of it back.
 
+        Within another transaction of its task it is a part of that one: an exception that is caught between the two
+        takes back the inner one alone; durable is what the outermost has kept.
+
         It covers every change of dicts and lists of this heap, arrays that are stored or removed among them; and in
         durability "commit" what is written to the elements of arrays. Other threads wait with the heap until the block
         ends; what they write to elements of arrays meanwhile is a part of it.
-        Transactions do not nest.
 
         A transaction belongs to the task of asyncio, or the greenlet, that has begun it. Others of the same thread read
         what was there before, and their changes raise ClosedError: `async with heap.transaction():` waits for its turn.
 
         Durability "atomic": a crash leaves all of it, if the block has ended, or nothing. "commit": so, too, with all
-        that was stored before it; unless `durable` is false: then it is durable with the next commit() or transaction.
+        that was stored before it; unless `durable` is false: then it is durable with the next commit() or transaction,
+        or when `ticket.wait()` of what this call returns has returned.
         "collect": a crash may leave a part of it.
+
+        In a heap that processes share the block has the turn: it begins with what the others have left, and the next
+        one goes on when it is durable, `durable` or not.
         """
         return Transaction(self, self._session, durable)
 
@@ -155,20 +166,29 @@ class Heap(Dict):
         """
         self._session.commit()
 
+    def commit_later(self) -> _core.Ticket:
+        """As commit(), but returns when it has a copy of what is to be written: `wait()` of what it returns writes it.
+
+        So threads stop for the copy alone, and may store to arrays while another one waits, as in
+        `await asyncio.to_thread(heap.commit_later().wait)`. Whoever begins a transaction or commits before that writes
+        it first. Durabilities "atomic" and "collect", and heaps that processes share, commit at once.
+        """
+        return self._session.commit_later()
+
     @property
     def version(self) -> int:
         """The number of the commit that the heap shows."""
         return self._session.version()
 
     def refresh(self) -> int:
-        """A heap of mode "r" goes to the newest commit of its writer, as a whole; returns its version.
+        """A heap of mode "r", or one that processes share, goes to the newest commit, as a whole; returns its version.
 
-        Dicts and lists that were found before raise NotFoundError then: look them up again. An array that is held shows
-        what its memory has now, which may be something else. No other thread may look at arrays meanwhile.
+        A dict or a list that was found before goes on where the same one is at its place (the keys and indexes by which
+        it was found), else it raises NotFoundError: look it up again. An array that is held shows what its memory has
+        now: the elements of the newest commit, or something else where the array was removed. No other thread may look
+        at arrays meanwhile.
         """
-        version = self._session.refresh()
-        self._entries = None
-        return version
+        return self._session.refresh()
 
     def wait_for_change(self, timeout: Union[float, None] = None) -> bool:
         """Waits until refresh() would find a newer commit: true, or false after `timeout` seconds.
@@ -231,15 +251,15 @@ class Heap(Dict):
         self.close(commit=kind is None)
 
     def __reduce__(self) -> Any:
-        """A heap that is open for reading is pickled as its path, and opened for reading where it is unpickled."""
-        if not self.read_only and not self.closed:
+        """A heap that is open for reading, or shared, is pickled as its path, and opened so where it is unpickled."""
+        if not self.read_only and not self.shared and not self.closed:
             raise TypeError(
                 f"{self.path}: open for writing, which one process has at a time, so that another one cannot open it: "
-                "pickle a heap of mode='r', or close this one and pass its path"
+                "pickle a heap of mode='r' or of shared=True, or close this one and pass its path"
             )
         if in_use := self._session.arrays_in_use:
             raise TypeError(f"{self.path}: closed, and locked until these arrays are gone: {_listed(in_use)}")
-        return (open_read_only, (self._reopen,))
+        return (open_shared if self.shared else open_read_only, (self._reopen,))
 
     def __copy__(self) -> Any:
         return self.to_python()
@@ -257,7 +277,10 @@ class Heap(Dict):
         return f"<code>{html.escape(repr(self))}</code>"
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else "read-only" if self.read_only else self.durability
+        if self.closed:
+            state = "closed"
+        else:
+            state = "read-only" if self.read_only else "shared" if self.shared else self.durability
         return f"<holdfast.Heap {self.path!r}, {state}>"
 
 
@@ -269,6 +292,7 @@ def open(  # noqa: A001 - as dbm.open() and shelve.open()
     mode: str = "a",
     *refused: Any,
     durability: str = "commit",
+    shared: bool = False,
     accept_process_crash_only: bool = False,
     accept_machine_restart: bool = False,
     maximum_size: int = 0,
@@ -286,6 +310,9 @@ def open(  # noqa: A001 - as dbm.open() and shelve.open()
     of a dict or a list that has returned survives, and is whole. "collect": no call is logged; a crash may leave a part
     of the last change, which is noticed when it is read; it survives a loss of power on persistent memory alone.
 
+    shared: several processes have the heap open for writing, all of them with shared=True, and change it by turns, in
+    durability "commit": see docs/python-processes.md.
+
     accept_process_crash_only: changes of "atomic" survive the process, and not a loss of power, for nanoseconds instead
     of a write to the disk. "collect" needs it on storage that is no persistent memory.
 
@@ -298,6 +325,7 @@ def open(  # noqa: A001 - as dbm.open() and shelve.open()
         "reservation": reservation,
         "segment_size": segment_size,
         "hardened": hardened,
+        "shared": shared,
         "verify": verify,
     }
     refuse_positions(refused)
@@ -350,6 +378,7 @@ class _NotOpened:
     """
 
     closed = read_only = True
+    shared = False
     transaction = 0
     arrays_in_use: tuple[str, ...] = ()
 
@@ -364,13 +393,22 @@ class _NotOpened:
         raise self._failure
 
 
-def open_read_only(path: str) -> Heap:
-    """What unpickles a heap."""
+def _open_unpickled(path: str, mode: str, shared: bool) -> Heap:
     try:
-        return open(path, mode="r")
+        return open(path, mode, shared=shared)
     except Error as failure:
         session: Any = _NotOpened(path, failure)
         return Heap(session)
+
+
+def open_read_only(path: str) -> Heap:
+    """What unpickles a heap."""
+    return _open_unpickled(path, "r", False)
+
+
+def open_shared(path: str) -> Heap:
+    """What unpickles a heap that processes share."""
+    return _open_unpickled(path, "w", True)
 
 
 @atexit.register

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Union
 
 from . import _core
 from ._errors import Error
+from ._values import freeze_arrays_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -67,10 +68,15 @@ def is_inside(number: int) -> bool:
 
 
 class Transaction(ContextDecorator):
-    """`with heap.transaction():` or, where a task of asyncio has to wait, `async with heap.transaction():`."""
+    """`with heap.transaction():` or, where a task of asyncio has to wait, `async with heap.transaction():`.
 
-    def __init__(self, heap: Heap, session: _core.Session, durable: bool) -> None:
-        self._heap = heap
+    ticket: behind the end of one that is not `durable` by itself, what says when it is; None before.
+    """
+
+    ticket: Union[_core.Ticket, None] = None
+
+    def __init__(self, heap: Union[Heap, None], session: _core.Session, durable: bool) -> None:
+        self._heap: Heap = heap  # type: ignore[assignment]  # without one nobody asks for it
         self._session = session
         self._durable = durable
         self._number = 0
@@ -100,10 +106,13 @@ class Transaction(ContextDecorator):
 
     def _end(self, commit: bool) -> None:
         try:
-            self._session.end(self._number, commit, self._durable)
+            done = self._session.end(self._number, commit, self._durable)
+            self.ticket = done if commit else None
         finally:
             if self._session.transaction != self._number:
                 leave(self._number)
+            if not self._session.transaction:
+                freeze_arrays_of(self._number)
 
     def __enter__(self) -> Heap:
         self._begin(True)
@@ -118,7 +127,8 @@ class Transaction(ContextDecorator):
 
         queue = self._heap._queue_of(asyncio.get_running_loop())
         if self._session.transaction in entered.get():
-            self._begin(True)  # raises: this task would wait for itself, or for one that may await it
+            self._begin(True)  # within its own; or raises: this task would wait for one that may await it
+            return self._heap
         await queue.acquire()
         try:
             while not self._begin(False):
@@ -131,11 +141,11 @@ class Transaction(ContextDecorator):
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
         """As __exit__(): the commit of durability "commit" holds the loop up, so that no task stores to an array."""
-        assert self._queue is not None
         try:
             self._end(kind is None)
         finally:
-            self._queue.release()
+            if self._queue is not None:  # not within another one
+                self._queue.release()
 
     def __del__(self) -> None:
         """A generator or a coroutine that is dropped within its block: the transaction is taken back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import weakref
 from typing import Any
 
 import numpy
@@ -121,7 +122,26 @@ def view(buffer: _core.ArrayBuffer, text: str, shape: tuple[int, ...], order: in
         made: numpy.ndarray[Any, Any] = memory.view(dtype).reshape(shape, order="F" if order else "C")
     except (ValueError, TypeError) as failure:
         raise _refuse("shape of an array", f"{shape}", f"one of numpy ({failure})") from None
+    if buffer.turn:
+        _note_turn(buffer.turn, made)
     return made
+
+
+_arrays_of_turns: dict[int, list[weakref.ref[numpy.ndarray[Any, Any]]]] = {}
+
+
+def _note_turn(number: int, array: numpy.ndarray[Any, Any]) -> None:
+    arrays = _arrays_of_turns.setdefault(number, [])
+    arrays.append(weakref.ref(array))
+    if len(arrays) % 1024 == 0:  # of a long transaction, those that live
+        arrays[:] = [each for each in arrays if each() is not None]
+
+
+def freeze_arrays_of(number: int) -> None:
+    """A transaction of a heap that processes share has ended: what is stored to its arrays now would be lost."""
+    for each in _arrays_of_turns.pop(number, ()):
+        if (array := each()) is not None:
+            array.flags.writeable = False
 
 
 def copy_of_array(value: Any) -> Any:

@@ -32,12 +32,15 @@ void copy_made_arrays(session& of, contents& from, document& in) {
     }
 }
 
-document read_for_python(session& of, contents& from, const value& place) {
+/// The value that is found in `in` under `key`, or at `index`.
+document read_for_python(const held& in, contents& from, const value& place, const document* key, std::uint64_t index) {
+    session& of = *in->owner();
     document made = from.read(place, false);
     if (of.in_transaction()) {
         copy_made_arrays(of, from, made);
     }
-    hold_parts(made, of);
+    const bool is_held = made.object != nullptr || !made.parts.empty();
+    hold_parts(made, of, is_held && of.follows() ? in->place_within(key, index) : nullptr);
     return made;
 }
 
@@ -59,7 +62,7 @@ nb::object get_item(const held& in, nb::handle key, nb::handle fallback) {
     guarded(of, false, [&] {
         contents& from = of.reading();
         if (const auto found = from.find(in->as<dict>(), wanted)) {
-            made = read_for_python(of, from, *found);
+            made = read_for_python(in, from, *found, &wanted, 0);
             is_there = true;
         }
     });
@@ -78,7 +81,7 @@ void set_item(const held& in, nb::handle key, nb::handle content) {
     const document place = to_key(key);
     const document stored = to_document(content);
     session& of = *in->owner();
-    guarded(of, is_long(stored), [&] {
+    guarded(of, of.waits_for_turn() || is_long(stored), [&] {
         of.write([&](contents& within) { within.put(in->as<dict>(), place, within.build(stored), of.root()); });
     });
 }
@@ -87,7 +90,7 @@ void delete_item(const held& in, nb::handle key) {
     const document unwanted = to_key(key);
     session& of = *in->owner();
     bool was_there = false;
-    guarded(of, false, [&] {
+    guarded(of, of.waits_for_turn(), [&] {
         of.write([&](contents& within) { was_there = within.erase(in->as<dict>(), unwanted, of.root()); });
     });
     if (!was_there) {
@@ -101,7 +104,7 @@ nb::object pop_item(const held& in, nb::handle key, nb::handle fallback) {
     session& of = *in->owner();
     document made;
     bool was_there = false;
-    guarded(of, false, [&] {
+    guarded(of, of.waits_for_turn(), [&] {
         of.write([&](contents& within) {
             if (const auto found = within.find(in->as<dict>(), unwanted)) {
                 made = within.read(*found, true);
@@ -118,7 +121,7 @@ nb::object pop_last(const held& in) {
     document key;
     document made;
     bool was_there = false;
-    guarded(of, false, [&] {
+    guarded(of, of.waits_for_turn(), [&] {
         of.write([&](contents& within) {
             if (const dict_entry* const last = within.step(in->as<dict>(), nullptr, true); last != nullptr) {
                 const dict_entry entry = within.expect_entry(last);
@@ -140,12 +143,16 @@ nb::object set_default(const held& in, nb::handle key, nb::handle content) {
     const document stored = to_document(content);
     session& of = *in->owner();
     document made;
-    guarded(of, is_long(stored), [&] {
+    guarded(of, of.waits_for_turn() || is_long(stored), [&] {
         if (!of.reading().find(in->as<dict>(), place)) {
-            of.write([&](contents& within) { within.put(in->as<dict>(), place, within.build(stored), of.root()); });
+            of.write([&](contents& within) {
+                if (!within.find(in->as<dict>(), place)) {  // nor has another process stored one meanwhile
+                    within.put(in->as<dict>(), place, within.build(stored), of.root());
+                }
+            });
         }
         contents& from = of.reading();
-        made = read_for_python(of, from, from.find(in->as<dict>(), place).value());
+        made = read_for_python(in, from, from.find(in->as<dict>(), place).value(), &place, 0);
     });
     return to_python(made);
 }
@@ -189,7 +196,7 @@ void resize_array(const held& in, nb::handle key, nb::handle rows, std::uint64_t
         change.rows.data = nullptr;
     }
     session& of = *in->owner();
-    guarded(of, change.to.has_value() || is_long(stored), [&] {
+    guarded(of, of.waits_for_turn() || change.to.has_value() || is_long(stored), [&] {
         of.write([&](contents& within) { within.resize_array(in->as<dict>(), place, change, of.root()); });
     });
 }
@@ -263,11 +270,11 @@ public:
             }
             from.expect_step(++passed_, header.size);
             const dict_entry entry = from.expect_entry(at_);
-            if (what_ != yields::contents) {
+            if (what_ != yields::contents || of.follows()) {
                 key = from.read(entry.key, false);
             }
             if (what_ != yields::keys) {
-                content = read_for_python(of, from, entry.content);
+                content = read_for_python(over_, from, entry.content, &key, 0);
             }
         });
         if (has_changed) {
@@ -304,7 +311,7 @@ nb::object list_get(const held& in, std::uint64_t index) {
         auto& list = in->as<sequence>();
         is_there = index < from.space.look(list).size;
         if (is_there) {
-            made = read_for_python(of, from, from.at(list, index));
+            made = read_for_python(in, from, from.at(list, index), nullptr, index);
         }
     });
     if (!is_there) {
@@ -317,7 +324,7 @@ void list_set(const held& in, std::uint64_t index, nb::handle content) {
     const document stored = to_document(content);
     session& of = *in->owner();
     bool is_there = false;
-    guarded(of, is_long(stored), [&] {
+    guarded(of, of.waits_for_turn() || is_long(stored), [&] {
         of.write([&](contents& within) {
             auto& list = in->as<sequence>();
             is_there = index < within.space.look(list).size;
@@ -338,7 +345,7 @@ void list_splice(const held& in, std::uint64_t begin, std::uint64_t end, nb::lis
         stored.push_back(to_document(each));
     }
     session& of = *in->owner();
-    guarded(of, false, [&] {
+    guarded(of, of.waits_for_turn(), [&] {
         of.write([&](contents& within) {
             auto& list = in->as<sequence>();
             const std::uint64_t size = within.space.look(list).size;
@@ -357,7 +364,7 @@ nb::object list_pop(const held& in, std::int64_t index) {
     session& of = *in->owner();
     document made;
     bool was_there = false;
-    guarded(of, false, [&] {
+    guarded(of, of.waits_for_turn(), [&] {
         of.write([&](contents& within) {
             auto& list = in->as<sequence>();
             const auto size = static_cast<std::int64_t>(within.space.look(list).size);
@@ -387,7 +394,8 @@ PyType_Slot buffer_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&get_buf
 
 void bind_containers(nb::module_& into) {
     nb::class_<array_buffer>(into, "ArrayBuffer", nb::type_slots(buffer_slots))
-        .def_prop_ro("writable", [](const array_buffer& of) { return of.writable; });
+        .def_prop_ro("writable", [](const array_buffer& of) { return of.writable; })
+        .def_prop_ro("turn", [](const array_buffer& of) { return of.turn; });
     nb::class_<array_description>(into, "ArrayDescription")
         .def(
             "__init__",
@@ -435,6 +443,10 @@ void bind_containers(nb::module_& into) {
         .def("list_pop", &list_pop)
         .def("to_plain", &to_plain)
         .def("is_same", [](const held& of, const held& other) { return of->is(*other); })
+        .def_prop_ro("shared_session",
+                     [](const held& of) -> nb::object {
+                         return of->owner()->shared() ? nb::cast(of->owner()) : nb::object(nb::none());
+                     })
         .def_prop_ro("is_dict", [](const held& of) { return of->what() == kind::dict; });
 }
 

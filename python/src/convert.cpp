@@ -256,7 +256,9 @@ nb::object array_to_python(const document& from) {
     buffer.bytes = from.array->bytes;
     if (from.held != nullptr) {
         buffer.owner = from.held;
-        buffer.writable = !from.held->owner()->read_only();
+        const session& of = *from.held->owner();
+        buffer.turn = of.shared() && of.is_owner() ? of.outermost_number() : 0;
+        buffer.writable = of.shared() ? buffer.turn != 0 : !of.read_only();
     } else {
         buffer.owner = from.array->owner;
     }
@@ -352,13 +354,19 @@ nb::object to_python(const document& from) {
     throw nb::python_error();
 }
 
-void hold_parts(document& in, session& of) {
+void hold_parts(document& in, session& of, const std::shared_ptr<const found_at>& place) {
     if (in.object != nullptr && (in.what != kind::array || in.array->owner == nullptr)) {  // no copy
-        in.held = std::make_shared<held_object>(of.shared_from_this(), in.object, in.what);
+        in.held = std::make_shared<held_object>(of.shared_from_this(), in.object, in.what, place);
         return;
     }
-    for (document& part : in.parts) {
-        hold_parts(part, of);
+    for (std::size_t i = 0; i < in.parts.size(); ++i) {
+        std::shared_ptr<const found_at> within = place;
+        if (place != nullptr && (in.parts[i].object != nullptr || !in.parts[i].parts.empty())) {
+            auto deeper = std::make_shared<found_at>(*place);
+            deeper->parts.push_back(i);
+            within = std::move(deeper);
+        }
+        hold_parts(in.parts[i], of, within);
     }
 }
 

@@ -32,6 +32,7 @@ struct array_buffer {
     void* data = nullptr;
     std::uint64_t bytes = 0;
     bool writable = false;
+    std::uint64_t turn = 0;  ///< the outermost transaction, of a heap that processes share, at whose end it is not
 };
 
 /// What describe_other() says of an array: its buffer is contiguous. (Hidden, as all of nanobind is.)
@@ -90,7 +91,8 @@ void guarded(session& of, bool is_long, Body&& body) {
     locked(of, is_long, std::forward<Body>(body));
 }
 
-/// Lets Python hold the dicts, lists and arrays of a document that was read. Under the session's lock.
-void hold_parts(document& in, session& of);
+/// Lets Python hold the dicts, lists and arrays of a document that was read where `place` says; null where nobody needs
+/// to know. Under the session's lock.
+void hold_parts(document& in, session& of, const std::shared_ptr<const found_at>& place);
 
 }  // namespace holdfast::python

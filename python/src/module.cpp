@@ -57,6 +57,7 @@ std::shared_ptr<session> open_session(const std::string& path, const std::string
     get("maximum_size", wanted.heap.maximum_size);
     get("verify", wanted.heap.verify);
     get("hardened", wanted.heap.hardened);
+    get("shared", wanted.heap.shared);
     get("accept_process_crash_only", wanted.heap.accept_process_crash_only);
     get("accept_machine_restart", wanted.heap.accept_machine_restart);
     wanted.heap.commit_on_close = false;  // close() commits
@@ -78,7 +79,7 @@ nb::object entries(const std::shared_ptr<session>& of) {
     guarded(*of, false, [&] {
         const value place = of->entries();
         static_cast<void>(of->reading().space.object_of<values::dict>(place));
-        made = std::make_shared<held_object>(of, place.object.get(), kind::dict);
+        made = std::make_shared<held_object>(of, place.object.get(), kind::dict, std::make_shared<found_at>());
     });
     return nb::cast(made);
 }
@@ -94,7 +95,7 @@ void make_array(const std::shared_ptr<session>& of, nb::handle key, const std::s
     zeros.array->shape = std::move(shape);
     zeros.array->bytes = bytes;
     guarded(*of, true, [&] {
-        auto& in = *of->reading().space.object_of<values::dict>(of->entries());
+        auto& in = *of->reading().space.object_of<values::dict>(of->entries());  // where it lies never changes
         of->write([&](contents& within) {
             if (!within.find(in, place)) {
                 within.put(in, place, within.build(zeros), of->root());
@@ -152,17 +153,32 @@ bool begin(const std::shared_ptr<session>& of, std::uint64_t number, bool by_tas
     return true;
 }
 
-void end(const std::shared_ptr<session>& of, std::uint64_t number, bool commit, bool durable) {
+/// Of a transaction that is durable later.
+struct python_ticket {
+    std::shared_ptr<session> of;
+    ticket waits_for;
+};
+
+python_ticket end(const std::shared_ptr<session>& of, std::uint64_t number, bool commit, bool durable) {
+    python_ticket done{of, {}};
     if (of->is_child()) {
         if (!commit) {
-            return;  // it is the parent's, and nothing is there to be taken back
+            return done;  // it is the parent's, and nothing is there to be taken back
         }
     } else if (!of->is_owner()) {  // asked before the lock, which the owner has
-        throw nb::value_error("this thread has not begun the transaction");
-    } else if (of->transaction_number() != number) {
+        throw nb::value_error(of->in_transaction() ? "this thread has not begun the transaction"
+                                                   : "this transaction has ended");
+    } else if (!of->has_level(number)) {
         throw nb::value_error("this transaction has ended");
     }
-    locked(*of, true, [&] { of->end(commit, durable); });
+    locked(*of, true, [&] { done.waits_for = of->end(number, commit, durable); });
+    return done;
+}
+
+python_ticket commit_later(const std::shared_ptr<session>& of) {
+    python_ticket made{of, {}};
+    guarded(*of, true, [&] { made.waits_for = of->commit_later(); });
+    return made;
 }
 
 void wait(const std::shared_ptr<session>& of) {
@@ -324,10 +340,15 @@ void bind_reading(nb::class_<session>& to) {
 
 void bind_sessions(nb::module_& into) {
     using owner = std::shared_ptr<session>;
+    nb::class_<python_ticket>(into, "Ticket").def("wait", [](const python_ticket& of) {
+        const nb::gil_scoped_release released;
+        of.of->sync(of.waits_for);
+    });
     nb::class_<session> sessions_type(into, "Session");
     sessions_type.def_prop_ro("path", [](const session& of) { return of.path(); })
         .def_prop_ro("closed", &session::is_closed)
         .def_prop_ro("read_only", &session::read_only)
+        .def_prop_ro("shared", &session::shared)
         .def_prop_ro("arrays_held", &session::arrays_held)
         .def_prop_ro("in_transaction", &session::in_transaction)
         .def_prop_ro("owns_transaction", &session::is_owner)
@@ -363,12 +384,13 @@ void bind_sessions(nb::module_& into) {
              [](const owner& of, std::uintptr_t at, std::size_t bytes) {
                  guarded(*of, false, [&] { of->unpin(reinterpret_cast<const void*>(at), bytes); });
              })
+        .def("commit_later", &commit_later)
         .def("commit", [](const owner& of) { guarded(*of, true, [&] { of->commit(); }); })
         .def("close", [](const owner& of, bool commit) { guarded(*of, true, [&] { of->close(commit); }); })
         .def("snapshot", [](const owner& of, const std::string& to) { guarded(*of, true, [&] { of->snapshot(to); }); })
         .def("check", [](const owner& of, bool pages) {
             std::vector<std::string> lines;
-            guarded(*of, true, [&] { lines = of->to_read().check(pages); });
+            guarded(*of, true, [&] { lines = of->check(pages); });
             nb::list found;
             for (const std::string& line : lines) {
                 found.append(shown(line));

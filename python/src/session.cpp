@@ -32,16 +32,17 @@ manager open_heap(const std::string& path, const session_options& options) {
 
 }  // namespace
 
-held_object::held_object(std::shared_ptr<session> of, void* object, kind what)
-    : owner_(std::move(of)), hold_(owner_->hold_object(object, what == kind::array)), what_(what) {}
+held_object::held_object(std::shared_ptr<session> of, void* object, kind what, std::shared_ptr<const found_at> place)
+    : owner_(std::move(of)), hold_(owner_->holders_.add(object, what, std::move(place))), what_(what) {}
 
 held_object::~held_object() { owner_->let_go(hold_); }
 
 void* held_object::object() const {
     if (hold_->is_gone) {
         refuse(errc::not_found, owner_->path(), "object",
-               "one that an aborted transaction had made, or of before a refresh()", "one that is there",
-               "look it up again");
+               owner_->follows() ? "one that another process has removed or moved, or an aborted transaction had made"
+                                 : "one that an aborted transaction had made",
+               "one that is there", "look it up again");
     }
     if (owner_->outside_ && owner_->has_made(hold_->object)) {
         owner_->expect_inside();
@@ -49,14 +50,26 @@ void* held_object::object() const {
     return const_cast<void*>(hold_->object);
 }
 
+std::shared_ptr<const found_at> held_object::place_within(const document* key, std::uint64_t index) const {
+    auto made = std::make_shared<found_at>();
+    made->in = hold_;
+    if (key != nullptr) {
+        made->key = *key;
+    }
+    made->index = index;
+    return made;
+}
+
 session::session(const std::string& path, const session_options& options)
-    : path_(path), read_only_(options.mode == 'r') {
+    : path_(path), read_only_(options.mode == 'r'), shared_(options.heap.shared) {
     manager_.emplace(open_heap(path, options));
     covers_arrays_ = !read_only_ && manager_->durability() == durability::commit;
     if (struct stat found{}; stat(path.c_str(), &found) == 0) {
         identity_ = {found.st_dev, found.st_ino};
     }
-    contents_ = std::make_unique<contents>(*manager_, [this](const void* object) { return is_held(object); });
+    contents_ = std::make_unique<contents>(*manager_, [this](const void* object) { return holders_.has(object); });
+    levels_.emplace(*manager_, contents_->space);
+    seen_version_ = manager_->version();
     prepare_root();
 }
 
@@ -68,34 +81,53 @@ session::~session() {
             closed_ = true;
         }
     }
-    if (all_ != nullptr && !is_owner()) {
-        static_cast<void>(all_.release());  // only the thread that began it may end it, and that takes it back
+    if (levels_ && !is_owner()) {
+        levels_->leave_to_owner();
     }
 }
 
 /// Finds the root, makes it in a new heap, and frees what was held when the heap was closed last.
 void session::prepare_root() {
+    const auto is_made = [this] { return root_ != nullptr && root_->entries.object != nullptr; };
     root_ = manager_->find<values::root>(values::root_name).first;
-    if (read_only_ || (root_ != nullptr && root_->entries.object != nullptr)) {
-        if (!read_only_ && contents_->space.object_of<values::sequence>(root_->detached)->size != 0) {
+    if (read_only_) {
+        return;
+    }
+    if (is_made()) {
+        if (contents_->space.object_of<values::sequence>(root_->detached)->size != 0) {
             sweep(true);
         }
         return;
     }
-    root_ = manager_->find_or_construct<values::root>(values::root_name)();
-    write([this](contents& within) {
-        document empty;
-        empty.what = kind::dict;
-        const value entries = within.build(empty);
-        empty.what = kind::list;
-        const value detached = within.build(empty);
-        values::root& changed = within.space.change(*root_);
-        changed.entries = entries;
-        changed.detached = detached;
-    });
+    if (shared_) {
+        transact_scope all(*manager_);
+        note_turn();
+        if (!is_made()) {  // nor has another process made it meanwhile
+            make_root();
+            all.commit();
+            note_end_of_turn();
+        }
+        return;
+    }
+    make_root();
     if (manager_->durability() == durability::commit) {
         manager_->commit();
     }
+}
+
+void session::make_root() {
+    root_ = manager_->find_or_construct<values::root>(values::root_name)();
+    transaction within(*manager_, detail::within_transact());
+    apply(within, [this](contents& in) {
+        document empty;
+        empty.what = kind::dict;
+        const value entries = in.build(empty);
+        empty.what = kind::list;
+        const value detached = in.build(empty);
+        values::root& changed = in.space.change(*root_);
+        changed.entries = entries;
+        changed.detached = detached;
+    });
 }
 
 void session::expect_open() const {
@@ -108,7 +140,9 @@ void session::expect_writer() const {
     expect_open();
     if (is_child_) {
         refuse(errc::wrong_process, path_, "process", "a child of the process that opened the heap",
-               "the process that opened it", "open the heap again, with mode='r'");
+               "the process that opened it",
+               shared_ ? "a child of fork() opens the heap for itself, with shared=True"
+                       : "open the heap again, with mode='r'");
     }
     if (read_only_) {
         refuse(errc::read_only, path_, "mode", "r", "a heap that is open for writing");
@@ -122,7 +156,7 @@ manager& session::heap() {
 
 manager& session::to_read() {
     expect_open();
-    if (is_child_ && !read_only_ && manager_->durability() != durability::commit) {
+    if (is_child_ && (shared_ || (!read_only_ && manager_->durability() != durability::commit))) {
         expect_writer();
     }
     return *manager_;
@@ -151,19 +185,27 @@ void session::expect_inside() const {
 void session::write(const std::function<void(contents&)>& change) {
     expect_writer();
     expect_inside();
-    if (transaction_) {
-        if (spoiled_) {
+    if (in_transaction()) {
+        if (levels_->is_spoiled()) {
             refuse(errc::invalid_argument, path_, "transaction", "one in which a change has failed", "its end");
         }
         try {
             change(*contents_);
         } catch (...) {
-            spoiled_ = true;
+            levels_->spoil();
             throw;
         }
         return;
     }
+    if (shared_) {
+        write_in_turn(change);
+        return;
+    }
     transaction within(*manager_);
+    apply(within, change);
+}
+
+void session::apply(transaction& within, const std::function<void(contents&)>& change) {
     struct ending {
         workspace& space;
         ~ending() { space.end(); }
@@ -173,103 +215,136 @@ void session::write(const std::function<void(contents&)>& change) {
     within.commit();
 }
 
+void session::write_in_turn(const std::function<void(contents&)>& change) {
+    transact_scope all(*manager_);
+    note_turn();
+    {
+        transaction within(*manager_, detail::within_transact());
+        apply(within, [&](contents& in) {
+            sweep_in_turn(in);
+            change(in);
+        });
+    }
+    seen_version_ = 0;  // where the commit fails, nobody knows what is there
+    all.commit();
+    note_end_of_turn();
+}
+
+/// This process has the turn, or had it. Where others had it since it has looked last, what it holds may be gone.
+void session::note_turn() {
+    if (!follows()) {
+        return;
+    }
+    const std::uint64_t version = manager_->version();
+    if (version == std::exchange(seen_version_, version)) {
+        return;
+    }
+    ++aborts_;
+    root_ = manager_->find<values::root>(values::root_name).first;
+    holders_.follow(*contents_, root_ == nullptr ? nullptr : root_->entries.object.get());
+}
+
 void session::begin(std::uint64_t number, bool by_task) {
     expect_writer();
     expect_inside();
-    if (transaction_) {
-        refuse(errc::invalid_argument, path_, "transaction", "one that this thread has begun", "none");
+    if (in_transaction()) {
+        if (levels_->is_spoiled()) {
+            refuse(errc::invalid_argument, path_, "transaction", "one in which a change has failed", "its end");
+        }
+        levels_->begin(number, by_task, covers_arrays_);
+        number_ = number;
+        by_task_ = by_task;
+        return;
     }
-    if (covers_arrays_) {
+    if (covers_arrays_ && !shared_) {
         sweep_if_needed();  // not at the end, where its failure would be told of a transaction that is durable
     }
     mutex_->lock();
     try {
-        if (covers_arrays_) {
-            all_ = std::make_unique<transact_scope>(*manager_);
-            transaction_.emplace(*manager_, detail::within_transact());
+        if (shared_) {
+            auto all = std::make_unique<transact_scope>(*manager_);
+            note_turn();
+            levels_->begin_in(std::move(all), number, by_task);
+            sweep_in_turn(*contents_);
         } else {
-            transaction_.emplace(*manager_);
+            levels_->begin(number, by_task, covers_arrays_);
         }
     } catch (...) {
-        all_.reset();
+        if (levels_->any()) {
+            levels_->abort();
+            levels_->leave();
+        }
         mutex_->unlock();
         throw;
     }
-    contents_->space.begin(*transaction_);
     owner_ = std::this_thread::get_id();
     by_task_ = by_task;
     number_ = number;
-    spoiled_ = false;
 }
 
 /// Those who hold what the transaction has made learn that it is gone.
-void session::forget_made() {
-    const std::lock_guard guard(holds_mutex_);
-    contents_->space.made().for_each([this](const void* made, std::size_t) {
-        if (const auto found = holds_.find(made); found != holds_.end()) {
-            found->second->is_gone = true;
-            holds_.erase(found);
-        }
-    });
+void session::abort_level() {
+    levels_->for_each_made([this](const void* made) { holders_.forget(made); });
     ++aborts_;
-}
-
-void session::abort() {
-    forget_made();
-    transaction_->abort();
-    all_.reset();
-}
-
-/// Where it throws, the heap is as at the begin.
-void session::commit_transaction(bool durable) {
-    try {
-        transaction_->commit();
-        if (all_ == nullptr) {
-            return;
-        }
-        if (durable) {
-            all_->commit();
-        } else {
-            static_cast<void>(all_->commit_later());
-        }
-        all_.reset();
-    } catch (...) {
-        abort();
-        throw;
+    levels_->abort();
+    if (shared_ && !levels_->is_inner()) {
+        holders_.note_let_go();  // what it has swept is there again
     }
 }
 
-void session::end(bool commit, bool durable) {
+void session::leave_level() noexcept {
+    levels_->leave();
+    number_ = levels_->number();
+    by_task_ = levels_->by_task();
+    if (!levels_->any()) {
+        owner_ = std::thread::id{};
+        mutex_->unlock();
+    }
+}
+
+/// Where it throws, the heap is as at the begin.
+ticket session::end(std::uint64_t number, bool commit, bool durable) {
     expect_writer();
-    if (!is_owner()) {
-        refuse(errc::invalid_argument, path_, "transaction", "none that this thread has begun",
+    if (!is_owner() || !levels_->has(number)) {
+        refuse(errc::invalid_argument, path_, "transaction", "none of that number that this thread has begun",
                "the thread that began it");
     }
     struct ending {
         session& of;
-        ~ending() {
-            of.contents_->space.end();
-            of.transaction_.reset();
-            of.all_.reset();
-            of.number_ = 0;
-            of.by_task_ = false;
-            of.owner_ = std::thread::id{};
-            of.mutex_->unlock();
-        }
+        ~ending() { of.leave_level(); }
     };
-    const bool spoiled = std::exchange(spoiled_, false);
+    bool left_open = false;
+    while (levels_->number() != number) {
+        const ending guard{*this};
+        abort_level();
+        left_open = true;
+    }
+    const bool spoiled = levels_->is_spoiled();
+    const bool is_outermost = !levels_->is_inner();
+    ticket done;
     {
         const ending guard{*this};
-        if (!commit || spoiled) {
-            abort();
+        if (!commit || spoiled || left_open) {
+            abort_level();
         } else {
-            commit_transaction(durable);
+            try {
+                seen_version_ = is_outermost ? 0 : seen_version_;  // where it fails, nobody knows what is there
+                done = levels_->commit(durable);
+                if (is_outermost) {
+                    note_end_of_turn();
+                }
+            } catch (...) {
+                abort_level();
+                throw;
+            }
         }
     }
-    if (commit && spoiled) {
-        refuse(errc::invalid_argument, path_, "transaction", "one in which a change has failed", "changes that succeed",
-               "all of it was taken back");
+    if (commit && (spoiled || left_open)) {
+        refuse(errc::invalid_argument, path_, "transaction",
+               spoiled ? "one in which a change has failed" : "one within it that is open",
+               spoiled ? "changes that succeed" : "their end before it", "all of it was taken back");
     }
+    return done;
 }
 
 void session::pin(const void* begin, std::size_t bytes) {
@@ -284,31 +359,77 @@ void session::unpin(const void* begin, std::size_t bytes) {
 
 void session::commit() {
     expect_writer();
-    if (transaction_) {
-        refuse(errc::invalid_argument, path_, "commit", "an open transaction", "none");
-    }
+    expect_no_transaction("commit");
     sweep_if_needed();
     manager_->commit();
+    note_turn();
+}
+
+void session::expect_no_transaction(const char* call) const {
+    if (in_transaction()) {
+        refuse(errc::invalid_argument, path_, call, "an open transaction", "none");
+    }
+}
+
+ticket session::commit_later() {
+    expect_writer();
+    expect_no_transaction("commit_later");
+    sweep_if_needed();
+    const ticket made = manager_->commit_later();
+    note_turn();
+    return made;
+}
+
+/// Runs the call, which is not under the lock. close() waits for its end.
+template <class Call>
+auto session::while_open(Call&& call) {
+    {
+        const std::lock_guard guard(*mutex_);
+        expect_open();
+        if (is_child_ && !read_only_) {
+            expect_writer();
+        }
+        const std::lock_guard count(waiting_mutex_);
+        ++waiting_;
+    }
+    struct ending {
+        session& of;
+        ~ending() {
+            const std::lock_guard count(of.waiting_mutex_);
+            --of.waiting_;
+            of.nobody_waits_.notify_all();
+        }
+    } const guard{*this};
+    return call();
+}
+
+void session::sync(const ticket& of) {
+    while_open([&] { manager_->sync(of); });
+}
+
+std::vector<std::string> session::check(bool pages) {
+    std::vector<std::string> found = to_read().check(pages);
+    note_turn();
+    return found;
 }
 
 shrink_report session::shrink(std::uint64_t target) {
     expect_writer();
-    if (transaction_) {
-        refuse(errc::invalid_argument, path_, "shrink", "an open transaction", "none");
-    }
+    expect_no_transaction("shrink");
     sweep_if_needed();
-    return manager_->shrink({.target = target, .progress = {}});
+    const shrink_report done = manager_->shrink({.target = target, .progress = {}});
+    note_turn();
+    return done;
 }
 
 void session::snapshot(const std::string& destination) {
     if (!read_only_) {
         expect_writer();
-        if (transaction_) {
-            refuse(errc::invalid_argument, path_, "snapshot", "an open transaction", "none");
-        }
+        expect_no_transaction("snapshot");
         sweep_if_needed();
     }
     heap().snapshot(destination);
+    note_turn();
 }
 
 std::uint64_t session::refresh() {
@@ -316,46 +437,36 @@ std::uint64_t session::refresh() {
     if (is_child_) {
         expect_writer();
     }
-    let_waiting_threads_end();
-    const refresh_report done = manager_->refresh();
-    if (done.commits != 0) {
-        const std::lock_guard guard(holds_mutex_);
-        std::erase_if(holds_, [](const auto& held) {
-            held.second->is_gone = !held.second->is_array;
-            return held.second->is_gone;
-        });
-        ++aborts_;
-        root_ = manager_->find<values::root>(values::root_name).first;
+    if (shared_) {
+        expect_no_transaction("refresh");
+    } else {
+        let_waiting_threads_end();
     }
-    return done.version;
+    const std::uint64_t version = manager_->refresh().version;
+    note_turn();
+    return version;
 }
 
 std::uint64_t session::version() { return to_read().version(); }
 
 bool session::wait_for_change(std::chrono::milliseconds longest) {
-    {
-        const std::lock_guard guard(*mutex_);
-        expect_open();
-        const std::lock_guard count(waiting_mutex_);
-        ++waiting_;
-    }
-    const bool is_there = manager_->wait_for_change(longest);
-    const std::lock_guard count(waiting_mutex_);
-    --waiting_;
-    nobody_waits_.notify_all();
-    return is_there;
+    return while_open([&] { return manager_->wait_for_change(longest); });
 }
 
 void session::sweep_if_needed() {
-    {
-        const std::lock_guard guard(holds_mutex_);
-        if (!was_let_go_) {
-            return;
-        }
-        was_let_go_ = false;
+    if (!holders_.take_let_go()) {
+        return;
     }
     if (contents_->space.object_of<values::sequence>(root_->detached)->size != 0) {
         sweep(false);
+    }
+}
+
+/// In the transaction that is open, of a heap that processes share. What others hold of it is gone for them.
+void session::sweep_in_turn(contents& within) {
+    if (root_ != nullptr && holders_.take_let_go() &&
+        within.space.look(*within.space.object_of<values::sequence>(root_->detached)).size != 0) {
+        within.sweep(*root_, false);
     }
 }
 
@@ -383,10 +494,8 @@ void session::close(bool commit) {
         closed_ = true;
         return;
     }
-    if (transaction_) {
-        refuse(errc::invalid_argument, path_, "close", "an open transaction", "none");
-    }
-    if (!read_only_ && commit) {
+    expect_no_transaction("close");
+    if (!read_only_ && commit && !shared_) {  // of a shared heap all is durable that is to be kept
         sweep_if_needed();
         if (manager_->durability() == durability::commit) {
             manager_->commit();
@@ -394,12 +503,11 @@ void session::close(bool commit) {
     }
     std::vector<std::string> in_use = find_arrays_in_use();
     bool unmaps = false;
-    {
-        const std::lock_guard guard(holds_mutex_);  // another thread may let go of the last array: one of them unmaps
+    holders_.locked([&](std::uint64_t arrays) {  // another thread may let go of the last array: one of them unmaps
         closed_ = true;
-        unmaps = arrays_held_ == 0;
+        unmaps = arrays == 0;
         arrays_in_use_ = std::move(in_use);
-    }
+    });
     if (unmaps) {
         unmap();
     }
@@ -417,27 +525,22 @@ void session::unmap() {
     manager_->close(false);
 }
 
-std::uint64_t session::arrays_held() const {
-    const std::lock_guard guard(holds_mutex_);
-    return arrays_held_;
-}
+std::uint64_t session::arrays_held() const { return holders_.arrays(); }
 
 std::vector<std::string> session::arrays_in_use() const {
-    const std::lock_guard guard(holds_mutex_);
-    return arrays_held_ == 0 ? std::vector<std::string>() : arrays_in_use_;
+    std::vector<std::string> found;
+    holders_.locked([&](std::uint64_t arrays) {
+        if (arrays != 0) {
+            found = arrays_in_use_;
+        }
+    });
+    return found;
 }
 
 /// Where the arrays lie that Python holds; those that were removed from the heap have no place.
 std::vector<std::string> session::find_arrays_in_use() {
-    std::unordered_set<const void*> wanted;
-    {
-        const std::lock_guard guard(holds_mutex_);
-        for (const auto& [object, held] : holds_) {
-            if (held->is_array) {
-                wanted.insert(object);
-            }
-        }
-    }
+    const std::vector<const void*> held = holders_.held_arrays();
+    std::unordered_set<const void*> wanted(held.begin(), held.end());
     if (wanted.empty() || root_ == nullptr) {
         return {};
     }
@@ -457,53 +560,20 @@ void session::forget_parent() {
     static_cast<void>(mutex_.release());  // its state is that of a thread of the parent
     mutex_ = std::make_unique<std::recursive_mutex>();
     is_child_ = true;
-    if (transaction_) {
+    if (in_transaction()) {
         contents_->space.end();
         number_ = 0;
         owner_ = std::thread::id{};
     }
 }
 
-std::shared_ptr<hold> session::hold_object(void* object, bool is_array) {
-    const std::lock_guard guard(holds_mutex_);
-    std::shared_ptr<hold>& found = holds_[object];
-    if (found == nullptr) {
-        found = std::make_shared<hold>();
-        found->object = object;
-        found->is_array = is_array;
-    }
-    ++found->holders;
-    arrays_held_ += is_array ? 1 : 0;
-    return found;
-}
-
 void session::let_go(const std::shared_ptr<hold>& of) noexcept {
-    bool last_of_closed = false;
-    {
-        const std::lock_guard guard(holds_mutex_);
-        --of->holders;
-        if (of->holders == 0) {
-            if (!of->is_gone) {
-                holds_.erase(of->object);
-            }
-            was_let_go_ = true;
-        }
-        if (of->is_array) {
-            --arrays_held_;
-            last_of_closed = arrays_held_ == 0 && closed_ && !is_child_;
-        }
-    }
-    if (last_of_closed) {
+    if (holders_.let_go(of, closed_) && !is_child_) {
         try {
             unmap();
         } catch (const std::exception&) {  // nothing of it was to be kept
         }
     }
-}
-
-bool session::is_held(const void* object) const {
-    const std::lock_guard guard(holds_mutex_);
-    return holds_.contains(object);
 }
 
 }  // namespace holdfast::python

@@ -13,6 +13,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <holdfast/manager.hpp>
 #include <holdfast/transaction.hpp>
@@ -32,10 +33,27 @@ public:
     [[nodiscard]] manager& heap() const noexcept { return *heap_; }
     [[nodiscard]] bool in_transaction() const noexcept { return transaction_ != nullptr; }
     void begin(transaction& within) noexcept { transaction_ = &within; }
+    /// A part of the transaction, `within` it, whose drop_part() leads back to here, but for what it has made and
+    /// opened: `within` is aborted then. Both give the transaction `around` it to the workspace.
+    void begin_part(transaction& within);
+    void keep_part(transaction& around) noexcept;
+    void drop_part(transaction& around) noexcept;
+    [[nodiscard]] bool in_part() const noexcept { return !parts_.empty(); }
+    /// Calls `each` with every block that the innermost part has made.
+    template <class Function>
+    void for_each_made_in_part(Function&& each) const {
+        for (std::size_t i = parts_.back(); i < steps_.size(); ++i) {
+            if (steps_[i].what == undo_step::of::made && made_.contains(steps_[i].at)) {
+                each(steps_[i].at);
+            }
+        }
+    }
     void end() noexcept {
         transaction_ = nullptr;
         made_.clear();
         changed_.clear();
+        parts_.clear();
+        forget_steps();
     }
     /// Until resume(), reads go to the heap: to what was there before the transaction.
     void suspend() noexcept { suspended_ = std::exchange(transaction_, nullptr); }
@@ -54,12 +72,22 @@ public:
     template <class T>
     [[nodiscard]] T& change(T& object) {
         if (void* const* const known = changed_.find(&object)) {
+            if (in_part()) {
+                keep(*known, sizeof(T));
+            }
             return *static_cast<T*>(*known);
         }
         if (made_.contains(&object)) {  // nobody else sees it
+            if (in_part()) {
+                keep(&object, sizeof(T));
+            }
             return object;
         }
         T& copy = transaction_->open(object);
+        if (in_part()) {
+            note({undo_step::of::opened, &object, 0, 0});
+            keep(&copy, sizeof(T));  // it may lie in a block that the transaction has made
+        }
         changed_.add(&object, &copy);  // where it fails, the transaction must be aborted
         return copy;
     }
@@ -67,7 +95,12 @@ public:
     [[nodiscard]] std::uint64_t word(const std::uint64_t& place) const {
         return transaction_ == nullptr ? place : transaction_->load(place);
     }
-    void store(std::uint64_t& place, std::uint64_t word) { transaction_->store(place, word); }
+    void store(std::uint64_t& place, std::uint64_t word) {
+        if (in_part()) {
+            keep(&place, sizeof place);  // it may lie in a block that the transaction has made
+        }
+        transaction_->store(place, word);
+    }
     /// A T in a new block, with room for `extra` bytes behind it.
     template <class T>
     [[nodiscard]] T* make(std::size_t extra = 0) {
@@ -96,6 +129,18 @@ public:
     }
 
 private:
+    /// What a part has done, so that it can be taken back.
+    struct undo_step {
+        enum class of { content, opened, made, freed };
+        of what;
+        void* at;
+        std::size_t bytes;  ///< of content and freed
+        std::size_t place;  ///< of content, in contents_
+    };
+    void note(const undo_step& step) { steps_.push_back(step); }
+    /// The bytes there, as they are at the first change in the part.
+    void keep(void* at, std::size_t bytes);
+    void forget_steps() noexcept;
     [[noreturn]] void refuse_tag(const char* field, kind what, const void* found) const;
 
     manager* heap_;
@@ -103,6 +148,11 @@ private:
     transaction* suspended_ = nullptr;
     address_map<std::size_t> made_;
     address_map<void*> changed_;  ///< the copies of what the transaction changes
+    // Of the parts that are open:
+    std::vector<std::size_t> parts_;  ///< where the steps of each begin
+    std::vector<undo_step> steps_;
+    std::vector<std::byte> contents_;
+    address_map<std::size_t> kept_;  ///< the depth of the part that has kept the content there last
 };
 
 }  // namespace holdfast::python

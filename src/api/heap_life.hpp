@@ -28,6 +28,8 @@ public:
     [[nodiscard]] watch begin_watch() const noexcept {
         return cell_ == nullptr ? watch() : watch(cell_->number, cell_->number.load(std::memory_order_relaxed));
     }
+    /// For watches that have begun the heap is gone; those that begin now go on.
+    void renew() noexcept { cell_->number.fetch_add(1, std::memory_order_release); }
     /// A second call does nothing.
     void end() noexcept;
 

@@ -48,6 +48,31 @@ std::byte* made_blocks::make(heap::destination_operations& of, const heap_life::
     return all_.back().block;
 }
 
+void made_blocks::drop(made_block& block, std::size_t depth) noexcept {
+    block.dropped_in = depth;
+    deepest_drop_ = std::max(deepest_drop_, depth);
+}
+
+void made_blocks::limit_drops(std::size_t depth) noexcept {
+    if (deepest_drop_ <= depth) {
+        return;
+    }
+    for (made_block& each : all_) {
+        each.dropped_in = std::min(each.dropped_in, depth);
+    }
+    deepest_drop_ = depth;
+}
+
+void made_blocks::undo_drops(std::size_t depth) noexcept {
+    if (deepest_drop_ <= depth) {
+        return;
+    }
+    for (made_block& each : all_) {
+        each.dropped_in = each.dropped_in > depth ? 0 : each.dropped_in;
+    }
+    deepest_drop_ = depth;
+}
+
 std::span<const slab::held_block> made_blocks::kept() {
     if (all_.empty()) {
         return {};
@@ -97,6 +122,7 @@ void made_blocks::forget_last() noexcept {
 void made_blocks::clear() noexcept {
     all_.clear();
     by_address_.clear();
+    deepest_drop_ = 0;
 }
 
 }  // namespace holdfast::detail

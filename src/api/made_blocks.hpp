@@ -41,6 +41,12 @@ public:
     /// `life`, which lies at `base`.
     [[nodiscard]] std::byte* make(heap::destination_operations& of, const heap_life::watch& life, std::byte* base,
                                   const heap::block_request& wanted);
+    /// Freed again in the transaction of this depth, from 1.
+    void drop(made_block& block, std::size_t depth) noexcept;
+    /// The transaction of the depth after this one belongs to that of this one.
+    void limit_drops(std::size_t depth) noexcept;
+    /// In the transactions beyond this depth nothing was freed.
+    void undo_drops(std::size_t depth) noexcept;
     /// By the commit.
     [[nodiscard]] std::span<const slab::held_block> kept();
     /// The kept blocks are allocated now; the others go back.
@@ -63,8 +69,9 @@ private:
     void index_last();
 
     std::vector<made_block> all_;
-    heap_life::watch held_in_;                                            ///< of held_
-    std::shared_ptr<heap::held_blocks> held_;                             ///< of all_, one by one
+    std::size_t deepest_drop_ = 0;             ///< no block of all_ was freed in a deeper transaction
+    heap_life::watch held_in_;                 ///< of held_
+    std::shared_ptr<heap::held_blocks> held_;  ///< of all_, one by one
     std::map<const std::byte*, std::size_t, std::greater<>> by_address_;  ///< where there are more than a few
     std::vector<slab::held_block> kept_;
 };

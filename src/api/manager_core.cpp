@@ -75,7 +75,9 @@ void manager_core::take_turn() {
                               0});
     }
     try {
-        value_or_throw(turns_->take(engine_));
+        if (value_or_throw(turns_->take(engine_))) {
+            life_.renew();  // threads keep what their last transactions knew
+        }
         if (ranges_ != nullptr) {
             engine_->undo().fill_what_goes();
         }

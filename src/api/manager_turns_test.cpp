@@ -99,6 +99,36 @@ TEST_F(manager_turns_test, refresh_and_wait_follow_the_others) {
     EXPECT_FALSE(other.wait_for_change(std::chrono::milliseconds(1)));
 }
 
+// A thread keeps the memory of its last transaction, with what it knows of the heap's parts.
+TEST_F(manager_turns_test, transactions_of_copies_know_that_the_heap_was_opened_anew) {
+    make_shared_heap();
+    manager one = share();
+    manager other = share();
+    for (int i = 0; i < 40; ++i) {
+        one.transact([&](transaction& tx) {
+            if (void* const before = std::as_const(one).root(0).get()) {
+                tx.free(before);
+            }
+            tx.store(one.root(0), tx.allocate(1000));
+            ++tx.open(number_of(one));
+        });
+        other.transact([&] { other.root(1) = other.allocate(100); });
+    }
+    one.refresh();
+    EXPECT_EQ(number_of(one), 40);
+    EXPECT_TRUE(one.check(true).empty());
+    EXPECT_TRUE(other.check(true).empty());
+}
+
+TEST_F(manager_turns_test, a_transaction_of_copies_outside_of_a_turn_is_refused) {
+    make_shared_heap();
+    manager one = share();
+    EXPECT_EQ(reason_of([&] { transaction tx(one); }), errc::read_only);
+    one.transact([&](transaction& tx) { tx.open(number_of(one)) = 1; });
+    EXPECT_EQ(reason_of([&] { transaction tx(one); }), errc::read_only);
+    EXPECT_EQ(number_of(one), 1);
+}
+
 TEST_F(manager_turns_test, an_abort_leaves_nothing) {
     make_shared_heap();
     manager one = share();
@@ -153,6 +183,33 @@ TEST_F(manager_turns_test, stores_outside_of_a_transaction_are_taken_back) {
     other.refresh();
     expect_texts(other, 3);
     EXPECT_TRUE(one.check(true).empty());
+}
+
+TEST_F(manager_turns_test, no_call_commits_stores_outside_of_a_transaction) {
+    make_shared_heap();
+    std::optional<manager> one(share());
+    const auto expect_none = [&](int number) {
+        manager other = share();
+        other.refresh();
+        EXPECT_EQ(number_of(other), number);
+    };
+    add(*one, 1);
+    number_of(*one) = 77;
+    one->commit();
+    expect_none(1);
+    number_of(*one) = 78;
+    one->shrink();
+    expect_none(1);
+    number_of(*one) = 79;
+    one->snapshot(path("copy"));
+    EXPECT_EQ(number_of(manager(open_read_only, path("copy"))), 1);
+    number_of(*one) = 80;
+    EXPECT_TRUE(one->check(true).empty());
+    one->refresh();
+    EXPECT_EQ(number_of(*one), 1);
+    number_of(*one) = 81;
+    one.reset();  // it is the last one
+    EXPECT_EQ(number_of(open()), 1);
 }
 
 TEST_F(manager_turns_test, commit_and_later_take_the_turn) {

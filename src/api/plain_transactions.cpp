@@ -131,27 +131,13 @@ void plain_transactions::begin_outermost() {
     heap_.take_turn();
     close_gate();
     if (heap_.is_shared()) {
-        take_back_stray_stores();
+        value_or_throw(process_turns::take_back_stray_stores(heap_.engine()));
     }
     value_or_throw(heap_.engine().undo().begin());
     if (heap_.engine().undo().copied_pages() > most_copied_pages) {
         commit_large_rest();
     }
     depth_ = 1;
-}
-
-/// In a heap that processes share, what was stored outside of transactions would be in one process alone.
-void plain_transactions::take_back_stray_stores() {
-    segment::last_version& last = heap_.engine().files().commits().last();
-    std::vector<segment::memory_run> stored;
-    value_or_throw(last.take_stores(stored));
-    for (const segment::memory_run& run : stored) {
-        for (std::uint64_t i = 0; i < run.pages; ++i) {
-            if (std::byte* const page = run.address + i * base::page_size; !last.has(page)) {
-                last.go_back({page, 1}, [](const std::byte*) { return true; });
-            }
-        }
-    }
 }
 
 /// Where that fails, the transaction goes on with its large savepoint.
@@ -452,6 +438,9 @@ plain_transactions::pause::pause(plain_transactions& owner, std::string_view cal
     if (whom == of::processes) {
         try {
             owner.heap_.take_turn();
+            if (owner.heap_.is_shared()) {
+                value_or_throw(process_turns::take_back_stray_stores(owner.heap_.engine()));
+            }
         } catch (...) {
             owner.release();
             throw;

@@ -99,7 +99,6 @@ private:
     class open_turns;
     [[nodiscard]] static open_turns& of_this_thread();
     void begin_outermost();
-    void take_back_stray_stores();
     void commit_large_rest();
     std::uint64_t end_later() noexcept;
     void close_gate();

@@ -2,6 +2,7 @@
 
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "heap/heap_turns.hpp"
 
@@ -56,9 +57,24 @@ base::result<void> process_turns::wake(std::unique_ptr<heap::engine>& heap, heap
     }
 }
 
-base::result<void> process_turns::take(std::unique_ptr<heap::engine>& heap) {
+base::result<bool> process_turns::take(std::unique_ptr<heap::engine>& heap) {
     HF_TRY_ASSIGN(const heap_turns::found found, turns_->take());
-    return wake(heap, found);
+    HF_TRY(wake(heap, found));
+    return found == heap_turns::found::changed;
+}
+
+base::result<void> process_turns::take_back_stray_stores(heap::engine& heap) {
+    segment::last_version& last = heap.files().commits().last();
+    std::vector<segment::memory_run> stored;
+    HF_TRY(last.take_stores(stored));
+    for (const segment::memory_run& run : stored) {
+        for (std::uint64_t i = 0; i < run.pages; ++i) {
+            if (std::byte* const page = run.address + i * base::page_size; !last.has(page)) {
+                last.go_back({page, 1}, [](const std::byte*) { return true; });
+            }
+        }
+    }
+    return {};
 }
 
 void process_turns::give(heap::engine& heap) noexcept {
@@ -87,6 +103,10 @@ base::result<void> process_turns::close(std::unique_ptr<heap::engine>& heap, boo
     HF_TRY_ASSIGN(const heap_turns::found found, turns_->take());
     if (turns_->is_last()) {
         HF_TRY(wake(heap, found));
+        if (auto taken_back = take_back_stray_stores(*heap); !taken_back) {
+            give(*heap);
+            return taken_back;
+        }
         HF_TRY(close_as_last(heap, commit_changes));
         turns_->leave(false);
         return {};

@@ -26,9 +26,12 @@ public:
     process_turns& operator=(const process_turns&) = delete;
     ~process_turns() = default;
 
-    /// Waits for the turn. On failure this process has not the turn; where `heap` is null then, it is gone.
-    base::result<void> take(std::unique_ptr<heap::engine>& heap);
+    /// Waits for the turn; true: the heap was opened anew, and what is known of its parts is of one that is gone. On
+    /// failure this process has not the turn; where `heap` is null then, it is gone.
+    base::result<bool> take(std::unique_ptr<heap::engine>& heap);
     void give(heap::engine& heap) noexcept;
+    /// With the turn: what this process has stored between turns would be in its memory alone.
+    static base::result<void> take_back_stray_stores(heap::engine& heap);
     /// Thread-safe, as the next one.
     [[nodiscard]] base::result<void> check_process() const;
     /// Until there is a version that take() would find; false when the time is over.

@@ -40,7 +40,11 @@ HF_HOT std::unique_ptr<detail::transaction_core> take_core() {
 }  // namespace
 
 transaction::transaction(manager& heap) : transaction(heap, detail::within_transact()) {
-    detail::manager_access::core(heap).plain().refuse_inside("transaction");
+    detail::manager_core& core = detail::manager_access::core(heap);
+    core.plain().refuse_inside("transaction");
+    if (core.is_shared()) {
+        detail::throw_read_only(core.engine(), "transaction");
+    }
 }
 
 transaction::transaction(manager& heap, detail::within_transact /*unused*/) : owned_(take_core()) {
@@ -48,11 +52,17 @@ transaction::transaction(manager& heap, detail::within_transact /*unused*/) : ow
     core_ = owned_.get();
 }
 
-transaction::transaction(transaction& outer) : core_(&outer.core()) {
+transaction::transaction(transaction& outer) : core_(&outer.core()) { begin_inner(outer, true); }
+
+transaction::transaction(transaction& outer, detail::contents_by_caller /*unused*/) : core_(&outer.core()) {
+    begin_inner(outer, false);
+}
+
+void transaction::begin_inner(transaction& outer, bool copies) {
     if (outer.inner_ != nullptr) {
         refuse("one with an open transaction within it", "one without");
     }
-    core_->begin_inner();
+    core_->begin_inner(copies);
     outer_ = &outer;
     outer.inner_ = this;
 }

@@ -293,7 +293,7 @@ void transaction_core::free(void* block) {
     if (own == nullptr || own->block != block || own->dropped_in != 0) {
         freed_.push_back(block);  // commit() refuses what is no block
     } else {
-        own->dropped_in = inner_.size() + 1;
+        made_.drop(*own, inner_.size() + 1);
     }
 }
 
@@ -496,23 +496,37 @@ ticket transaction_core::commit_later() {
     return made;
 }
 
-void transaction_core::begin_inner() {
+void transaction_core::begin_inner(bool copies) {
     static_cast<void>(heap());
-    inner_begin begin{opened_.size(), stored_.size(), made_.size(), freed_.size(), {}, {}};
-    for (const opened_object& each : opened_) {
-        begin.copies.insert(begin.copies.end(), each.copy, each.copy + each.words());
-    }
-    for (const made_block& each : made_) {
-        begin.contents.insert(begin.contents.end(), each.block, each.block + each.bytes);
+    inner_begin begin{opened_.size(), stored_.size(), made_.size(), freed_.size(), copies, {}, {}};
+    if (copies) {
+        for (const opened_object& each : opened_) {
+            begin.copies.insert(begin.copies.end(), each.copy, each.copy + each.words());
+        }
+        for (const made_block& each : made_) {
+            begin.contents.insert(begin.contents.end(), each.block, each.block + each.bytes);
+        }
     }
     inner_.push_back(std::move(begin));
 }
 
 void transaction_core::keep_inner() noexcept {
-    for (made_block& each : made_) {
-        each.dropped_in = std::min(each.dropped_in, inner_.size());
-    }
+    made_.limit_drops(inner_.size());
     inner_.pop_back();
+}
+
+void transaction_core::inner_begin::put_contents_back(opened_objects& into, made_blocks& blocks,
+                                                      bool is_alive) const noexcept {
+    const std::uint64_t* from = copies.data();
+    for (const opened_object& each : into) {
+        std::memcpy(each.copy, from, each.words() * word_size);
+        from += each.words();
+    }
+    const std::byte* content = contents.data();
+    for (auto each = blocks.begin(); is_alive && each != blocks.begin() + static_cast<std::ptrdiff_t>(made); ++each) {
+        std::memcpy(each->block, content, each->bytes);
+        content += each->bytes;
+    }
 }
 
 void transaction_core::drop_inner() noexcept {
@@ -521,25 +535,15 @@ void transaction_core::drop_inner() noexcept {
         checks_.drop(begin.opened);
     }
     opened_.shrink(begin.opened);
-    const std::uint64_t* from = begin.copies.data();
-    for (const opened_object& each : opened_) {
-        std::memcpy(each.copy, from, each.words() * word_size);  // to where it was, so a `ptr` in it stays right
-        from += each.words();
-    }
-    const std::byte* content = begin.contents.data();
-    for (auto each = made_.begin(); is_alive() && each != made_.begin() + static_cast<std::ptrdiff_t>(begin.made);
-         ++each) {
-        std::memcpy(each->block, content, each->bytes);
-        content += each->bytes;
+    if (begin.has_copies) {
+        begin.put_contents_back(opened_, made_, is_alive());
     }
     stored_.shrink(begin.stored);
     for (stored_word& each : stored_) {
         each.in_copy = each.in_copy && opened_.find_around(base_ + each.offset) != nullptr;
     }
     freed_.resize(begin.freed);
-    for (made_block& each : made_) {
-        each.dropped_in = each.dropped_in > inner_.size() ? 0 : each.dropped_in;
-    }
+    made_.undo_drops(inner_.size());
     inner_.pop_back();
     while (made_.size() > begin.made) {
         if (is_alive()) {

@@ -79,7 +79,8 @@ public:
     [[nodiscard]] ticket commit_later();
 
     // Transactions within this one.
-    void begin_inner();
+    /// Without `copies` the caller of drop_inner() has put back what was opened or made before.
+    void begin_inner(bool copies);
     void keep_inner() noexcept;
     /// No other thread sees what is dropped: it lies in copies and in blocks that this transaction has made.
     void drop_inner() noexcept;
@@ -93,8 +94,12 @@ private:
         std::size_t stored;
         std::size_t made;
         std::size_t freed;
+        bool has_copies;
         std::vector<std::uint64_t> copies;
         std::vector<std::byte> contents;  ///< of made blocks
+
+        /// To where they were, so a `ptr` in them stays right.
+        void put_contents_back(opened_objects& into, made_blocks& blocks, bool is_alive) const noexcept;
     };
 
     void begin_in(manager_core& heap);

@@ -3,6 +3,8 @@
 import os
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -38,6 +40,7 @@ def test_the_program_of_the_store_runs_twice(tmp_path, monkeypatch):
         ("python-asyncio", "90 10\n"),
         ("python-cache", "499500 hello\n"),
         ("python-frames", "4.0\n"),
+        ("python-processes", "200\n"),
         ("python-vectors", "first en\nsecond de\n"),
     ],
 )
@@ -52,5 +55,25 @@ def test_the_program_of_a_page_runs_twice(tmp_path, monkeypatch, page, expected)
         pytest.importorskip("usearch", reason="NOT TESTED HERE: usearch is not installed")
     program = re.search(r"```python\n(.*?)```", document.read_text(), re.DOTALL).group(1)
     monkeypatch.chdir(tmp_path)
+    pathlib.Path("page.py").write_text(program)  # processes that it starts import it
     for _ in range(2):
-        assert run_python(program).stdout == expected
+        done = subprocess.run([sys.executable, "page.py"], capture_output=True, text=True, timeout=60, env=os.environ)
+        assert done.stdout == expected, done.stderr
+
+
+def test_the_application_of_web_workers_counts(tmp_path, monkeypatch):
+    if not DOCUMENT.exists():
+        pytest.skip("NOT TESTED HERE: the page is not there")
+    page = DOCUMENT.with_name("python-processes.md").read_text()
+    (program,) = (each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "environ" in each)
+    monkeypatch.chdir(tmp_path)
+    code = program + """
+for count in (1, 2):
+    assert application({"PATH_INFO": "/x"}, print) == [f"/x: {count}\\n".encode()]
+child = os.fork()
+if child == 0:
+    os._exit(application({"PATH_INFO": "/x"}, print) != [b"/x: 3\\n"])
+assert os.waitpid(child, 0)[1] == 0
+assert application({"PATH_INFO": "/x"}, print) == [b"/x: 4\\n"]
+"""
+    run_python(code)

@@ -27,11 +27,15 @@ def test_a_reader_sees_the_last_commit_and_goes_on(path):
             writer.commit()
             assert dict(words) == {"one": 1} and reader["x"].sum() == 45
             assert reader.refresh() == first + 1 == reader.version
-            with pytest.raises(holdfast.NotFoundError, match="before a refresh"):
-                len(words)
-            assert dict(reader["words"]) == {"one": 1, "two": 2} and reader["x"].sum() == 70
+            assert dict(words) == dict(reader["words"]) == {"one": 1, "two": 2} and reader["x"].sum() == 70
             assert reader.refresh() == first + 1
             assert not reader.wait_for_change(0)
+            writer["words"] = {"other": 1}
+            writer.commit()
+            assert dict(words) == {"one": 1, "two": 2}
+            reader.refresh()
+            with pytest.raises(holdfast.NotFoundError, match="another process has removed"):
+                len(words)
 
 
 def test_a_transaction_is_seen_as_a_whole(path):

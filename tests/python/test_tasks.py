@@ -171,13 +171,36 @@ def test_a_task_that_was_started_within_is_no_part_of_it(heap):
             await asyncio.gather(child())
             with pytest.raises(holdfast.ClosedError):
                 await asyncio.to_thread(heap.__setitem__, "x", 1)
-            with pytest.raises(holdfast.ClosedError):
-                async with heap.transaction():
-                    pass
             heap["y"] = 2
 
     run(parent())
     assert heap == {"y": 2}
+
+
+def test_a_task_nests_its_transactions(heap):
+    async def other():
+        assert "x" not in heap
+        async with heap.transaction():  # waits for the outermost
+            return dict(heap)
+
+    async def parent():
+        waits = asyncio.create_task(other())
+        async with heap.transaction():
+            heap["x"] = 1
+            with pytest.raises(ZeroDivisionError):
+                async with heap.transaction():
+                    heap["x"] = 2
+                    await turn
+                    raise ZeroDivisionError
+            assert heap["x"] == 1
+            async with heap.transaction():
+                await turn
+                heap["y"] = 2
+            with heap.transaction():
+                heap["z"] = 3
+        return await waits
+
+    assert run(parent()) == {"x": 1, "y": 2, "z": 3}
 
 
 def test_a_loop_within_a_transaction_is_a_part_of_it(heap):

@@ -50,6 +50,9 @@ class transaction_core;
 struct transaction_access;
 /// Of manager::transact().
 struct within_transact {};
+/// Of an inner transaction: where it is aborted, its caller has put back what was opened or made before it, so that its
+/// begin copies nothing.
+struct contents_by_caller {};
 
 struct shadow_type {
     std::size_t size = 0;
@@ -84,6 +87,7 @@ public:
     /// is open within the outer one.
     explicit transaction(transaction& outer);  // NOLINT(google-explicit-constructor): it copies nothing
     transaction(manager& heap, detail::within_transact);
+    transaction(transaction& outer, detail::contents_by_caller);
     transaction(const transaction&) = delete;
     transaction& operator=(const transaction&) = delete;
     ~transaction();
@@ -174,6 +178,7 @@ private:
     friend struct detail::transaction_access;
 
     void* open_object(void* object, const detail::shadow_type& type);
+    void begin_inner(transaction& outer, bool copies);
     void store_word(void* place, std::uint64_t value);
     void store_pointer(void* place, const void* target);
     [[nodiscard]] std::uint64_t load_word(const void* place) const;
