@@ -131,7 +131,7 @@ TEST_P(values_test, an_aborted_transaction_leaves_neither_entries_nor_blocks) {
             container(kind::list, {text("a"), container(kind::dict, {integer(i), {}})}));
     }
     EXPECT_TRUE(erase(*heap, text("3")));
-    heap->end(false, false);
+    heap->end(1, false, false);
     EXPECT_EQ(all(*heap), before);
     EXPECT_EQ(heap->heap().get_free_memory(), free);
 }
@@ -140,7 +140,7 @@ TEST_P(values_test, an_aborted_transaction_leaves_neither_entries_nor_blocks) {
 TEST_P(values_test, the_last_array_may_go_while_the_heap_closes) {
     for (int round = 0; round < 20; ++round) {
         const auto heap = open();
-        auto held = std::make_unique<held_object>(heap, &entries(*heap), kind::array);
+        auto held = std::make_unique<held_object>(heap, &entries(*heap), kind::array, nullptr);
         std::thread other([&held] { held.reset(); });
         {
             const std::lock_guard under(heap->lock());
@@ -158,7 +158,7 @@ TEST_P(values_test, what_is_held_stays_until_it_is_let_go) {
     const auto outer = heap->reading().find(entries(*heap), text("x"));
     auto& list = *heap->reading().space.object_of<sequence>(*outer);
     const value inner = heap->reading().at(list, 0);
-    auto held = std::make_unique<held_object>(heap, inner.object.get(), kind::list);
+    auto held = std::make_unique<held_object>(heap, inner.object.get(), kind::list, nullptr);
     EXPECT_TRUE(erase(*heap, text("x")));
     EXPECT_EQ(heap->reading().space.object_of<sequence>(heap->root().detached)->size, 1U);
     auto& still_there = held->as<sequence>();
@@ -206,7 +206,7 @@ TEST_P(values_test, a_new_block_is_as_long_as_it_was_made) {
         header.size = header.capacity = 1'000'000;
         expect_error(errc::corrupt, [&] { static_cast<void>(within.at(list, 1)); });
     });
-    heap->end(false, false);
+    heap->end(1, false, false);
 }
 
 /// Was: read without an end, for each of 60 lists has the next one twice.
@@ -266,9 +266,9 @@ TEST_P(values_in_atomic, what_was_removed_in_use_is_freed_however_much_it_is) {
                                heap->root());
                 });
             }
-            heap->end(true, false);
+            heap->end(1, true, false);
         }
-        auto held = std::make_unique<held_object>(heap, &inner, kind::dict);
+        auto held = std::make_unique<held_object>(heap, &inner, kind::dict, nullptr);
         EXPECT_TRUE(erase(*heap, text("x")));
         if (reopened) {
             heap->close(true);
