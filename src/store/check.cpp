@@ -350,7 +350,8 @@ status map_store(environment& env, std::vector<hf_lmdb_extent>& all) {
             ready[page] = free.is_ready(page);
         }
     }));
-    const std::uint64_t end = std::max(env.store().pages().file().pages(), version.next_page);
+    const data_file& file = env.store().pages().file();
+    const std::uint64_t end = std::max({file.pages(), version.next_page, file.pages_with_rest()});
     std::uint64_t next = 0;
     for (const hf_lmdb_extent& one : found) {
         if (one.page < next || one.pages > end - one.page) {
@@ -361,7 +362,7 @@ status map_store(environment& env, std::vector<hf_lmdb_extent>& all) {
         next = one.page + one.pages;
     }
     append_unused(all, next, end, ready);
-    count_backed(env.store().pages().file(), end, all);
+    count_backed(file, end, all);
     return status::ok;
 }
 

@@ -269,6 +269,11 @@ void data_file::expect_full_disk() noexcept {
     }
 }
 
+std::uint64_t data_file::pages_with_rest() const noexcept {
+    struct stat information {};
+    return ::fstat(number(), &information) == 0 ? static_cast<std::uint64_t>(information.st_size) / page_size : pages();
+}
+
 bool data_file::is_longer() noexcept {
     struct stat information {};
     if (pages_of_file_ != pages() && ::fstat(number(), &information) == 0 &&

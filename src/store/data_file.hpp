@@ -102,6 +102,8 @@ public:
     [[nodiscard]] bool tells_holes() const noexcept { return tells_holes_; }
     /// Whether a store to a page may ask for blocks of others, near it.
     [[nodiscard]] bool stores_fill_folios() const noexcept { return stores_fill_folios_; }
+    /// With those behind pages(), of which the store knows nothing.
+    [[nodiscard]] std::uint64_t pages_with_rest() const noexcept;
     /// Whether the file has pages behind pages(), with blocks or without.
     [[nodiscard]] bool is_longer() noexcept;
     /// Stores to the pages, which have blocks, bring no signal until a page near them loses its own. ENOSPC: one would.

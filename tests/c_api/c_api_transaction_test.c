@@ -384,6 +384,7 @@ static void processes_take_turns(const char* directory) {
     snprintf(path, sizeof path, "%s/shared", directory);
     hf_heap* one = NULL;
     hf_heap* other = NULL;
+    hf_remove(path);
     REQUIRE(hf_create(path, &options, &one) == HF_OK);
     REQUIRE(hf_open(path, &options, &other) == HF_OK);
     EXPECT(hf_allocate(one, 8) == NULL && hf_errorcode() == HF_READ_ONLY);
