@@ -70,7 +70,7 @@ jobs=1000 workers=$work/workers.hf
 supervisor=$!
 deaths=0
 while ((deaths < 3)) && kill -0 "$supervisor" 2>/dev/null; do
-    sleep 0.3 # a process of Python has begun, or is at work
+    sleep 0.1 # less than a process of Python takes to begin
     victim=$(pgrep -P "$supervisor" -f spawn_main | shuf -n 1) || true
     if [[ -n $victim ]] && kill -9 "$victim" 2>/dev/null; then
         deaths=$((deaths + 1))

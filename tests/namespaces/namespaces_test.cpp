@@ -40,14 +40,17 @@ struct notes {
 
 class namespaces : public testing::Test {
 protected:
+    static constexpr int not_allowed = 77;
+
     void SetUp() override {
         std::filesystem::create_directory(seen_at_);
         std::filesystem::create_directory(directory_);
-        const bool there =
-            base::run_in_child([this] { return in_container([](const std::string&) { return 0; }); }).succeeded();
-        if (!there) {
+        const base::process_end end =
+            base::run_in_child([this] { return in_container([](const std::string&) { return 0; }); });
+        if (end.exit_status() == not_allowed) {
             GTEST_SKIP() << "NOT TESTED HERE: needs namespaces, and rights to mount";
         }
+        ASSERT_TRUE(end.succeeded()) << end;
     }
 
     /// In a child, which is process 1 of its namespace; the directory lies at another path there.
@@ -56,7 +59,7 @@ protected:
         if (::unshare(CLONE_NEWPID | CLONE_NEWNS) != 0 ||
             ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
             ::mount(directory_.c_str(), seen_at_.c_str(), nullptr, MS_BIND, nullptr) != 0) {
-            return 77;
+            return not_allowed;
         }
         base::child_process inside([&] {
             notes_->is_process_1 += ::getpid() == 1 ? 1 : 0;
@@ -68,6 +71,24 @@ protected:
     template <class Work>
     auto container(const Work& work) {
         return std::make_unique<base::child_process>([this, work] { return in_container(work); });
+    }
+    /// `works` counts its changes, until it may end.
+    template <class Work>
+    void change_by_two_of_which_one_is_killed(const Work& works) {
+        const auto one = container(works);
+        auto other = container(works);
+        for (int round = 1; round <= 20; ++round) {
+            const int before = notes_->changes;
+            ASSERT_TRUE(one->runs_until([&] { return notes_->changes > before + 10; })) << round;
+            other->kill();
+            const int after = notes_->changes;
+            ASSERT_TRUE(one->runs_until([&] { return notes_->changes > after + 10; })) << "after a death, " << round;
+            other = container(works);
+        }
+        notes_->go = 1;
+        EXPECT_TRUE(one->wait().succeeded());
+        EXPECT_TRUE(other->wait().succeeded());
+        EXPECT_GE(notes_->is_process_1, 3) << "else all of them are one's changes";
     }
     [[nodiscard]] bool reaches(const base::child_process& one, int at) {
         return one.runs_until([&] { return notes_->at >= at; }) && notes_->at >= at;
@@ -178,20 +199,7 @@ TEST_F(namespaces, containers_take_turns_and_one_is_killed) {
         }
         return 0;
     };
-    const auto one = container(works);
-    auto other = container(works);
-    for (int round = 1; round <= 20; ++round) {
-        const int before = notes_->changes;
-        ASSERT_TRUE(one->runs_until([&] { return notes_->changes > before + 10; })) << round;
-        other->kill();
-        const int after = notes_->changes;
-        ASSERT_TRUE(one->runs_until([&] { return notes_->changes > after + 10; })) << "after a death, " << round;
-        other = container(works);
-    }
-    notes_->go = 1;
-    EXPECT_TRUE(one->wait().succeeded());
-    EXPECT_TRUE(other->wait().succeeded());
-    EXPECT_GE(notes_->is_process_1, 3) << "else all of them are one's changes";
+    ASSERT_NO_FATAL_FAILURE(change_by_two_of_which_one_is_killed(works));
     const manager heap(open_only, directory_ + "/heap");
     EXPECT_TRUE(heap.check(true).empty());
     const auto& all = *heap.find<texts>("texts").first;
@@ -218,20 +226,7 @@ TEST_F(namespaces, containers_write_one_store_and_one_is_killed) {
         }
         return 0;
     };
-    const auto one = container(works);
-    auto other = container(works);
-    for (int round = 1; round <= 20; ++round) {
-        const int before = notes_->changes;
-        ASSERT_TRUE(one->runs_until([&] { return notes_->changes > before + 10; })) << round;
-        other->kill();
-        const int after = notes_->changes;
-        ASSERT_TRUE(one->runs_until([&] { return notes_->changes > after + 10; })) << "after a death, " << round;
-        other = container(works);
-    }
-    notes_->go = 1;
-    EXPECT_TRUE(one->wait().succeeded());
-    EXPECT_TRUE(other->wait().succeeded());
-    EXPECT_GE(notes_->is_process_1, 3) << "else all of them are one's changes";
+    ASSERT_NO_FATAL_FAILURE(change_by_two_of_which_one_is_killed(works));
     const store shop(directory_ + "/shop");
     const auto view = shop.read();
     const int count = std::stoi(std::string(view.get("count").value_or("0")));
