@@ -15,7 +15,7 @@ namespace holdfast::lane {
 namespace {
 
 constexpr std::uint64_t record_size = sizeof(record_on_media);
-constexpr std::uint32_t kind_of_records = 1;
+constexpr std::uint16_t kind_of_records = 1;
 /// A shorter log has more checkpoints, and leaves room for blocks.
 constexpr std::uint64_t wanted_files = 16;
 constexpr std::uint64_t least_files = 2;

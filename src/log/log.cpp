@@ -186,7 +186,7 @@ void log::make_room(std::uint64_t bytes) {
     last.pages.resize((end - last.first + page_size - 1) / page_size);
 }
 
-base::result<mark> log::append(std::uint32_t kind, std::span<const std::span<const std::byte>> parts) {
+base::result<mark> log::append(std::uint16_t kind, std::span<const std::span<const std::byte>> parts) {
     std::uint64_t size = 0;
     for (const auto part : parts) {
         size += part.size();
@@ -222,7 +222,7 @@ base::result<mark> log::append(std::uint32_t kind, std::span<const std::span<con
         }
         rest += part.size();
     }
-    end_ = seal({to, space}, size, end_, {kind, epoch_, key_});
+    end_ = seal({to, space}, size, end_, {kind, epoch_, key_, end_.sequence - group_.durable()});
     last.end += space;
     return end_;
 }

@@ -68,8 +68,8 @@ public:
     ~log() = default;
 
     /// Returns where the record ends. `no_space`: it is not in the log, and the log is as before. `poisoned`: LOG-8.
-    [[nodiscard]] base::result<mark> append(std::uint32_t kind, std::span<const std::span<const std::byte>> parts);
-    [[nodiscard]] base::result<mark> append(std::uint32_t kind, std::span<const std::byte> payload) {
+    [[nodiscard]] base::result<mark> append(std::uint16_t kind, std::span<const std::span<const std::byte>> parts);
+    [[nodiscard]] base::result<mark> append(std::uint16_t kind, std::span<const std::byte> payload) {
         return append(kind, {&payload, 1});
     }
     /// The record with this sequence, and all before it, are durable on return. `poisoned`: they may be or not, and

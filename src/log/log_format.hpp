@@ -17,7 +17,8 @@ struct record_header_on_media {
     std::uint64_t epoch;             ///< of the writer
     std::uint64_t payload_checksum;  ///< seeded by the log's key
     std::uint32_t size;              ///< bytes of payload, behind the header
-    std::uint32_t kind;              ///< the caller's
+    std::uint16_t kind;              ///< the caller's
+    std::uint16_t in_doubt;          ///< so many records directly before it were perhaps not durable when it was made
 };
 static_assert(sizeof(record_header_on_media) == 48);
 static_assert(offsetof(record_header_on_media, before) == 8);
@@ -26,6 +27,9 @@ static_assert(offsetof(record_header_on_media, epoch) == 24);
 static_assert(offsetof(record_header_on_media, payload_checksum) == 32);
 static_assert(offsetof(record_header_on_media, size) == 40);
 static_assert(offsetof(record_header_on_media, kind) == 44);
+static_assert(offsetof(record_header_on_media, in_doubt) == 46);
+/// Of `in_doubt`: so many or more.
+inline constexpr std::uint64_t most_in_doubt = 65'535;
 
 /// Where a record ends. Of an empty log: all zero.
 struct mark {

@@ -14,7 +14,7 @@
 namespace holdfast::log {
 
 struct seen_record {
-    std::uint32_t kind = 0;
+    std::uint16_t kind = 0;
     std::uint64_t sequence = 0;
     std::string payload;
     mark end;
@@ -44,7 +44,7 @@ protected:
         });
     }
     /// Durable on return.
-    static mark put(log& to, const std::string& text, std::uint32_t kind = 0) {
+    static mark put(log& to, const std::string& text, std::uint16_t kind = 0) {
         const auto appended = to.append(kind, bytes_of(text));
         EXPECT_TRUE(appended.ok()) << (appended.ok() ? "" : appended.error().message());
         EXPECT_TRUE(to.wait(appended.value().sequence).ok());

@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -61,6 +62,7 @@ mark seal(std::span<std::byte> bytes, std::uint64_t size, const mark& before,
     header.payload_checksum = base::checksum64(payload, identity.key);
     header.size = static_cast<std::uint32_t>(size);
     header.kind = identity.kind;
+    header.in_doubt = static_cast<std::uint16_t>(std::min(identity.in_doubt, most_in_doubt));
     header.checksum = checksum_of(header, identity.key);
     std::memcpy(bytes.data(), &header, sizeof header);
     return {before.position + bytes.size(), header.sequence, header.checksum};

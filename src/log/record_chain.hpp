@@ -13,7 +13,7 @@
 namespace holdfast::log {
 
 struct record {
-    std::uint32_t kind = 0;
+    std::uint16_t kind = 0;
     std::uint64_t epoch = 0;
     mark end;
     std::span<const std::byte> payload;  ///< until the reader is asked for the next one
@@ -31,9 +31,11 @@ struct record {
                                std::uint64_t position, std::uint64_t key, record& found) noexcept;
 
 struct record_identity {
-    std::uint32_t kind = 0;
+    std::uint16_t kind = 0;
     std::uint64_t epoch = 0;
     std::uint64_t key = 0;
+    /// So many records directly before it may not be durable. Nobody asks this of a caller's own files.
+    std::uint64_t in_doubt = 0;
 };
 /// Makes the record that lies where `before` ends, of a payload of `size` bytes that has room for a header before it
 /// and, up to the end of `bytes`, for the zeros behind it. Returns its mark.

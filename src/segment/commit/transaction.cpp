@@ -226,7 +226,7 @@ public:
     }
 
 private:
-    base::result<void> append(std::uint32_t kind, std::span<const std::byte> payload) {
+    base::result<void> append(std::uint16_t kind, std::span<const std::byte> payload) {
         HF_TRY_ASSIGN(end_, to_.append(kind, payload));
         report_.written_bytes += payload.size();
         return {};

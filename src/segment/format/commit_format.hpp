@@ -26,8 +26,8 @@ inline constexpr std::uint64_t last_page_of_place = (std::uint64_t{1} << place_p
 [[nodiscard]] constexpr std::uint64_t file_of(std::uint64_t place) noexcept { return place >> place_page_bits; }
 [[nodiscard]] constexpr std::uint64_t page_of_place(std::uint64_t place) noexcept { return place & last_page_of_place; }
 
-inline constexpr std::uint32_t record_commit = 1;
-inline constexpr std::uint32_t record_part = 2;
+inline constexpr std::uint16_t record_commit = 1;
+inline constexpr std::uint16_t record_part = 2;
 
 struct commit_head_on_media {
     std::uint32_t superblock_size;  ///< bytes that follow; all behind them are zero, but for the checksum

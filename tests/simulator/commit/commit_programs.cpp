@@ -113,6 +113,11 @@ model_step appended(model_step step, bool goes_home = false) {
     return staying(std::move(step));
 }
 
+model_step left(model_step step) {
+    step.is_left = true;
+    return appended(std::move(step));
+}
+
 /// Pages of small commits go home together.
 std::vector<commit_scenario> scenarios_of_pages_that_stay() {
     std::vector<commit_scenario> all;
@@ -145,6 +150,11 @@ std::vector<commit_scenario> scenarios_of_pages_that_stay() {
                    small_segment,
                    {begin, appended(change(pages(0, {0, 1}))), appended(change(pages(0, {1}))),
                     appended(change(pages(0, {1, 5})), true), change(pages(0, {0}))},
+                   1});
+    all.push_back({"records_are_written_together",
+                   small_segment,
+                   {begin, left(change(pages(0, {0, 1}))), left(change(pages(0, {1}))), left(change(pages(0, {0, 5}))),
+                    appended(change(pages(0, {0}))), appended(change(pages(0, {1})))},
                    1});
     all.push_back({"others_wait_for_records_beside_a_reader",
                    small_segment,

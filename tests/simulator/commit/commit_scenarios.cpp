@@ -97,7 +97,9 @@ std::string run_program(simulated_storage& storage, commit_timeline& marks, cons
         if (const auto done = run_step(heap, book, step); !done) {
             return "step " + std::to_string(step) + ": " + done.error().message();
         }
-        marks.returned(step + 1);
+        if (!one.program[step].is_left) {
+            marks.returned(step + 1);
+        }
         if (std::string different = heap.differing_copy(); !different.empty()) {
             return "step " + std::to_string(step) + ": " + different;
         }
@@ -169,6 +171,15 @@ bool is_worth_using(const simulated_storage& storage, state_book& book, std::uin
     return book.used.insert(mix(mix(state, id), std::hash<std::string_view>{}(log_kind))) || state % 64 == 0;
 }
 
+/// Commits of the program that were left to a later one may be there or not.
+std::uint64_t state_of(std::uint64_t sequence, const state_book& book, const expectation& expected) {
+    std::uint64_t id = expected.newest;
+    while (id > expected.oldest && book[id].superblock.sequence != sequence) {
+        id = id <= book.program().size() ? id - 1 : expected.oldest;
+    }
+    return id;
+}
+
 std::string judge(commit_trial& trial, state_book& book) {
     auto& storage = trial.device();
     const expectation expected = trial.expected();
@@ -184,10 +195,7 @@ std::string judge(commit_trial& trial, state_book& book) {
         return is_worth_using(storage, book, 0, "none") ? go_on(trial, book, 0, nullptr) : std::string{};
     }
     const auto& superblock = recovered->superblock;
-    std::uint64_t id = expected.newest;
-    if (book[id].superblock.sequence != superblock.sequence) {
-        id = expected.oldest;
-    }
+    const std::uint64_t id = state_of(superblock.sequence, book, expected);
     const auto& wanted = book[id].superblock;
     if (wanted.sequence != superblock.sequence || wanted.frontier != superblock.frontier ||
         wanted.objects_size != superblock.objects_size) {
@@ -329,7 +337,7 @@ std::optional<expectation> run_until_death(simulated_storage& storage, const com
             if (!run_step(heap, book, step) || is_dead) {
                 break;
             }
-            possible.oldest = step + 1;
+            possible.oldest = one.program[step].is_left ? possible.oldest : step + 1;
         }
     }
     storage.revive();
@@ -345,8 +353,7 @@ std::string live_after_death(simulated_storage& storage, commit_timeline& marks,
     if (!recovered) {
         return possible.oldest == 0 ? std::string{} : "after the death: " + recovered.error().message();
     }
-    const bool is_newest = recovered->superblock.sequence == book[possible.newest].superblock.sequence;
-    const std::uint64_t shown = is_newest ? possible.newest : possible.oldest;
+    const std::uint64_t shown = state_of(recovered->superblock.sequence, book, possible);
     marks.returned(shown);
     model_heap heap(storage, book[shown], &recovered->superblock, storage.current().hash());
     if (const auto done = heap.remove_leftovers(recovered->crashed); !done) {

@@ -359,7 +359,7 @@ result<void> model_heap::commit(const model_step& step, const model_state& next,
     readers_.look();
     if (plan.is_waited_for && step.goes_home) {
         HF_TRY(follow_readers(commit_log::go_home::always));
-    } else if (plan.is_waited_for) {
+    } else if (plan.is_waited_for && !step.is_left) {
         HF_TRY(log_.appended(next.superblock.sequence).wait());
         log_.publish(next.superblock.sequence);
     }

@@ -33,6 +33,7 @@ struct model_step {
     bool stays = false;               ///< its pages may stay in memory, where it moves no space
     bool waits = false;               ///< for its record, behind the commit
     bool goes_home = false;           ///< and instead of that home goes on
+    bool is_left = false;             ///< to the next one that waits, which makes both durable by one write
 };
 
 /// A complete committed state. Sequence 0: no heap.

@@ -28,6 +28,7 @@ commit_scenario random_scenario(std::uint64_t seed) {
         next.stays = chance(60);
         next.waits = chance(50);
         next.goes_home = chance(30);
+        next.is_left = next.waits && !next.goes_home && seed % 2 == 0;
         regions += next.grow_regions;
         regions -= next.lower_regions;
         objects += next.grow_objects;

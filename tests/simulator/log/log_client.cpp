@@ -101,12 +101,31 @@ base::result<void> log_client::visit(const log::record& each) {
     return {};
 }
 
+/// Media lose nothing that was durable, so no record of theirs is a damaged one.
+base::result<void> log_client::check_tail(const log::log_options& options) {
+    const log::log_files files(storage_, options.place);
+    log::log_reader reader(files, options.key, begin_);
+    for (log::record each;;) {
+        HF_TRY_ASSIGN(const bool is_there, reader.next(each));
+        if (!is_there) {
+            break;
+        }
+    }
+    HF_TRY_ASSIGN(const bool is_torn, reader.is_torn());
+    HF_TRY_ASSIGN(const bool is_followed, reader.is_followed());
+    return is_torn && is_followed ? base::result<void>(wrong("a record that was damaged", "one that was torn"))
+                                  : base::result<void>();
+}
+
 std::string log_client::open() {
     ends_.clear();
     if (auto read = read_begin(); !read) {
         return read.error().message();
     }
     log::log_options options{{directory, "log.", log::least_file_size}, key, new_epoch()};
+    if (auto tail = check_tail(options); !tail) {
+        return tail.error().message();
+    }
     auto opened = log::log::open(storage_, options, begin_, [this](const log::record& each) { return visit(each); });
     if (!opened) {
         return opened.error().message();

@@ -49,6 +49,7 @@ public:
 private:
     [[nodiscard]] base::result<void> read_begin();
     [[nodiscard]] base::result<void> visit(const log::record& each);
+    [[nodiscard]] base::result<void> check_tail(const log::log_options& options);
 
     persist::storage& storage_;
     std::unique_ptr<log::log> log_;
