@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -33,6 +34,7 @@ log::log(log_files files, const log_options& options, std::uint64_t epoch, const
       key_(options.key),
       epoch_(HF_MUTANT("log.epoch") ? 0 : epoch),
       end_(end),
+      written_out_(end.sequence),
       group_(end.sequence) {}
 
 base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const log_options& options, const mark& begin,
@@ -40,6 +42,9 @@ base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const lo
     HF_TRY_ASSIGN(auto opened, read(storage, options, begin, visit));
     const base::scoped_lock lock(opened->mutex_);
     HF_TRY(opened->begin_writing());
+    if (std::exchange(opened->are_names_new_, false)) {
+        HF_TRY(opened->files_.sync_names());
+    }
     return opened;
 }
 
@@ -143,13 +148,14 @@ base::result<void> log::begin_writing() {
     const std::uint64_t number = end_.position / files_.file_size();
     const std::uint64_t offset = end_.position % files_.file_size();
     if (offset == 0) {
-        return begin_file(0);
+        return begin_file(file_content::written);
     }
     HF_TRY_ASSIGN(auto file, files_.open(number, access_mode::read_write));
     portion next;
     next.file = std::move(file);
+    next.number = number;
     next.first = base::align_down(offset, page_size);
-    next.end = offset;
+    next.begin = next.end = offset;
     next.pages.resize(1);
     HF_TRY(next.file->read_at(next.first, {next.pages.front().bytes, offset - next.first}));
     next.file->bypass_page_cache();
@@ -157,13 +163,12 @@ base::result<void> log::begin_writing() {
     return {};
 }
 
-/// The file behind the one that is being filled, for a record of so many bytes. One that fills most of the file takes
-/// longer to write than zeros would save.
-base::result<void> log::begin_file(std::uint64_t bytes) {
+/// The file behind the one that is being filled.
+base::result<void> log::begin_file(file_content content) {
     const std::uint64_t size = files_.file_size();
     const std::uint64_t number = (end_.position + size - 1) / size;
     pending_.reserve(pending_.size() + 1);
-    auto file = files_.make(number, bytes < size / 2 ? file_content::written : file_content::allocated);
+    auto file = files_.make(number, content);
     if (!file) {
         if (persist::is_failed_sync(file.error())) {
             note(file.error());
@@ -171,8 +176,10 @@ base::result<void> log::begin_file(std::uint64_t bytes) {
         }
         return std::move(file).error();
     }
+    are_names_new_ = true;
     portion next;
     next.file = std::move(file).value();
+    next.number = number;
     next.file->bypass_page_cache();
     pending_.push_back(std::move(next));
     end_.position = number * size;
@@ -186,7 +193,7 @@ void log::make_room(std::uint64_t bytes) {
     last.pages.resize((end - last.first + page_size - 1) / page_size);
 }
 
-base::result<mark> log::append(std::uint16_t kind, std::span<const std::span<const std::byte>> parts) {
+base::result<mark> log::append(std::uint16_t kind, std::span<const std::span<const std::byte>> parts, bool is_part) {
     std::uint64_t size = 0;
     for (const auto part : parts) {
         size += part.size();
@@ -207,7 +214,9 @@ base::result<mark> log::append(std::uint16_t kind, std::span<const std::span<con
     const std::uint64_t space = space_of(size);
     try {
         if (pending_.back().end + space > files_.file_size()) {
-            HF_TRY(begin_file(space));
+            // What fills most of the file takes longer to write than zeros would save.
+            const bool is_long = is_part || space >= files_.file_size() / 2;
+            HF_TRY(begin_file(is_long ? file_content::allocated : file_content::written));
         }
         make_room(space);
     } catch (const std::bad_alloc&) {
@@ -228,7 +237,16 @@ base::result<mark> log::append(std::uint16_t kind, std::span<const std::span<con
 }
 
 base::result<void> log::wait(std::uint64_t sequence) {
-    if (group_.wait(sequence, [this] { return write(); })) {
+    if (group_.wait(sequence, [this] { return write(then::sync); })) {
+        return {};
+    }
+    const base::scoped_lock lock(mutex_);
+    return poisoned();
+}
+
+base::result<void> log::write_out(std::uint64_t sequence) {
+    if (group_.wait_until([&] { return written_out_.load(std::memory_order_acquire) >= sequence; },
+                          [this] { return write(then::leave).has_value(); })) {
         return {};
     }
     const base::scoped_lock lock(mutex_);
@@ -243,8 +261,9 @@ std::optional<std::uint64_t> log::take() noexcept {
         portion next;
         const portion& last = pending_.back();
         next.file = last.file;
+        next.number = last.number;
         next.first = base::align_down(last.end, page_size);
-        next.end = last.end;
+        next.begin = next.end = last.end;
         next.pages = std::move(spare_pages_);
         if (next.first != next.end) {
             next.pages.push_back(last.pages.back());
@@ -252,6 +271,7 @@ std::optional<std::uint64_t> log::take() noexcept {
         taken_.reserve(1);
         pending_.swap(taken_);
         pending_.push_back(std::move(next));
+        syncs_names_ = std::exchange(are_names_new_, false) || syncs_names_;
     } catch (const std::bad_alloc&) {
         note(out_of_memory());
         return {};
@@ -259,26 +279,60 @@ std::optional<std::uint64_t> log::take() noexcept {
     return end_.sequence;
 }
 
-std::optional<std::uint64_t> log::write() noexcept {
+/// Before the record that says that all of it counts: names of files, and what was written without a sync.
+base::result<void> log::sync_earlier() {
+    if (syncs_names_) {
+        HF_TRY(files_.sync_names());
+        syncs_names_ = false;
+    }
+    for (const std::uint64_t number : unsynced_) {
+        HF_TRY_ASSIGN(const auto file, files_.open(number, access_mode::read_write));
+        HF_TRY(file->sync("log.sync"));
+    }
+    unsynced_.clear();
+    return {};
+}
+
+base::result<void> log::write_taken(then what, std::uint64_t& bytes) {
+    if (what == then::sync) {
+        HF_TRY(sync_earlier());
+    }
+    for (portion& each : taken_) {
+        if (each.end == each.begin) {
+            continue;  // all of it was written
+        }
+        const std::span<const std::byte> all(each.pages.data()->bytes, each.pages.size() * page_size);
+        if (what == then::sync) {
+            HF_TRY(each.file->write_through(each.first, all, "log.write"));
+        } else {
+            if (unsynced_.empty() || unsynced_.back() != each.number) {
+                unsynced_.push_back(each.number);
+            }
+            HF_TRY(each.file->write_at(each.first, all, "log.write.part"));
+        }
+        bytes += all.size();
+    }
+    return {};
+}
+
+std::optional<std::uint64_t> log::write(then what) noexcept {
     const auto begin = std::chrono::steady_clock::now();
     const std::optional<std::uint64_t> last = take();
-    std::uint64_t writes = 0;
-    std::uint64_t written = 0;
-    for (portion& each : taken_) {
-        if (each.end == each.first) {
-            continue;  // its pages were full, and are durable
-        }
-        const std::span<const std::byte> bytes(each.pages.data()->bytes, each.pages.size() * page_size);
-        if (auto done = each.file->write_through(each.first, bytes, "log.write"); !done) {
-            const base::scoped_lock lock(mutex_);
-            note(std::move(done).error());
-            return {};
-        }
-        ++writes;
-        written += bytes.size();
+    std::uint64_t bytes = 0;
+    base::result<void> done;
+    try {
+        done = write_taken(what, bytes);
+    } catch (const std::bad_alloc&) {
+        done = out_of_memory();
     }
-    count(writes, written, std::chrono::steady_clock::now() - begin);
+    if (!done) {
+        const base::scoped_lock lock(mutex_);
+        note(std::move(done).error());
+        return {};
+    }
+    count(what, bytes, std::chrono::steady_clock::now() - begin);
     if (last.has_value()) {
+        written_out_.store(*last, std::memory_order_release);
         const base::scoped_lock lock(mutex_);
         spare_pages_ = std::move(taken_.front().pages);
         spare_pages_.clear();
@@ -287,12 +341,14 @@ std::optional<std::uint64_t> log::write() noexcept {
     return last;
 }
 
-void log::count(std::uint64_t writes, std::uint64_t bytes, std::chrono::nanoseconds time) noexcept {
+void log::count(then what, std::uint64_t bytes, std::chrono::nanoseconds time) noexcept {
     const auto add = [](std::atomic<std::uint64_t>& to, std::uint64_t more) {
         to.store(to.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     };
-    last_write_.store(time.count(), std::memory_order_relaxed);
-    add(writes_, writes);
+    if (what == then::sync) {
+        last_write_.store(time.count(), std::memory_order_relaxed);
+        add(writes_, 1);
+    }
     add(written_, bytes);
     add(writing_ns_, static_cast<std::uint64_t>(time.count()));
 }

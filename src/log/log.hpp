@@ -4,6 +4,7 @@
 //
 //     open(..., begin, visit)    visits the records behind the mark `begin`
 //     append(kind, parts)        a record in memory, behind all others
+//     write_out(sequence)        it is in its file, and durable with the next that is: for parts of something long
 //     wait(sequence)             it is durable
 //     release(mark)              the caller has made the mark durable as the new beginning
 #pragma once
@@ -43,9 +44,9 @@ struct log_options {
     bool leaves_older = false;
 };
 
-/// Since the log was opened, for people. Each write is durable when it is counted.
+/// Since the log was opened, for people.
 struct log_counts {
-    std::uint64_t writes = 0;  ///< with a sync each, of all records that threads waited for
+    std::uint64_t writes = 0;  ///< that made all records durable which threads waited for
     std::uint64_t bytes = 0;
     std::uint64_t nanoseconds = 0;
 };
@@ -68,13 +69,22 @@ public:
     ~log() = default;
 
     /// Returns where the record ends. `no_space`: it is not in the log, and the log is as before. `poisoned`: LOG-8.
-    [[nodiscard]] base::result<mark> append(std::uint16_t kind, std::span<const std::span<const std::byte>> parts);
+    [[nodiscard]] base::result<mark> append(std::uint16_t kind, std::span<const std::span<const std::byte>> parts) {
+        return append(kind, parts, false);
+    }
     [[nodiscard]] base::result<mark> append(std::uint16_t kind, std::span<const std::byte> payload) {
         return append(kind, {&payload, 1});
+    }
+    /// Of a record that others follow at once: a new file is not filled before they are written.
+    [[nodiscard]] base::result<mark> append_part(std::uint16_t kind, std::span<const std::byte> payload) {
+        return append(kind, {&payload, 1}, true);
     }
     /// The record with this sequence, and all before it, are durable on return. `poisoned`: they may be or not, and
     /// nothing is durable from now on.
     [[nodiscard]] base::result<void> wait(std::uint64_t sequence);
+    /// The record with this sequence, and all before it, need no memory of this process on return, and no sync has made
+    /// them durable. `poisoned`: as wait().
+    [[nodiscard]] base::result<void> write_out(std::uint64_t sequence);
     [[nodiscard]] bool is_durable(std::uint64_t sequence) const noexcept { return group_.durable() >= sequence; }
     /// What the last write took, until it was durable.
     [[nodiscard]] std::chrono::nanoseconds last_write() const noexcept {
@@ -108,7 +118,9 @@ private:
     /// What is to be written to one file, from the page of the first byte that is not durable.
     struct portion {
         std::shared_ptr<persist::file> file;
+        std::uint64_t number = 0;
         std::uint64_t first = 0;  ///< offset in the file
+        std::uint64_t begin = 0;  ///< of what was not written yet
         std::uint64_t end = 0;
         std::vector<page> pages;
 
@@ -117,17 +129,24 @@ private:
 
     log(log_files files, const log_options& options, std::uint64_t epoch, const mark& end);
 
+    base::result<mark> append(std::uint16_t kind, std::span<const std::span<const std::byte>> parts, bool is_part);
     [[nodiscard]] static base::result<std::unique_ptr<log>> read(persist::storage& storage, const log_options& options,
                                                                  const mark& begin, visitor visit);
     [[nodiscard]] base::result<void> write_again(const mark& begin) HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> void_tail() HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> void_header(std::uint64_t number, std::uint64_t offset);
     [[nodiscard]] base::result<void> begin_writing() HF_REQUIRES(mutex_);
-    [[nodiscard]] base::result<void> begin_file(std::uint64_t bytes) HF_REQUIRES(mutex_);
+    [[nodiscard]] base::result<void> begin_file(file_content content) HF_REQUIRES(mutex_);
     void make_room(std::uint64_t bytes) HF_REQUIRES(mutex_);
-    [[nodiscard]] std::optional<std::uint64_t> write() noexcept;
+    enum class then {
+        sync,
+        leave,  ///< the sync to a later write
+    };
+    [[nodiscard]] std::optional<std::uint64_t> write(then what) noexcept;
+    [[nodiscard]] base::result<void> write_taken(then what, std::uint64_t& bytes);
+    [[nodiscard]] base::result<void> sync_earlier();
     [[nodiscard]] std::optional<std::uint64_t> take() noexcept;
-    void count(std::uint64_t writes, std::uint64_t bytes, std::chrono::nanoseconds time) noexcept;
+    void count(then what, std::uint64_t bytes, std::chrono::nanoseconds time) noexcept;
     void note(base::failure why) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] base::failure poisoned() const HF_REQUIRES(mutex_);
 
@@ -138,13 +157,19 @@ private:
     mark end_ HF_GUARDED_BY(mutex_);
     std::vector<portion> pending_ HF_GUARDED_BY(mutex_);  ///< the last one grows
     std::vector<page> spare_pages_ HF_GUARDED_BY(mutex_);
-    std::vector<portion> taken_;  ///< what the leader writes
+    bool are_names_new_ HF_GUARDED_BY(mutex_) = false;  ///< and perhaps not durable
+    // The leader's:
+    std::vector<portion> taken_;           ///< what it writes
+    std::vector<std::uint64_t> unsynced_;  ///< numbers of files: as many are not held open
+    bool syncs_names_ = false;
+
     std::uint64_t first_file_ HF_GUARDED_BY(mutex_) = 0;
     std::optional<base::failure> failure_ HF_GUARDED_BY(mutex_);
+    std::atomic<std::uint64_t> written_out_;   ///< sequence
     std::atomic<std::int64_t> last_write_{0};  ///< nanoseconds
     // Stored by the leader alone.
     std::atomic<std::uint64_t> writes_{0};
-    std::atomic<std::uint64_t> written_{0};
+    std::atomic<std::uint64_t> written_{0};  ///< bytes
     std::atomic<std::uint64_t> writing_ns_{0};
     group_commit<> group_;
 };

@@ -84,12 +84,7 @@ base::result<void> log_files::reserve(std::size_t spares, std::uint64_t next, fi
 
 base::result<std::unique_ptr<persist::file>> log_files::make(std::uint64_t number, file_content content) {
     if (spares_.empty()) {
-        HF_TRY_ASSIGN(auto file, create(number, content));
-        if (auto synced = storage_.sync_directory(place_.directory, "log.create.directory"); !synced) {
-            add_spare(number);
-            return std::move(synced).error();
-        }
-        return file;
+        return create(number, content);
     }
     auto spare = std::ranges::find(spares_, number);
     spare = spare == spares_.end() ? spares_.begin() : spare;  // the oldest goes first

@@ -43,10 +43,13 @@ public:
     /// Nothing in this file counts any more; make() may give it another name. The first to be added is the first to go:
     /// who looks behind an old mark misses the file there, and not one behind it.
     void add_spare(std::uint64_t number);
-    /// Its name is durable on return. Its content may be that of an earlier file. After a failure it is not there, or a
-    /// spare.
+    /// Its name is durable behind sync_names(), that of a spare at once. Its content may be that of an earlier file.
+    /// After a failure it is not there, or a spare.
     [[nodiscard]] base::result<std::unique_ptr<persist::file>> make(std::uint64_t number,
                                                                     file_content content = file_content::written);
+    [[nodiscard]] base::result<void> sync_names() const {
+        return storage_.sync_directory(place_.directory, "log.create.directory");
+    }
     /// So many spares are there; the new ones have numbers from `next` on, and all but the first this content.
     /// `no_space`: some may be.
     [[nodiscard]] base::result<void> reserve(std::size_t spares, std::uint64_t next, file_content content);

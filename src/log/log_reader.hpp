@@ -29,9 +29,9 @@ public:
     /// Where next() found none: whether something else than an earlier record, or nothing, lies where the next one may.
     /// It is what a loss of power left of a record, or damage.
     [[nodiscard]] base::result<bool> is_torn();
-    /// Where next() found none: whether a sound record of a later sequence lies in the files that was made when the next
-    /// one was durable, which was damaged since (LOG-15). Records that were written together a loss of power may tear
-    /// in any order.
+    /// Where next() found none: whether a sound record of a later sequence lies in the files that was made when the
+    /// next one was durable, which was damaged since (LOG-15). Records that were written together a loss of power may
+    /// tear in any order.
     [[nodiscard]] base::result<bool> is_followed();
     /// Of the last record read.
     [[nodiscard]] const mark& end() const noexcept { return end_; }

@@ -242,6 +242,32 @@ TEST_F(log_test, a_reader_that_knows_of_more_records_than_there_are_says_so) {
     EXPECT_EQ(missing.error().found, "1");
 }
 
+TEST_F(log_test, records_that_were_written_out_are_durable_with_the_next_that_is) {
+    mark last;
+    {
+        const auto opened = open();
+        const std::string text(5000, 'x');
+        for (unsigned i = 1; i <= 7; ++i) {  // over several files
+            last = (*opened)->append_part(1, bytes_of(text)).value();
+            ASSERT_TRUE((*opened)->write_out(last.sequence).ok());
+            EXPECT_FALSE((*opened)->is_durable(last.sequence));
+            const log_files files(persist::posix_storage(), options().place);
+            log_reader reader(files, options().key, {});
+            record found;
+            for (unsigned there = 1; there <= i; ++there) {
+                EXPECT_TRUE(reader.next(found).value()) << there << " of " << i;
+            }
+        }
+        EXPECT_EQ((*opened)->counts().writes, 0U);
+        last = put(**opened, "the end");
+        EXPECT_TRUE((*opened)->is_durable(last.sequence));
+        EXPECT_EQ((*opened)->counts().writes, 1U);
+    }
+    ASSERT_TRUE(open().ok());
+    ASSERT_EQ(seen.size(), 8U);
+    EXPECT_EQ(seen.back().payload, "the end");
+}
+
 /// What follows the last record, by a reader that has read all that count.
 class log_tail_test : public log_test {
 protected:

@@ -1,6 +1,7 @@
 #include "segment/commit/commit_log.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 
 #include "base/checked.hpp"
@@ -356,6 +357,18 @@ base::result<void> commit_log::end(persist::storage& storage, const heap_paths& 
     if (!is_log_read(superblock.sequence)) {
         remove_log_files(storage, paths, superblock);
     }
+    return {};
+}
+
+base::result<void> commit_log::lengthen_files(persist::storage& storage, const heap_paths& paths,
+                                              superblock_on_media& superblock, std::uint64_t bytes) {
+    const std::uint64_t longest = std::min<std::uint64_t>(limits_.longest_file, superblock.segment_size);
+    const std::uint64_t wanted = std::min(std::bit_ceil(base::divide_up(bytes, limits_.most_files)), longest);
+    if (wanted <= superblock.log_file_size || lag_.is_on() || is_read()) {
+        return {};
+    }
+    HF_TRY(end(storage, paths, superblock, superblock.state));
+    empty_log(superblock, superblock.log_begin, wanted);
     return {};
 }
 

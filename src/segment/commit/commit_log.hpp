@@ -31,6 +31,8 @@ struct commit_log_limits {
     std::uint64_t file_size = 0;
     std::uint64_t checkpoint_bytes = 0;  ///< a longer log is due
     std::uint64_t checkpoint_pages = 32 * 1024;
+    std::uint64_t most_files = 16;  ///< of a record; a longer one makes the files longer, up to `longest_file`
+    std::uint64_t longest_file = 16 * base::mebibyte;
     std::uint64_t logged_fresh_pages = 16;  ///< more of them go home before the record
     std::uint64_t pages_behind = 512;       ///< of small commits, which go home together; 0: each commit's go at once
     std::optional<std::uint64_t> epoch{};   ///< log_options::epoch
@@ -95,6 +97,10 @@ public:
     /// Opened where it was not yet; the superblock then says so, durably.
     base::result<log::log*> get(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
 
+    /// Before a record of so many bytes: each file costs a name, a sync and its removal. The log, which nobody else
+    /// reads, ends then and begins anew.
+    base::result<void> lengthen_files(persist::storage& storage, const heap_paths& paths,
+                                      superblock_on_media& superblock, std::uint64_t bytes);
     /// Fails where somebody has exchanged the files of the directory.
     base::result<void> check_own(persist::storage& storage, const heap_paths& paths,
                                  const superblock_on_media& superblock);

@@ -207,17 +207,23 @@ public:
     base::result<void> write(const commit_plan& plan) {
         const stopwatch watch(report_.sync_ns);
         const auto take_part = [this](std::span<const std::byte> part) -> base::result<void> {
-            HF_TRY(append(record_part, part));
-            return wait(commit_stage::unchanged);
+            HF_TRY_ASSIGN(end_, to_.append_part(record_part, part));
+            report_.written_bytes += part.size();
+            report_.stage = commit_stage::uncertain;
+            HF_TRY(to_.write_out(end_.sequence));
+            report_.stage = commit_stage::unchanged;
+            return {};
         };
-        record_writer writer(to_.largest_payload(), take_part);
+        record_writer writer(std::min(to_.largest_payload(), most_of_part), take_part);
         for (const page_run& run : pages_.are_home) {
             HF_TRY(writer.home(place_of(run.file, run.page), run.count));
         }
         for (const page_run& run : pages_.runs) {
             HF_TRY(add(writer, run));
         }
-        HF_TRY(append(record_commit, writer.finish(plan.superblock)));
+        const std::vector<std::byte> payload = writer.finish(plan.superblock);
+        HF_TRY_ASSIGN(end_, to_.append(record_commit, payload));
+        report_.written_bytes += payload.size();
         if (plan.is_waited_for) {
             report_.stage = commit_stage::uncertain;
             return {};
@@ -226,11 +232,6 @@ public:
     }
 
 private:
-    base::result<void> append(std::uint16_t kind, std::span<const std::byte> payload) {
-        HF_TRY_ASSIGN(end_, to_.append(kind, payload));
-        report_.written_bytes += payload.size();
-        return {};
-    }
     base::result<void> wait(commit_stage then) {
         report_.stage = commit_stage::uncertain;
         HF_TRY(to_.wait(end_.sequence));
@@ -288,6 +289,7 @@ private:
     }
 
     static constexpr std::uint64_t at_once = 64;
+    static constexpr std::uint64_t most_of_part = base::mebibyte;
 
     persist::storage& storage_;
     const heap_paths& paths_;
@@ -463,6 +465,10 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
     const bool fresh_goes_home = goes_home_first(plan, lags ? 0 : log.limits().logged_fresh_pages);
     const logged_pages pages = pages_for_record(plan, !fresh_goes_home);
     HF_TRY(check_way_home(paths, pages.runs));
+    if (auto ready = log.lengthen_files(storage, paths, on_media, pages.sums.size() * base::page_size); !ready) {
+        report.stage = persist::is_failed_sync(ready.error()) ? commit_stage::uncertain : commit_stage::unchanged;
+        return ready;
+    }
     if (fresh_goes_home) {
         HF_TRY(write_fresh(storage, paths, plan, report));
     }

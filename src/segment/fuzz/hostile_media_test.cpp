@@ -38,7 +38,7 @@ protected:
     }
 
     /// Records of a log that begins here.
-    base::result<log_content> write_and_read(const std::vector<std::pair<std::uint32_t, std::vector<std::byte>>>& all) {
+    base::result<log_content> write_and_read(const std::vector<std::pair<std::uint16_t, std::vector<std::byte>>>& all) {
         {
             const auto none = [](const log::record&) { return base::result<void>(); };
             const auto log = must(log::log::open(posix_storage(), log_options_of(paths_, block_), {}, none));
@@ -109,7 +109,7 @@ TEST_F(hostile_log_test, with_pages_that_went_home_has_of_them_what_came_later) 
     };
     const std::vector<std::function<base::result<void>(record_writer&)>> commits{
         page(2, 1), page(9, 1), home(1, 4), page(2, 2), page(3, 3), home(3, 9), home(0, 2), page(10, 4)};
-    std::vector<std::pair<std::uint32_t, std::vector<std::byte>>> records;
+    std::vector<std::pair<std::uint16_t, std::vector<std::byte>>> records;
     superblock_on_media said = block_;
     for (const auto& commit : commits) {
         ++said.sequence;
@@ -146,7 +146,7 @@ TEST_F(hostile_log_test, with_payloads_that_no_commit_has_is_refused) {
         return payload;
     };
     const std::size_t entry = 8 + superblock_used;
-    const std::vector<std::pair<std::uint32_t, std::vector<std::byte>>> records{
+    const std::vector<std::pair<std::uint16_t, std::vector<std::byte>>> records{
         {3, good},
         {record_commit, {}},
         {record_commit, {good.begin(), good.begin() + 100}},

@@ -193,7 +193,13 @@ model_heap::model_heap(persist::storage& storage, const model_state& state, cons
       readers_(storage, directory) {}
 
 segment::commit_log_limits model_heap::limits(std::uint64_t epoch) noexcept {
-    return {2 * page_size, 3 * page_size, 1000, 2, 3, epoch};
+    segment::commit_log_limits chosen{2 * page_size, 3 * page_size, 1000};
+    chosen.most_files = epoch % 3 == 0 ? 2 : 1000;
+    chosen.longest_file = 4 * page_size;
+    chosen.logged_fresh_pages = 2;
+    chosen.pages_behind = 3;
+    chosen.epoch = epoch;
+    return chosen;
 }
 
 void model_heap::adopt(const model_state& next) {
@@ -353,7 +359,11 @@ result<void> model_heap::commit(const model_step& step, const model_state& next,
     if (!plan.may_stay_behind) {
         HF_TRY(follow_readers(commit_log::go_home::always));
     }
+    const std::uint64_t file_size = on_media_.log_file_size;
     HF_TRY(segment::run_transaction(storage_, paths_, log_, plan, on_media_, report));
+    if (on_media_.log_file_size != file_size) {  // a long record has begun another log
+        written_ = on_media_;
+    }
     adopt(next);
     readers_.know(next.superblock.sequence, next.pages);
     readers_.look();
