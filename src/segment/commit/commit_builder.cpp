@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <exception>
 #include <span>
-#include <thread>
 #include <tuple>
 
 #include <fmt/format.h>
 
+#include "base/parallel.hpp"
 #include "persist/mutant.hpp"
 #include "segment/format/page_sums.hpp"
 #include "segment/page_runs.hpp"
@@ -309,7 +308,7 @@ std::uint32_t* commit_builder::checksum_page(std::uint64_t segment, std::uint64_
 
 void commit_builder::sum_segment_run(const page_run& run, std::size_t first_sum) {
     for (std::uint64_t i = 0; i < run.count; ++i) {
-        const std::uint64_t sum = base::checksum64({run.content + i * page_size, page_size});
+        const std::uint64_t sum = sums_[first_sum + i];
         const sum_place place = place_of_sum(run.page + i);
         std::uint32_t& entry = checksum_page(run.file, place.checksum_page)[place.entry];
         replaced_sums_.emplace_back(&entry, entry);
@@ -318,20 +317,18 @@ void commit_builder::sum_segment_run(const page_run& run, std::size_t first_sum)
         if (checksum_pages_.empty() || checksum_pages_.back() != std::pair{run.file, place.checksum_page}) {
             checksum_pages_.emplace_back(run.file, place.checksum_page);
         }
-        sums_[first_sum + i] = sum;
     }
 }
 
 void commit_builder::sum_objects_run(const page_run& run, std::size_t first_sum) {
     for (std::uint64_t i = 0; i < run.count; ++i) {
-        const std::uint64_t sum = base::checksum64({run.content + i * page_size, page_size});
+        const std::uint64_t sum = sums_[first_sum + i];
         const std::uint64_t page = run.page + i;
         auto* const group = reinterpret_cast<std::uint64_t*>(from_.objects.begin() +
                                                              base::align_down(page, objects_group_pages) * page_size);
         had_sum_[first_sum + i] = group[page % objects_group_pages] != 0;
         group[page % objects_group_pages] = nonzero_sum(sum);
         object_groups_.push_back(page / objects_group_pages);
-        sums_[first_sum + i] = sum;
     }
 }
 
@@ -406,6 +403,11 @@ void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
     }
     sums_.resize(pages);
     had_sum_.resize(pages);
+    in_shares([this](const summed_run& each, std::uint64_t from, std::uint64_t until, std::uint64_t at) noexcept {
+        for (; from < until; ++from) {
+            sums_[at++] = base::checksum64({each.run.content + from * page_size, page_size});
+        }
+    });
     for (const summed_run& run : runs_) {
         if (run.run.file == objects_file_id) {
             sum_objects_run(run.run, run.first_sum);
@@ -502,37 +504,32 @@ std::uint64_t commit_builder::pages() const noexcept {
     return all;
 }
 
-/// The program stands still meanwhile.
-void commit_builder::copy_pages(std::byte* to) noexcept {
-    constexpr std::uint64_t most_workers = 4;
+/// Calls `act(run, from, until, at)` for pages of each run, of which the first is the `at`-th one of all, from several
+/// threads.
+template <class Act>
+void commit_builder::in_shares(Act&& act) const {
     constexpr std::uint64_t least_share = 1024;  // pages: a millisecond, a thread costs 0.1
+    constexpr unsigned most_workers = 8;
     const std::uint64_t all = pages();
-    std::uint64_t workers = std::clamp<std::uint64_t>(all / least_share, 1, most_workers);
-    if (workers > 1) {
-        workers = std::clamp<std::uint64_t>(std::thread::hardware_concurrency(), 1, workers);
-    }
-    const auto copy_share = [&](std::uint64_t worker) noexcept {
+    const unsigned workers = base::workers_for(all, least_share, most_workers);
+    base::run_in_parallel(workers, [&](unsigned worker) noexcept {
         const std::uint64_t begin = all * worker / workers;
         const std::uint64_t end = all * (worker + 1) / workers;
         std::uint64_t at = 0;
         for (const summed_run& each : runs_) {
             const std::uint64_t from = std::clamp(begin, at, at + each.run.count) - at;
             const std::uint64_t until = std::clamp(end, at, at + each.run.count) - at;
-            std::memcpy(to + (at + from) * page_size, each.run.content + from * page_size, (until - from) * page_size);
+            act(each, from, until, at + from);
             at += each.run.count;
         }
-    };
-    {
-        std::vector<std::jthread> threads;
-        for (std::uint64_t worker = 1; worker < workers; ++worker) {
-            try {
-                threads.emplace_back(copy_share, worker);
-            } catch (const std::exception&) {
-                copy_share(worker);  // no further thread
-            }
-        }
-        copy_share(0);
-    }
+    });
+}
+
+/// The program stands still meanwhile.
+void commit_builder::copy_pages(std::byte* to) noexcept {
+    in_shares([to](const summed_run& each, std::uint64_t from, std::uint64_t until, std::uint64_t at) noexcept {
+        std::memcpy(to + at * page_size, each.run.content + from * page_size, (until - from) * page_size);
+    });
     for (summed_run& each : runs_) {
         each.run.content = HF_MUTANT("commit.capture.live") ? each.run.content : to;
         to += each.run.count * page_size;

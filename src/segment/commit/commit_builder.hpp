@@ -84,6 +84,8 @@ private:
     [[nodiscard]] bool is_blank(base::pages page, bool free) const noexcept;
     [[nodiscard]] bool is_file_below(const page_run& run) const noexcept;
     void add(const page_run& run, content before, bool is_copy = false);
+    template <class Act>
+    void in_shares(Act&& act) const;
     void sum_segment_run(const page_run& run, std::size_t first_sum);
     void sum_objects_run(const page_run& run, std::size_t first_sum);
     void forget_sums(base::pages first, base::pages end);

@@ -5,13 +5,12 @@
 #include <ctime>
 #include <iterator>
 #include <new>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
+#include "base/parallel.hpp"
 #include "base/units.hpp"
 #include "segment/commit/fault_count.hpp"
 #include "segment/files/address_range.hpp"
@@ -25,7 +24,7 @@ using swapped = pagemap::swapped;
 using written = pagemap::written;
 
 /// The program's other threads stand still meanwhile.
-constexpr std::uint64_t most_scanners = 4;
+constexpr unsigned most_scanners = 4;
 constexpr std::uint64_t least_share = std::uint64_t{512} << 20U;  // 4 ms; a thread costs 0.1
 
 constexpr std::uint64_t zone_size = 256 * base::mebibyte;
@@ -395,27 +394,12 @@ void dirty_scanner::run(std::vector<piece>& pieces) {
     for (const piece& part : pieces) {
         slow += part.how == way::notes ? 0 : part.bytes;
     }
-    std::uint64_t workers = std::clamp<std::uint64_t>(slow / least_share, 1, most_scanners);
-    if (workers > 1) {  // a small heap does not ask, which opens a file
-        workers = std::clamp<std::uint64_t>(std::thread::hardware_concurrency(), 1, workers);
-    }
-    const auto run_share = [&](std::uint64_t worker) noexcept {
+    const unsigned workers = base::workers_for(slow, least_share, most_scanners);
+    base::run_in_parallel(workers, [&](unsigned worker) noexcept {
         for (std::size_t i = pieces.size() * worker / workers; i < pieces.size() * (worker + 1) / workers; ++i) {
             run_piece(pieces[i]);
         }
-    };
-    {
-        std::vector<std::jthread> threads;
-        threads.reserve(workers);
-        for (std::uint64_t worker = 1; worker < workers; ++worker) {
-            try {
-                threads.emplace_back(run_share, worker);
-            } catch (const std::system_error&) {
-                run_share(worker);  // no further thread
-            }
-        }
-        run_share(0);
-    }
+    });
     std::ranges::for_each(pieces, note);
 }
 

@@ -24,7 +24,7 @@ protected:
 
     long_records_test() {
         creation_options options;
-        options.segment_size = 64 * mebibyte;
+        options.segment_size = 16 * mebibyte;  // several files, which threads write at once
         options.mapping.reservation = base::gibibyte;
         files_ = must(heap_files::create(posix_storage(), path_, options));
         must(files_->grow({2 * changed_pages}));

@@ -1,9 +1,14 @@
 #include "segment/commit/transaction.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
+#include <new>
+#include <optional>
 
+#include "base/parallel.hpp"
+#include "base/thread_annotations.hpp"
 #include "persist/mutant.hpp"
 #include "persist/posix_io.hpp"
 #include "segment/commit/commit_record.hpp"
@@ -29,49 +34,123 @@ private:
     std::chrono::steady_clock::time_point start_;
 };
 
+std::uint64_t page_count(std::span<const page_run> runs) noexcept {
+    std::uint64_t pages = 0;
+    for (const page_run& run : runs) {
+        pages += run.count;
+    }
+    return pages;
+}
+
+struct runs_of_file {
+    std::shared_ptr<persist::file> file;
+    std::span<const page_run> runs;
+};
+
+/// Writes pages, of several files at once where they are many: a file has one writer at a time in the kernel.
 class page_writer {
 public:
     page_writer(const pages_to_write& pages, persist::site where, transaction_report& report)
-        : pages_(pages), where_(where), report_(report) {
-        if (!pages.sums.empty()) {
-            copies_.emplace(pages.sums.size());
-        }
-    }
+        : pages_(pages), where_(where), report_(report) {}
 
-    base::result<void> write(persist::file& file, std::span<const page_run> runs) {
+    /// Calls follow the order of the pages.
+    base::result<void> write(std::span<const runs_of_file> files) {
         const stopwatch watch(report_.write_ns);
-        for (const page_run& run : runs) {
-            if (run.count == 0) {
-                continue;  // the file grew and must only be synced
-            }
-            HF_TRY(copies_ ? write_copies(file, run) : file.write_at(run.page * base::page_size, run.bytes(), where_));
-            report_.written_bytes += run.count * base::page_size;
+        std::vector<piece> pieces;
+        for (const runs_of_file& each : files) {
+            add_pieces(each, pieces);
         }
-        return {};
+        // The n-th pieces of all files, then those that follow: as many files as possible are written at a time.
+        const unsigned workers = base::workers_for(page_count_of(pieces), least_share, most_workers);
+        if (workers > 1) {
+            std::ranges::stable_sort(pieces, {}, &piece::turn);
+        }
+        std::atomic<std::size_t> next{0};
+        base::run_in_parallel(workers, [&](unsigned) noexcept { write_pieces(pieces, next); });
+        for (const piece& each : pieces) {
+            report_.written_bytes += each.run.count * base::page_size;
+        }
+        const base::scoped_lock lock(mutex_);
+        return failure_ ? base::result<void>(std::move(*failure_)) : base::result<void>();
     }
 
 private:
-    base::result<void> write_copies(persist::file& file, const page_run& run) {
-        for (std::uint64_t done = 0; done < run.count;) {
-            copies_->clear();
-            const page_run part = run.part(done, std::min(run.count - done, copies_->room()));
-            const auto replace = [&](std::uint64_t index, std::span<std::byte> page) -> base::result<void> {
-                return pages_.elsewhere ? (*pages_.elsewhere)(next_ + index, page)
-                                        : stored_meanwhile(file.path(), part.page + index);
-            };
-            HF_TRY(copies_->add(part, pages_.sums.subspan(next_, part.count), replace));
-            HF_TRY(file.write_at(part.page * base::page_size, copies_->bytes(), where_));
-            next_ += part.count;
-            done += part.count;
+    struct piece {
+        persist::file* file = nullptr;
+        page_run run;
+        std::uint64_t first = 0;  ///< its number among all pages
+        std::uint64_t turn = 0;
+    };
+    static constexpr std::uint64_t least_share = 2048;  ///< pages of a thread
+    static constexpr unsigned most_workers = 8;
+
+    void add_pieces(const runs_of_file& of, std::vector<piece>& to) {
+        std::uint64_t turn = 0;
+        for (const page_run& run : of.runs) {  // without pages: the file grew and must only be synced
+            for (std::uint64_t done = 0; done < run.count; done += page_copies::most) {
+                const page_run part = run.part(done, std::min(run.count - done, page_copies::most));
+                to.push_back({of.file.get(), part, next_, turn++});
+                next_ += part.count;
+            }
         }
-        return {};
+    }
+    static std::uint64_t page_count_of(std::span<const piece> pieces) noexcept {
+        std::uint64_t pages = 0;
+        for (const piece& each : pieces) {
+            pages += each.run.count;
+        }
+        return pages;
+    }
+
+    void write_pieces(std::span<const piece> pieces, std::atomic<std::size_t>& next) noexcept {
+        const auto write_next = [&]() -> base::result<bool> {
+            std::optional<page_copies> copies;
+            for (std::size_t i = next.fetch_add(1); i < pieces.size(); i = next.fetch_add(1)) {
+                HF_TRY(write_piece(pieces[i], copies));
+            }
+            return true;
+        };
+        std::optional<base::failure> failed;
+        try {
+            if (auto done = write_next(); !done) {
+                failed = std::move(done).error();
+            }
+        } catch (const std::bad_alloc&) {
+            failed = base::failure{};
+            failed->code = base::failure_code::out_of_memory;
+        }
+        if (failed) {
+            next.store(pieces.size());
+            const base::scoped_lock lock(mutex_);
+            failure_ = failure_ ? std::move(failure_) : std::move(failed);
+        }
+    }
+    base::result<void> write_piece(const piece& one, std::optional<page_copies>& copies) {
+        const std::uint64_t at = one.run.page * base::page_size;
+        if (pages_.sums.empty()) {
+            return one.file->write_at(at, one.run.bytes(), where_);
+        }
+        if (!copies) {
+            copies.emplace(std::min<std::uint64_t>(pages_.sums.size(), page_copies::most));
+        }
+        copies->clear();
+        const auto replace = [&](std::uint64_t index, std::span<std::byte> page) -> base::result<void> {
+            if (!pages_.elsewhere) {
+                return stored_meanwhile(one.file->path(), one.run.page + index);
+            }
+            const base::scoped_lock lock(mutex_);
+            return (*pages_.elsewhere)(one.first + index, page);
+        };
+        HF_TRY(copies->add(one.run, pages_.sums.subspan(one.first, one.run.count), replace));
+        return one.file->write_at(at, copies->bytes(), where_);
     }
 
     const pages_to_write& pages_;
     persist::site where_;
     transaction_report& report_;
-    std::optional<page_copies> copies_;
     std::uint64_t next_ = 0;
+    base::mutex mutex_;
+    std::optional<base::failure> failure_ HF_GUARDED_BY(mutex_);
 };
 
 base::result<void> sync_file(persist::file& file, persist::site where, transaction_report& report) {
@@ -81,41 +160,51 @@ base::result<void> sync_file(persist::file& file, persist::site where, transacti
 
 /// Below, a second thread costs more than it saves.
 constexpr std::uint64_t writeback_pages = 256;
+constexpr unsigned most_files_at_once = 8;
 
-std::uint64_t page_count(std::span<const page_run> runs) noexcept {
-    std::uint64_t pages = 0;
-    for (const page_run& run : runs) {
-        pages += run.count;
-    }
-    return pages;
+/// As many as have a thread, where the device begins with them when they are written.
+std::size_t files_at_once(bool starts_writeback) noexcept {
+    return starts_writeback ? base::workers_for(most_files_at_once, 1, most_files_at_once) : most_files_at_once;
+}
+
+/// The runs of the first file are taken off.
+std::span<const page_run> take_file(std::span<const page_run>& runs) noexcept {
+    const std::uint64_t id = runs.front().file;
+    const auto end = std::find_if(runs.begin(), runs.end(), [id](const page_run& run) { return run.file != id; });
+    const auto of_file = runs.first(static_cast<std::size_t>(end - runs.begin()));
+    runs = runs.subspan(of_file.size());
+    return of_file;
 }
 
 /// Syncs begin with the last file, while the device writes the first.
 base::result<void> write_some_files(persist::storage& storage, const heap_paths& paths, std::span<const page_run>& runs,
                                     page_writer& writer, persist::site sync_site, transaction_report& report) {
     const bool starts_writeback = page_count(runs) >= writeback_pages;
-    std::vector<std::shared_ptr<persist::file>> files;
-    writeback device;
+    std::vector<runs_of_file> files;
     while (!runs.empty() && files.size() < files_synced_at_once) {
-        const std::uint64_t id = runs.front().file;
-        const auto end = std::find_if(runs.begin(), runs.end(), [id](const page_run& run) { return run.file != id; });
-        const auto of_file = runs.first(static_cast<std::size_t>(end - runs.begin()));
-        auto opened = storage.open(paths.file(id), persist::access_mode::read_write);
+        auto opened = storage.open(paths.file(runs.front().file), persist::access_mode::read_write);
         if (is_out_of_descriptors(opened) && !files.empty()) {
             break;  // the files that are open give theirs back
         }
         HF_TRY_ASSIGN(auto file, std::move(opened));
-        HF_TRY(writer.write(*file, of_file));
-        files.push_back(std::move(file));
-        if (starts_writeback) {
-            device.start(files.back());
+        files.push_back({std::move(file), take_file(runs)});
+    }
+    writeback device;
+    const std::size_t at_once = files_at_once(starts_writeback);
+    for (std::span<const runs_of_file> left = files; !left.empty();) {
+        const auto some = left.first(std::min(left.size(), at_once));
+        HF_TRY(writer.write(some));
+        for (const runs_of_file& each : some) {
+            if (starts_writeback) {
+                device.start(each.file);
+            }
         }
-        runs = runs.subspan(of_file.size());
+        left = left.subspan(some.size());
     }
     const commit_stage before = report.stage;
     report.stage = std::max(before, commit_stage::uncertain);
     for (auto file = files.rbegin(); file != files.rend(); ++file) {
-        HF_TRY(sync_file(**file, sync_site, report));
+        HF_TRY(sync_file(*file->file, sync_site, report));
     }
     report.stage = before;
     return {};
@@ -343,17 +432,21 @@ base::result<void> carry_home(persist::storage& storage, const heap_paths& paths
     const pages_to_write wanted{pages.runs, pages.sums, from_record};
     page_writer writer(wanted, "commit.home.write", report);
     const bool starts_writeback = page_count(pages.runs) >= writeback_pages;
+    const std::size_t at_once = files_at_once(starts_writeback);
     for (std::span<const page_run> runs = pages.runs; !runs.empty();) {
-        const std::uint64_t id = runs.front().file;
-        const auto end = std::find_if(runs.begin(), runs.end(), [id](const page_run& run) { return run.file != id; });
-        const auto of_file = runs.first(static_cast<std::size_t>(end - runs.begin()));
-        HF_TRY_ASSIGN(const auto file, log.home().get(storage, paths, id));
-        log.note_home(id, page_count(of_file));
-        HF_TRY(writer.write(*file, of_file));
-        if (starts_writeback) {
-            log.device().start(file);
+        std::vector<runs_of_file> files;
+        while (!runs.empty() && files.size() < at_once) {
+            const std::uint64_t id = runs.front().file;
+            HF_TRY_ASSIGN(auto file, log.home().get(storage, paths, id));
+            files.push_back({std::move(file), take_file(runs)});
+            log.note_home(id, page_count(files.back().runs));
         }
-        runs = runs.subspan(of_file.size());
+        HF_TRY(writer.write(files));
+        for (const runs_of_file& each : files) {
+            if (starts_writeback) {
+                log.device().start(each.file);
+            }
+        }
     }
     return {};
 }
