@@ -57,6 +57,10 @@ bool fails(call which) noexcept {
     if (places != nullptr) {
         note_place(which, number);
     }
+    if (plan.also == which && failures.load() != 0) {
+        errno = plan.also_error;
+        return true;
+    }
     if (plan.nth == 0 || plan.which != which || (plan.from_then_on ? number < plan.nth : number != plan.nth)) {
         return false;
     }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -47,6 +48,8 @@ struct fault {
     std::uint64_t nth = 0;  ///< counted from 1; 0: none, count only
     bool from_then_on = false;
     int os_error = 0;
+    std::optional<call> also{};  ///< each of this kind fails, too, once the first call has failed
+    int also_error = 0;
 };
 
 /// For each call the place that it comes from: a hash of the innermost functions on the stack.

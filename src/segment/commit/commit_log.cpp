@@ -184,6 +184,11 @@ base::result<void> commit_log::move_begin(persist::storage& storage, const heap_
     }
     if (auto written = write_state(storage, paths, superblock, state); !written) {
         keep_log(superblock, *before);
+        // One copy may say that there is no log, and what is appended would not count: get() writes both before.
+        if (ends && opened_ != nullptr) {
+            superblock.flags &= ~flag_log;
+            superblock.log_begin = opened_->end();
+        }
         return written;
     }
     return {};

@@ -124,6 +124,10 @@ base::result<void> log_content::add_commit(const log::record& record, std::uint6
                         head.superblock.segment_size),
             fmt::format("{}, {}, {}", uuid_text(superblock_.uuid), superblock_.nodes, superblock_.segment_size));
     }
+    if (head.superblock.heap_key != superblock_.heap_key) {
+        return damaged("key of the heap", fmt::format("{:#x}", head.superblock.heap_key),
+                       fmt::format("{:#x}", superblock_.heap_key));
+    }
     if (head.parts > parts_.size()) {
         return damaged("parts of a commit", fmt::format("{}", parts_.size()), fmt::format("{}", head.parts));
     }

@@ -59,7 +59,7 @@ struct reader_table_on_file {
     /// Of processes that take turns: who had the last one, and left the heap as its last record says. 0: nobody says
     /// so.
     std::atomic<std::uint64_t> left_by;
-    std::atomic<std::uint64_t> left_in_boot;  ///< of the machine; what was said before it stopped does not count
+    std::atomic<std::uint64_t> left_mark;  ///< of boot, `durable` and `left_by`, which count while they agree with it
     // Of the writer's log since it was opened (log::log_counts).
     std::atomic<std::uint64_t> log_writes;
     std::atomic<std::uint64_t> log_bytes;

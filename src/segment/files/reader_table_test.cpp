@@ -73,7 +73,7 @@ TEST_F(reader_tables, lie_as_the_format_says) {
     EXPECT_EQ(word(48, 8), 0x0807060504030201U) << "home";
     EXPECT_EQ(word(56, 8), static_cast<std::uint64_t>(::getpid()));
     EXPECT_EQ(word(64, 8), 0U) << "left by: nobody has taken a turn";
-    EXPECT_EQ(word(72, 8), 0U) << "in boot";
+    EXPECT_EQ(word(72, 8), 0U) << "mark";
     EXPECT_EQ(word(80, 8), 0x21U) << "writes";
     EXPECT_EQ(word(88, 8), 0x22U) << "bytes written";
     EXPECT_EQ(word(96, 8), 0x23U) << "nanoseconds";

@@ -53,13 +53,21 @@ base::result<void> turn_locks::wait_in_line() const noexcept {
 }
 void turn_locks::leave_line() const noexcept { set_lock(file_, line_byte, F_UNLCK); }
 
+/// Who believes a damaged word would leave commits of others out, and write over them in the log.
+std::uint64_t turn_locks::mark_of(std::uint64_t who) const noexcept {
+    constexpr std::uint64_t of_version = 0x9e37'79b9'7f4a'7c15;
+    constexpr std::uint64_t of_name = 0xd6e8'feb8'6659'fd93;
+    return persist::this_boot() ^ table_.durable.load(std::memory_order_seq_cst) * of_version ^ who * of_name;
+}
+
 std::uint64_t turn_locks::left_by() const noexcept {
-    const bool counts = table_.left_in_boot.load(std::memory_order_relaxed) == persist::this_boot();
-    return counts ? table_.left_by.load(std::memory_order_acquire) : 0;
+    const std::uint64_t who = table_.left_by.load(std::memory_order_acquire);
+    return table_.left_mark.load(std::memory_order_relaxed) == mark_of(who) ? who : 0;
 }
 void turn_locks::set_left_by(std::uint64_t who) const noexcept {
-    table_.left_in_boot.store(persist::this_boot(), std::memory_order_relaxed);
-    table_.left_by.store(persist::this_boot() == 0 ? 0 : who, std::memory_order_release);
+    const std::uint64_t said = persist::this_boot() == 0 ? 0 : who;
+    table_.left_mark.store(mark_of(said), std::memory_order_relaxed);
+    table_.left_by.store(said, std::memory_order_release);
 }
 void turn_locks::set_session(std::uint64_t session) const noexcept {
     table_.session.store(session, std::memory_order_release);

@@ -27,12 +27,14 @@ public:
     base::result<void> wait_in_line() const noexcept;
     void leave_line() const noexcept;
 
-    /// 0: nobody says so.
+    /// 0: nobody says so, in this boot of the machine and of the version that the table has as durable.
     [[nodiscard]] std::uint64_t left_by() const noexcept;
     void set_left_by(std::uint64_t who) const noexcept;
     void set_session(std::uint64_t session) const noexcept;
 
 private:
+    [[nodiscard]] std::uint64_t mark_of(std::uint64_t who) const noexcept;
+
     const persist::file& file_;
     reader_table_on_file& table_;
 };

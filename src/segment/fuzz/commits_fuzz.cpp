@@ -10,7 +10,8 @@ using namespace holdfast::segment;  // NOLINT(google-build-using-namespace)
 
 void examine(persist::storage& storage, const heap_paths& paths, const log_content& content,
              const superblock_on_media& before) {
-    const superblock_on_media& after = content.superblock();
+    superblock_on_media after = content.superblock();
+    seal(after);  // it says of the log what the superblock on media says, not what its record does
     must(validate(after, "log", 0));
     if (after.sequence != before.sequence + content.commits() ||
         std::memcmp(after.uuid, before.uuid, sizeof before.uuid) != 0) {

@@ -128,7 +128,10 @@ TEST_F(hostile_log_test, of_another_heap_or_commit_is_refused) {
     other.uuid[5] ^= 1;
     superblock_on_media later = next();
     ++later.sequence;
-    for (const auto& [said, field] : {std::pair{other, "uuid"}, std::pair{later, "sequence"}}) {
+    superblock_on_media keyed = next();  // was: a writer read the log anew with this key, and found no record
+    ++keyed.heap_key;
+    for (const auto& [said, field] :
+         {std::pair{other, "uuid"}, std::pair{later, "sequence"}, std::pair{keyed, "key"}}) {
         const auto refused = write_and_read({{record_commit, commit_of(place_of(0, 3), said)}});
         ASSERT_FALSE(refused.ok());
         EXPECT_EQ(refused.error().code, failure_code::corrupt);
