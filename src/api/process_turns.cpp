@@ -44,7 +44,7 @@ base::result<void> process_turns::wake(std::unique_ptr<heap::engine>& heap, heap
         return woken;
     }
     try {
-        auto anew = heap::turns_of_heap::open_anew(std::move(heap), options_);
+        auto anew = heap::turns_of_heap::follow(std::move(heap), options_);
         if (!anew) {
             turns_->leave(false);
             return std::move(anew).error();

@@ -1,11 +1,14 @@
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
 #include <optional>
 
+#include "persist/mutant.hpp"
 #include "segment/commit/committer.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/reader_table.hpp"
+#include "segment/format/commit_format.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {
@@ -24,6 +27,17 @@ class committer::catching_up {
 public:
     explicit catching_up(committer& of) noexcept : of_(of) {}
 
+    /// Comes first. Pages that were written home were free before, so there are other tables, too.
+    [[nodiscard]] caught_up what_changes(const log_content& content) const noexcept {
+        const superblock_on_media& to = content.superblock();
+        const geometry& shape = of_.mapping_.view().shape();
+        const bool has_tables = std::ranges::any_of(
+            content.patches(), [&shape](const log_content::patch& patch) { return is_of_tables(shape, patch.place); });
+        const bool are_changed = has_tables || !content.pages_at_home().empty() ||
+                                 base::pages_for(to.frontier) != of_.mapping_.frontier() ||
+                                 to.objects_size != of_.objects_.size();
+        return are_changed && !HF_MUTANT("turns.tables") ? caught_up::tables : caught_up::content;
+    }
     /// The frontier and the objects file only grow while somebody reads, as this process does.
     base::result<void> follow_growth(const superblock_on_media& to) const {
         const base::pages frontier = base::pages_for(to.frontier);
@@ -75,11 +89,11 @@ private:
     committer& of_;
 };
 
-base::result<bool> committer::catch_up() {
+base::result<caught_up> committer::catch_up() {
     const reader_table* const table = location_.hold()->readers.get();
     const std::optional<log::mark> end = log_.last_end();
     if (table == nullptr || !end || poison_.code != base::failure_code::none || !pinned_.empty()) {
-        return false;
+        return caught_up::not_at_all;
     }
     HF_TRY_ASSIGN(const auto file, location_.storage().open(location_.paths().superblock(), access_mode::read_only));
     HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*file));
@@ -90,7 +104,7 @@ base::result<bool> committer::catch_up() {
                          media->sequence <= from->sequence && media->log_begin.position <= end->position &&
                          media->log_file_size == from->log_file_size;
     if (!goes_on) {  // a session has ended since, and another one begun
-        return false;
+        return caught_up::not_at_all;
     }
     const std::uint64_t durable = table->durable();
     HF_TRY_ASSIGN(const log_content content,
@@ -98,7 +112,7 @@ base::result<bool> committer::catch_up() {
     const superblock_on_media& newest = content.superblock();
     if (newest.sequence != durable || newest.frontier > mapping_.view().reservation() ||
         base::pages_for(newest.frontier) < mapping_.frontier() || newest.objects_size < objects_.size()) {
-        return false;
+        return caught_up::not_at_all;
     }
     if (!log_.lag().is_on()) {
         log_.lag().begin(*from);
@@ -108,6 +122,7 @@ base::result<bool> committer::catch_up() {
     }
     log_.go_on_at(media->log_begin, content.home_superblock().log_begin);
     const catching_up memory(*this);
+    const caught_up done = memory.what_changes(content);
     HF_TRY(memory.follow_growth(newest));
     memory.show_pages_at_home(content);
     HF_TRY(memory.show_pages_of_log(content));
@@ -116,7 +131,7 @@ base::result<bool> committer::catch_up() {
     superblock_.set_recovered(*now, false);
     committed_free_.clear();
     commit_failed_ = false;
-    return poison_.code == base::failure_code::none;
+    return poison_.code == base::failure_code::none ? done : caught_up::not_at_all;
 }
 
 }  // namespace holdfast::segment
