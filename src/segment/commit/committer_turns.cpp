@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "persist/mutant.hpp"
 #include "segment/commit/committer.hpp"
@@ -78,6 +79,29 @@ public:
         }
         return {};
     }
+    /// Behind the others. The allocator that goes has changed tables, too, for transactions that were aborted: beside
+    /// the pages that another process has changed they would be half of a state that never was.
+    base::result<void> take_back_tables() const {
+        const space_view& view = of_.mapping_.view();
+        const std::uint64_t bytes = of_.mapping_.segment_count(of_.mapping_.frontier()) * view.shape().metadata_size();
+        std::vector<memory_run> stored;
+        HF_TRY(of_.scanner_->scan(view.metadata_of(0), bytes, stored, {}, dirty_scanner::memory_of::tables));
+        std::array<std::byte, page_size> page{};
+        for (const memory_run& run : stored) {
+            for (std::byte* at = run.address; at < end_of(run); at += page_size) {
+                const std::uint64_t place = of_.mapping_.place_at(at);
+                const std::byte* last = of_.log_.lag().find(place);
+                if (last == nullptr) {
+                    HF_TRY(read_page_at_home(place, page));
+                    last = page.data();
+                }
+                if (std::memcmp(at, last, page_size) != 0) {
+                    std::memcpy(at, last, page_size);
+                }
+            }
+        }
+        return {};
+    }
 
 private:
     base::result<void> read_page_at_home(std::uint64_t place, std::span<std::byte> page) const {
@@ -92,7 +116,8 @@ private:
 base::result<caught_up> committer::catch_up() {
     const reader_table* const table = location_.hold()->readers.get();
     const std::optional<log::mark> end = log_.last_end();
-    if (table == nullptr || !end || poison_.code != base::failure_code::none || !pinned_.empty()) {
+    // Another process that opened the heap after a crash has removed what this one has behind its last commit.
+    if (table == nullptr || !end || !is_as_committed() || !pinned_.empty()) {
         return caught_up::not_at_all;
     }
     HF_TRY_ASSIGN(const auto file, location_.storage().open(location_.paths().superblock(), access_mode::read_only));
@@ -126,6 +151,9 @@ base::result<caught_up> committer::catch_up() {
     HF_TRY(memory.follow_growth(newest));
     memory.show_pages_at_home(content);
     HF_TRY(memory.show_pages_of_log(content));
+    if (done == caught_up::tables && !HF_MUTANT("turns.aborted_tables")) {
+        HF_TRY(memory.take_back_tables());
+    }
     auto now = std::make_unique<superblock_on_media>(newest);
     keep_log(*now, *media);
     superblock_.set_recovered(*now, false);
