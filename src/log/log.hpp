@@ -93,10 +93,16 @@ public:
     [[nodiscard]] base::result<void> reserve(std::uint64_t files, std::uint64_t bytes,
                                              file_content content = file_content::written);
 
+    /// Another writer had the log, and each record up to `end` is durable; so are all that this one has appended, which
+    /// nobody waits for. This one goes on there, in its own epoch: it left no torn record to be taken for a whole one
+    /// (LOG-2). `oldest` and `leaves_older` as in log_options. False where it cannot tell, or has no memory: nothing
+    /// has changed, and open() finds where the log goes on. No other call runs meanwhile.
+    [[nodiscard]] bool go_on_behind(const mark& end, std::uint64_t oldest, bool leaves_older);
+
     /// Nothing before `begin`, which is durable as the beginning, is read any more (LOG-5).
     void release(const mark& begin) noexcept;
 
-    /// Of the last record appended.
+    /// Of the last record appended, or of another writer's.
     [[nodiscard]] mark end() const noexcept;
     [[nodiscard]] std::uint64_t file_size() const noexcept { return files_.file_size(); }
     [[nodiscard]] std::uint64_t largest_payload() const noexcept { return files_.file_size() - header_size; }
@@ -125,6 +131,11 @@ private:
     [[nodiscard]] base::result<void> begin_writing() HF_REQUIRES(mutex_);
     [[nodiscard]] base::result<void> begin_file(std::uint64_t bytes) HF_REQUIRES(mutex_);
     void make_room(std::uint64_t bytes) HF_REQUIRES(mutex_);
+    [[nodiscard]] base::result<void> find_spares() HF_REQUIRES(mutex_);
+    /// That pending_ is written to.
+    [[nodiscard]] std::uint64_t last_file() const noexcept HF_REQUIRES(mutex_) {
+        return (end_.position - pending_.back().end) / files_.file_size();
+    }
     [[nodiscard]] std::optional<std::uint64_t> write() noexcept;
     [[nodiscard]] std::optional<std::uint64_t> take() noexcept;
     void count(std::uint64_t writes, std::uint64_t bytes, std::chrono::nanoseconds time) noexcept;
@@ -140,6 +151,8 @@ private:
     std::vector<page> spare_pages_ HF_GUARDED_BY(mutex_);
     std::vector<portion> taken_;  ///< what the leader writes
     std::uint64_t first_file_ HF_GUARDED_BY(mutex_) = 0;
+    bool leaves_older_ HF_GUARDED_BY(mutex_);
+    bool knows_spares_ HF_GUARDED_BY(mutex_) = false;  ///< no other writer has used them since
     std::optional<base::failure> failure_ HF_GUARDED_BY(mutex_);
     std::atomic<std::int64_t> last_write_{0};  ///< nanoseconds
     // Stored by the leader alone.

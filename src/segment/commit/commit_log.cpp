@@ -72,12 +72,14 @@ base::result<log::log*> commit_log::open(persist::storage& storage, const heap_p
 
 void commit_log::go_on_at(const log::mark& begin, const log::mark& end) noexcept {
     const base::scoped_lock lock(mutex_);
-    log_.reset();
-    opened_ = nullptr;
     goes_on_ = true;
     known_end_ = end;
     begin_ = begin.position;
-    home_.forget();
+    if (log_ == nullptr || !log_->go_on_behind(end, begin.position, is_log_read(lag_.home().sequence))) {
+        log_.reset();
+        opened_ = nullptr;
+        home_.forget();
+    }
 }
 
 base::result<log::log*> commit_log::get(persist::storage& storage, const heap_paths& paths,
