@@ -34,6 +34,8 @@ struct options {
     bench::common_options common;
     std::uint64_t entries = 100'000;
     std::uint64_t count = 2000;
+    bool only_alternating = false;
+    bool allocates = false;
 };
 
 class pipe_of_bytes {
@@ -78,7 +80,17 @@ void change(manager& heap, const options& chosen, std::uint64_t seed, Before bef
     std::mt19937_64 random(seed);
     for (std::uint64_t i = 0; i < chosen.count; ++i) {
         before();
-        heap.transact([&] { ++(*heap.find<table>("table").first)[random() % chosen.entries]; });
+        heap.transact([&] {
+            table& entries = *heap.find<table>("table").first;
+            const std::uint64_t key = random() % chosen.entries;
+            if (chosen.allocates) {
+                const std::uint64_t value = entries.at(key) + 1;
+                entries.erase(key);
+                entries.emplace(key, value);
+            } else {
+                ++entries[key];
+            }
+        });
         behind();
     }
 }
@@ -159,9 +171,11 @@ int run(const options& chosen) {
     }
     std::map<std::string, bench::samples> times;
     for (unsigned round = 0; round < chosen.common.rounds; ++round) {
-        times["1 process"].add(alone(path, chosen, false));
-        times["1 process that shares it"].add(alone(path, chosen, true));
-        times["2 processes"].add(together(path, chosen, order::free));
+        if (!chosen.only_alternating) {
+            times["1 process"].add(alone(path, chosen, false));
+            times["1 process that shares it"].add(alone(path, chosen, true));
+            times["2 processes"].add(together(path, chosen, order::free));
+        }
         times["2 processes, one behind the other"].add(together(path, chosen, order::alternating));
     }
     std::uint64_t sum = 0;
@@ -192,6 +206,8 @@ int main(int argc, char** argv) {
     chosen.common.declare(app);
     app.add_option("--entries", chosen.entries, "Elements of the map").show_default();
     app.add_option("--count", chosen.count, "Transactions of a process, a round").show_default();
+    app.add_flag("--alternating", chosen.only_alternating, "Two processes that alternate, and nothing else");
+    app.add_flag("--allocate", chosen.allocates, "Each transaction replaces an element, and changes no value in place");
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }

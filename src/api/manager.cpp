@@ -8,6 +8,7 @@
 
 #include "api/manager_core.hpp"
 #include "base/checked.hpp"
+#include "segment/files/heap_hold.hpp"
 
 namespace holdfast {
 
@@ -109,7 +110,9 @@ std::unique_ptr<heap::engine> open_or_create_shared(const std::string& path, con
         const bool may_come = why == base::failure_code::locked || why == base::failure_code::not_found ||
                               why == base::failure_code::not_a_heap || why == base::failure_code::missing ||
                               why == base::failure_code::already_exists;
-        if (!may_come || std::chrono::steady_clock::now() >= end) {
+        const bool is_refused =
+            why == base::failure_code::locked && segment::is_had_alone(*created.storage, segment::heap_paths(path));
+        if (!may_come || is_refused || std::chrono::steady_clock::now() >= end) {
             return value_or_throw(std::move(found));
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -69,6 +69,9 @@ void manager_core::take_turn() {
     if (turns_ == nullptr) {
         return;
     }
+    if (turns_->is_over()) {
+        throw_closed();
+    }
     if (has_claimed_objects(life())) {
         throw_failure(failure{failure_code::invalid_argument, path(), "transact",
                               "an index of this heap that is open, in a heap that processes share", "none", "close it",
@@ -82,9 +85,8 @@ void manager_core::take_turn() {
             engine_->undo().fill_what_goes();
         }
     } catch (...) {
-        if (engine_ == nullptr) {  // it could not be opened anew
+        if (engine_ == nullptr) {  // it could not be opened anew; other threads may be in wait_for_change()
             life_.end();
-            turns_.reset();
         }
         throw;
     }

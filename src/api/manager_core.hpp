@@ -105,7 +105,8 @@ public:
         return fast_path_copy(engine_ == nullptr || turns_ != nullptr ? slab::fast_path::of_no_heap()
                                                                       : *engine_->fast_path());
     }
-    [[nodiscard]] bool is_open() const noexcept { return turns_ != nullptr || engine_ != nullptr; }
+    /// While a thread waits for the turn of processes there may be no engine.
+    [[nodiscard]] bool is_open() const noexcept { return turns_ != nullptr ? !turns_->is_over() : engine_ != nullptr; }
     /// Null without open_options::check_transactions.
     [[nodiscard]] open_ranges* ranges() const noexcept { return ranges_.get(); }
     [[nodiscard]] pending_commits& pending() noexcept { return pending_; }
@@ -143,6 +144,9 @@ public:
         return is_shared() ? turns_->check_process() : engine().check_process();
     }
     [[nodiscard]] bool wait_for_change(std::chrono::nanoseconds longest) const {
+        if (!is_open()) {
+            throw_closed();
+        }
         return is_shared() ? turns_->wait_for_change(longest) : engine().files().readers().wait_for_change(longest);
     }
     /// For the thread that has the threads' turn: that of the processes, too. Where it throws, it has neither.

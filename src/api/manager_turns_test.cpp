@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -16,6 +19,9 @@
 
 #include "api/manager_test_support.hpp"
 #include "base/process_test_support.hpp"
+#include "segment/commit/recovery.hpp"
+#include "segment/format/commit_format.hpp"
+#include "segment/format/superblock.hpp"
 
 namespace holdfast {
 namespace {
@@ -270,6 +276,20 @@ TEST_F(manager_turns_test, who_shares_and_who_does_not_refuse_one_another) {
     EXPECT_EQ(reason_of([&] { manager(open_read_only, path(), shared_options()); }), errc::invalid_argument);
 }
 
+TEST_F(manager_turns_test, who_opens_or_creates_is_refused_at_once_beside_one_that_does_not_share) {
+    make_shared_heap();
+    const manager alone = open();
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+        const manager shared(open_or_create, path(), shared_options());
+        ADD_FAILURE();
+    } catch (const error& refused) {
+        EXPECT_EQ(refused.reason(), errc::locked);
+        EXPECT_THAT(refused.what(), testing::HasSubstr("share"));
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+}
+
 TEST_F(manager_turns_test, readers_go_beside) {
     make_shared_heap();
     manager one = share();
@@ -324,6 +344,128 @@ TEST_F(manager_turns_test, a_process_that_dies_with_the_turn_leaves_it_to_the_ne
         expect_texts(one, 2 * i + 2);
     }
     EXPECT_TRUE(one.check(true).empty());
+}
+
+/// Of a reader that has begun to open the heap, and does not go on: what it has found, as one that goes on would map
+/// it.
+class stopped_reader {
+public:
+    explicit stopped_reader(const std::string& path)
+        : paths_(path), found_(segment::must(segment::hold_and_recover(persist::posix_storage(), paths_))) {}
+    stopped_reader(const stopped_reader&) = delete;
+    stopped_reader& operator=(const stopped_reader&) = delete;
+    ~stopped_reader() = default;
+
+    [[nodiscard]] bool is_beside() const noexcept { return found_.hold->locks.empty(); }
+    /// All segments and the directory of objects, as its version has them.
+    [[nodiscard]] std::vector<std::byte> content() const {
+        const segment::superblock_on_media& version = found_.state.superblock;
+        const std::uint64_t segments = base::divide_up(version.frontier, version.segment_size);
+        std::vector<std::byte> all;
+        for (std::uint64_t i = 0; i < segments; ++i) {
+            append(all, i, segment::geometry_of(version).file_size());
+        }
+        append(all, segment::objects_file_id, version.objects_size);
+        return all;
+    }
+
+private:
+    void append(std::vector<std::byte>& to, std::uint64_t id, std::uint64_t bytes) const {
+        const std::size_t at = to.size();
+        to.resize(at + bytes);
+        const std::span<std::byte> content(to.data() + at, bytes);
+        persist::storage& held = *found_.hold->storage;
+        const auto file = segment::must(held.open(paths_.file(id), persist::access_mode::read_only));
+        segment::must(file->read_at(0, content));
+        if (found_.state.overlay) {
+            segment::patch_reader log(held, paths_, *found_.state.overlay);
+            segment::must(log.lay_over(segment::place_of(id, 0), content));
+        }
+    }
+
+    segment::heap_paths paths_;
+    segment::reader_state found_;
+};
+
+TEST_F(manager_turns_test, a_reader_that_is_stopped_while_it_opens_the_heap_keeps_nobody_waiting) {
+    make_shared_heap();
+    std::optional<manager> one(share());
+    add(*one, 0);
+    add(*one, 1);
+    std::optional<stopped_reader> stopped;
+    one->transact([&] { stopped.emplace(path()); });  // else it would find no writer, and have the lock
+    ASSERT_TRUE(stopped->is_beside());
+    const std::vector<std::byte> content = stopped->content();
+    const auto die_with_the_turn = [&] {
+        EXPECT_TRUE(base::run_in_child([&] {
+                        manager heap = share();
+                        heap.transact([&] {
+                            texts_of(heap).clear();
+                            ::raise(SIGKILL);
+                        });
+                    }).was_killed());
+    };
+    const auto change = [](manager& heap) {
+        for (int i = 0; i < 20; ++i) {
+            heap.transact([&] {
+                auto* const block =
+                    static_cast<char*>(heap.allocate(10'000));  // of so few pages none goes home at once
+                std::fill_n(block, 10'000, static_cast<char>(i));
+                number_of(heap) += 1;
+                heap.deallocate(block);
+            });
+        }
+    };
+    die_with_the_turn();
+    change(*one);  // that has the heap open
+    EXPECT_EQ(stopped->content(), content);
+    die_with_the_turn();
+    one.reset();
+    one.emplace(share());  // that opens it
+    change(*one);
+    EXPECT_EQ(stopped->content(), content);
+    one.reset();
+    for (int i = 0; i < 3; ++i) {  // that has it alone, and closes it
+        manager alone = open();
+        change(alone);
+        alone.commit();
+    }
+    EXPECT_EQ(stopped->content(), content);
+    EXPECT_EQ(number_of(open()), 2 + 5 * 20);
+}
+
+// Another thread waits for changes of a heap that cannot be opened anew.
+TEST_F(manager_turns_test, a_heap_that_is_gone_ends_the_wait_of_other_threads) {
+    make_shared_heap();
+    manager one = share();
+    std::atomic<bool> waits{false};
+    std::atomic<bool> has_ended{false};
+    std::thread waiting([&] {
+        EXPECT_EQ(reason_of([&] {
+                      while (!has_ended) {
+                          static_cast<void>(one.wait_for_change(std::chrono::microseconds(100)));
+                          waits = true;
+                      }
+                  }),
+                  errc::invalid_argument);
+    });
+    while (!waits) {
+        std::this_thread::yield();
+    }
+    EXPECT_TRUE(base::run_in_child([&] {
+                    manager heap = share();
+                    heap.transact([] { ::raise(SIGKILL); });
+                }).was_killed());
+    const std::string objects = path() + "/objects";
+    ASSERT_EQ(::rename(objects.c_str(), (objects + ".away").c_str()), 0);
+    EXPECT_EQ(reason_of([&] { one.transact([] {}); }), errc::missing);
+    EXPECT_FALSE(one.is_open());
+    EXPECT_EQ(reason_of([&] { one.transact([] {}); }), errc::invalid_argument);
+    EXPECT_EQ(reason_of([&] { one.refresh(); }), errc::invalid_argument);
+    waiting.join();
+    has_ended = true;
+    ASSERT_EQ(::rename((objects + ".away").c_str(), objects.c_str()), 0);
+    EXPECT_EQ(number_of(open()), 0);
 }
 
 TEST_F(manager_turns_test, threads_of_processes_take_turns) {

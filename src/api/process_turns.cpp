@@ -44,15 +44,15 @@ base::result<void> process_turns::wake(std::unique_ptr<heap::engine>& heap, heap
         return woken;
     }
     try {
-        auto anew = heap::turns_of_heap::open_anew(std::move(heap), options_);
+        auto anew = heap::turns_of_heap::follow(std::move(heap), options_);
         if (!anew) {
-            turns_->leave(false);
+            leave(false);
             return std::move(anew).error();
         }
         heap = std::move(anew).value();
         return {};
     } catch (const std::bad_alloc&) {
-        turns_->leave(false);
+        leave(false);
         throw;
     }
 }
@@ -89,6 +89,11 @@ void process_turns::give(heap::engine& heap) noexcept {
     turns_->give(version, is_durable && heap.files().commits().is_as_committed());
 }
 
+void process_turns::leave(bool in_order) noexcept {
+    turns_->leave(in_order);
+    is_over_.store(true, std::memory_order_release);
+}
+
 base::result<void> process_turns::close_as_last(std::unique_ptr<heap::engine>& heap, bool commit_changes) {
     turns_->forget_version();  // else home would stay behind it
     auto closed = heap->close(commit_changes);
@@ -108,10 +113,10 @@ base::result<void> process_turns::close(std::unique_ptr<heap::engine>& heap, boo
             return taken_back;
         }
         HF_TRY(close_as_last(heap, commit_changes));
-        turns_->leave(false);
+        leave(false);
         return {};
     }
-    turns_->leave(true);
+    leave(true);
     return {};
 }
 

@@ -1,10 +1,11 @@
 // The turn of an open heap among processes that share it (open_options::shared). With the turn its engine is a
 // writer's; between turns it rests: it shows what its process has left or seen, and refuses changes. Where another
-// process had the turn meanwhile, take() opens the heap anew, at the same addresses.
+// process had the turn meanwhile, take() shows what that one has left, at the same addresses.
 //
 // For the thread that has the threads' turn (api/turn.hpp).
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -26,8 +27,9 @@ public:
     process_turns& operator=(const process_turns&) = delete;
     ~process_turns() = default;
 
-    /// Waits for the turn; true: the heap was opened anew, and what is known of its parts is of one that is gone. On
-    /// failure this process has not the turn; where `heap` is null then, it is gone.
+    /// Waits for the turn; true: another process had it meanwhile. Then the heap shows what that one has left, and what
+    /// is known of its parts may be of an engine that is gone: it is another one wherever a table of the heap differs.
+    /// On failure this process has not the turn; where `heap` is null then, it is gone, and is_over().
     base::result<bool> take(std::unique_ptr<heap::engine>& heap);
     void give(heap::engine& heap) noexcept;
     /// With the turn: what this process has stored between turns would be in its memory alone.
@@ -41,6 +43,8 @@ public:
     /// What this process had when it gave the turn away.
     [[nodiscard]] std::uint64_t version() const noexcept { return turns_->version(); }
     [[nodiscard]] bool has_turn() const noexcept { return turns_->has_turn(); }
+    /// This process shares the heap no more, and take() is not called again. Thread-safe.
+    [[nodiscard]] bool is_over() const noexcept { return is_over_.load(std::memory_order_acquire); }
     /// Takes the turn. The last process closes the heap, with a commit if asked; others leave it. On failure the heap
     /// rests, if `heap` is not null.
     base::result<void> close(std::unique_ptr<heap::engine>& heap, bool commit_changes);
@@ -50,10 +54,12 @@ private:
         : turns_(std::move(turns)), options_(options) {}
     base::result<void> wake(std::unique_ptr<heap::engine>& heap, segment::heap_turns::found found);
     base::result<void> close_as_last(std::unique_ptr<heap::engine>& heap, bool commit_changes);
+    void leave(bool in_order) noexcept;
 
     std::unique_ptr<segment::heap_turns> turns_;
     heap::engine_options options_;  ///< of an open
     std::uint64_t owner_ = base::process_identity();
+    std::atomic<bool> is_over_{false};
 };
 
 }  // namespace holdfast::detail

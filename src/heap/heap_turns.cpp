@@ -11,28 +11,37 @@ namespace holdfast::heap {
 
 namespace {
 
-base::result<bool> catch_up(segment::heap_files& files) {
-    HF_TRY_ASSIGN(const bool done, files.commits().catch_up());
-    if (done) {
-        files.bitmaps().admit_none();
-    }
-    return done;
+using segment::caught_up;
+
+/// A failure is no more than a reason to open the heap anew.
+caught_up catch_up(segment::heap_files& files) {
+    const auto done =
+        files.hold()->was_left_in_order ? files.commits().catch_up() : base::result<caught_up>(caught_up::not_at_all);
+    return done ? *done : caught_up::not_at_all;
 }
 
 }  // namespace
 
-base::result<std::unique_ptr<engine>> turns_of_heap::open_anew(std::unique_ptr<engine> old,
-                                                               const engine_options& options) {
+/// What an engine keeps in memory is made of the heap's tables, and of what its own process has changed of them since
+/// it read them. So where no other process has changed a table, it is as its process has left it, as where nobody had
+/// the turn.
+base::result<std::unique_ptr<engine>> turns_of_heap::follow(std::unique_ptr<engine> old,
+                                                            const engine_options& options) {
     unregister_engine(*old);
     const std::string path = old->files().paths().directory();
     const auto hold = old->files().hold();
+    hold->rests = false;
+    const caught_up done = catch_up(old->files());
+    if (done == caught_up::content) {
+        HF_TRY(register_engine(*old));
+        old->files().readers().admit(options.by_turns);
+        return old;
+    }
     auto files = old->take_files();
     old.reset();
-    hold->rests = false;
-    if (hold->was_left_in_order) {
-        if (const auto caught_up = catch_up(*files); caught_up && *caught_up) {
-            return heap_opening(path, options).write_anew(std::move(files));
-        }
+    if (done == caught_up::tables) {
+        files->bitmaps().admit_none();
+        return heap_opening(path, options).write_anew(std::move(files));
     }
     files->mapping().leave_addresses();
     files.reset();

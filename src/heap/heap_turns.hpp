@@ -11,9 +11,9 @@ namespace holdfast::heap {
 
 class turns_of_heap {
 public:
-    /// Another process had the turn since `old` was read: the heap as it is now, at the addresses that it had. Null on
-    /// failure.
-    static base::result<std::unique_ptr<engine>> open_anew(std::unique_ptr<engine> old, const engine_options& options);
+    /// Another process had the turn since `old` was read: the heap as it is now, at the addresses that it had. It is
+    /// `old` itself where no table of the heap has changed. Null on failure.
+    static base::result<std::unique_ptr<engine>> follow(std::unique_ptr<engine> old, const engine_options& options);
     /// The turn is given away: from now on every change is refused, as in a heap opened read-only.
     static void rest(engine& heap) noexcept;
     static base::result<void> wake(engine& heap);

@@ -90,6 +90,8 @@ public:
         }
     }
 
+    /// Somebody else has made records durable. No other call runs meanwhile.
+    void raise(std::uint64_t durable) noexcept { durable_.store(durable, std::memory_order_release); }
     void fail() noexcept { failed_.store(true, std::memory_order_release); }
     [[nodiscard]] bool has_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
     [[nodiscard]] std::uint64_t durable() const noexcept { return durable_.load(std::memory_order_acquire); }

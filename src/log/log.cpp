@@ -35,6 +35,7 @@ log::log(log_files files, const log_options& options, std::uint64_t epoch, const
       epoch_(HF_MUTANT("log.epoch") ? 0 : epoch),
       end_(end),
       written_out_(end.sequence),
+      leaves_older_(options.leaves_older),
       group_(end.sequence) {}
 
 base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const log_options& options, const mark& begin,
@@ -78,20 +79,31 @@ base::result<std::unique_ptr<log>> log::read(persist::storage& storage, const lo
     } else {
         HF_TRY_ASSIGN(epoch, random_number());
     }
-    HF_TRY_ASSIGN(const auto numbers, files.numbers());
-    const std::uint64_t last = reader.end().position / files.file_size();
-    const bool has_begun_last = reader.end().position % files.file_size() != 0;
-    for (const std::uint64_t number : numbers) {
-        if ((number < first && !options.leaves_older) || number > last || (number == last && !has_begun_last)) {
-            files.add_spare(number);
-        }
-    }
     std::unique_ptr<log> opened(new log(std::move(files), options, epoch, reader.end()));
     const base::scoped_lock lock(opened->mutex_);
     opened->first_file_ = first;
+    HF_TRY(opened->find_spares());
     HF_TRY(opened->write_again(begin));
     HF_TRY(opened->void_tail());
     return opened;
+}
+
+/// Another writer may have used them, or made some, since they were found.
+base::result<void> log::find_spares() {
+    if (knows_spares_) {
+        return {};
+    }
+    HF_TRY_ASSIGN(const auto numbers, files_.numbers());
+    const std::uint64_t last = end_.position / files_.file_size();
+    const bool has_begun_last = end_.position % files_.file_size() != 0;
+    files_.forget_spares();
+    for (const std::uint64_t number : numbers) {
+        if ((number < first_file_ && !leaves_older_) || number > last || (number == last && !has_begun_last)) {
+            files_.add_spare(number);
+        }
+    }
+    knows_spares_ = true;
+    return {};
 }
 
 /// The kernel may take for written what a failed sync has lost.
@@ -167,6 +179,7 @@ base::result<void> log::begin_writing() {
 base::result<void> log::begin_file(file_content content) {
     const std::uint64_t size = files_.file_size();
     const std::uint64_t number = (end_.position + size - 1) / size;
+    HF_TRY(find_spares());
     pending_.reserve(pending_.size() + 1);
     auto file = files_.make(number, content);
     if (!file) {
@@ -360,13 +373,53 @@ base::result<void> log::reserve(std::uint64_t files, std::uint64_t bytes, file_c
         pending_.back().pages.reserve(pages);
         spare_pages_.reserve(pages);
         taken_.reserve(1);
+        HF_TRY(find_spares());
         files_.keep_spares(files);
-        const std::uint64_t next = (end_.position - pending_.back().end) / files_.file_size() + 1;
+        const std::uint64_t next = last_file() + 1;
         const std::uint64_t in_use = next - first_file_;
         return in_use >= files ? base::result<void>() : files_.reserve(files - in_use, next, content);
     } catch (const std::bad_alloc&) {
         return out_of_memory();
     }
+}
+
+/// The page that is not full is read as a whole: the file may bypass the page cache.
+bool log::go_on_behind(const mark& end, std::uint64_t oldest, bool leaves_older) {
+    const base::scoped_lock lock(mutex_);
+    const std::uint64_t size = files_.file_size();
+    const std::uint64_t offset = end.position % size;
+    const std::uint64_t number = last_file();
+    if (failure_.has_value() || pending_.size() != 1 || !is_durable(end_.sequence) || end.sequence < end_.sequence ||
+        end.position < end_.position || offset == 0 || end.position / size != number) {
+        return false;
+    }
+    portion& last = pending_.back();
+    portion next;
+    next.number = number;
+    next.first = base::align_down(offset, page_size);
+    next.begin = next.end = offset;
+    try {
+        next.pages = std::move(spare_pages_);
+        next.pages.resize(1);
+        std::byte* const page = next.pages.front().bytes;
+        if (next.first != next.end && !last.file->read_at(next.first, {page, page_size})) {
+            return false;
+        }
+        std::memset(page + (next.end - next.first), 0, page_size - (next.end - next.first));
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+    next.file = last.file;
+    std::swap(last, next);
+    spare_pages_ = std::move(next.pages);
+    spare_pages_.clear();
+    end_ = end;
+    written_out_.store(end.sequence, std::memory_order_release);
+    group_.raise(end.sequence);
+    first_file_ = oldest / size;
+    leaves_older_ = leaves_older;
+    knows_spares_ = false;
+    return true;
 }
 
 void log::release(const mark& begin) noexcept {
@@ -375,6 +428,9 @@ void log::release(const mark& begin) noexcept {
     HF_ASSERT(begin.position <= end_.position);
     const std::uint64_t number = (HF_MUTANT("log.release") ? end_ : begin).position / files_.file_size();
     try {
+        if (!find_spares()) {
+            return;
+        }
         for (; first_file_ < number; ++first_file_) {
             files_.add_spare(first_file_);
         }

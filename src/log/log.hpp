@@ -103,10 +103,16 @@ public:
     [[nodiscard]] base::result<void> reserve(std::uint64_t files, std::uint64_t bytes,
                                              file_content content = file_content::written);
 
+    /// Another writer had the log, and each record up to `end` is durable; so are all that this one has appended, which
+    /// nobody waits for. This one goes on there, in its own epoch: it left no torn record to be taken for a whole one
+    /// (LOG-2). `oldest` and `leaves_older` as in log_options. False where it cannot tell, or has no memory: nothing
+    /// has changed, and open() finds where the log goes on. No other call runs meanwhile.
+    [[nodiscard]] bool go_on_behind(const mark& end, std::uint64_t oldest, bool leaves_older);
+
     /// Nothing before `begin`, which is durable as the beginning, is read any more (LOG-5).
     void release(const mark& begin) noexcept;
 
-    /// Of the last record appended.
+    /// Of the last record appended, or of another writer's.
     [[nodiscard]] mark end() const noexcept;
     [[nodiscard]] std::uint64_t file_size() const noexcept { return files_.file_size(); }
     [[nodiscard]] std::uint64_t largest_payload() const noexcept { return files_.file_size() - header_size; }
@@ -145,6 +151,11 @@ private:
     [[nodiscard]] std::optional<std::uint64_t> write(then what) noexcept;
     [[nodiscard]] base::result<void> write_taken(then what, std::uint64_t& bytes);
     [[nodiscard]] base::result<void> sync_earlier();
+    [[nodiscard]] base::result<void> find_spares() HF_REQUIRES(mutex_);
+    /// That pending_ is written to.
+    [[nodiscard]] std::uint64_t last_file() const noexcept HF_REQUIRES(mutex_) {
+        return (end_.position - pending_.back().end) / files_.file_size();
+    }
     [[nodiscard]] std::optional<std::uint64_t> take() noexcept;
     void count(then what, std::uint64_t bytes, std::chrono::nanoseconds time) noexcept;
     void note(base::failure why) noexcept HF_REQUIRES(mutex_);
@@ -164,6 +175,8 @@ private:
     bool syncs_names_ = false;
 
     std::uint64_t first_file_ HF_GUARDED_BY(mutex_) = 0;
+    bool leaves_older_ HF_GUARDED_BY(mutex_);
+    bool knows_spares_ HF_GUARDED_BY(mutex_) = false;  ///< no other writer has used them since
     std::optional<base::failure> failure_ HF_GUARDED_BY(mutex_);
     std::atomic<std::uint64_t> written_out_;   ///< sequence
     std::atomic<std::int64_t> last_write_{0};  ///< nanoseconds

@@ -43,6 +43,8 @@ public:
     /// Nothing in this file counts any more; make() may give it another name. The first to be added is the first to go:
     /// who looks behind an old mark misses the file there, and not one behind it.
     void add_spare(std::uint64_t number);
+    /// Another writer may have used them.
+    void forget_spares() noexcept { spares_.clear(); }
     /// Its name is durable behind sync_names(), that of a spare at once. Its content may be that of an earlier file.
     /// After a failure it is not there, or a spare.
     [[nodiscard]] base::result<std::unique_ptr<persist::file>> make(std::uint64_t number,

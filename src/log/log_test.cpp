@@ -2,7 +2,9 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <random>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -102,6 +104,63 @@ TEST_F(log_test, what_is_not_released_stays) {
     }
     ASSERT_TRUE(open(first).ok());
     EXPECT_EQ(seen.size(), 60U);
+}
+
+// Two writers have the log by turns, durably; each finds files that the other has made, renamed or removed.
+TEST_F(log_test, writers_that_take_turns_go_on_behind_one_another) {
+    std::mt19937 random(1);
+    std::array<std::unique_ptr<log>, 2> writers;
+    std::vector<std::pair<mark, std::string>> written{{mark(), ""}};  // from the begin on, which is the first
+    mark end;
+    unsigned kept = 0;
+    unsigned opened_anew = 0;
+    for (unsigned turn = 0; turn < 600; ++turn) {
+        std::unique_ptr<log>& mine = writers.at(random() % 2);
+        const mark begin = written.front().first;
+        if (mine != nullptr && mine->go_on_behind(end, begin.position, false)) {
+            ++kept;
+        } else {
+            log_options chosen = options();
+            chosen.oldest = begin.position;
+            mine = log::open(persist::posix_storage(), chosen, end, [](const record&) {
+                       return base::result<void>(base::failure{});
+                   }).value();
+            ++opened_anew;
+        }
+        for (unsigned i = random() % 4; i > 0; --i) {
+            const std::string text(1 + random() % 900, static_cast<char>('a' + turn % 26));
+            written.emplace_back(put(*mine, text), text);
+        }
+        end = mine->end();
+        if (random() % 4 == 0) {
+            written.erase(written.begin(), written.begin() + static_cast<std::ptrdiff_t>(random() % written.size()));
+            mine->release(written.front().first);
+            EXPECT_LE(numbers().size(), (end.position - written.front().first.position) / file_size + 5);
+        }
+    }
+    EXPECT_GT(kept, 3 * opened_anew);
+    EXPECT_GT(end.position, 20 * file_size);
+    ASSERT_TRUE(open(written.front().first).ok());
+    ASSERT_EQ(seen.size(), written.size() - 1);
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+        EXPECT_EQ(seen[i].payload, written[i + 1].second);
+        EXPECT_EQ(seen[i].end, written[i + 1].first);
+    }
+}
+
+TEST_F(log_test, a_writer_does_not_go_on_behind_what_it_cannot_tell) {
+    const auto opened = open();
+    const mark first = put(**opened, "first");
+    const mark second = put(**opened, "second");
+    EXPECT_FALSE((*opened)->go_on_behind(first, 0, false));
+    EXPECT_FALSE((*opened)->go_on_behind({second.position + file_size, 3, 3}, 0, false));
+    EXPECT_FALSE((*opened)->go_on_behind({file_size, 3, 3}, 0, false));
+    EXPECT_TRUE((*opened)->go_on_behind(second, 0, false));
+    static_cast<void>((*opened)->append(0, bytes_of(std::string("third"))).value());
+    EXPECT_FALSE((*opened)->go_on_behind((*opened)->end(), 0, false)) << "nobody waited for the last one";
+    put(**opened, "fourth");
+    ASSERT_TRUE(open().ok());
+    EXPECT_EQ(seen.size(), 4U);
 }
 
 TEST_F(log_test, a_later_opening_goes_on_behind_the_last_record) {

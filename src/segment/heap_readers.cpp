@@ -195,13 +195,6 @@ base::result<superblock_on_media> heap_readers::begin_of_log() const {
     return from;
 }
 
-bool heap_readers::is_of_tables(std::uint64_t place) const noexcept {
-    const geometry& shape = parts_.mapping.view().shape();
-    const std::uint64_t page = page_of_place(place);
-    return file_of(place) == objects_file_id ||
-           (page >= shape.pages() && page < shape.pages() + shape.checksums_at() / page_size);
-}
-
 /// The frontier and the objects file only grow while somebody reads.
 base::result<void> heap_readers::grow(const superblock_on_media& to) {
     const base::pages frontier = base::pages_for(to.frontier);
@@ -246,7 +239,7 @@ base::result<void> heap_readers::show_pages_at_home(const log_content& content) 
 void heap_readers::drop_what_home_has(std::uint64_t home) noexcept {
     page_dropper dropper;
     for (auto at = over_.begin(); at != over_.end();) {
-        if (at->second <= home && !is_of_tables(at->first)) {
+        if (at->second <= home && !is_of_tables(parts_.mapping.view().shape(), at->first)) {
             dropper.drop(parts_.mapping.address_of(at->first), page_size);
             at = over_.erase(at);
         } else {
@@ -296,7 +289,7 @@ base::result<refreshed_pages> heap_readers::refresh(reader_table& readers) {
         over_.insert_or_assign(patch.place, durable);
         done.pages += patch.place == last ? 0 : 1;
         last = patch.place;
-        done.tables_changed |= is_of_tables(patch.place);
+        done.tables_changed |= is_of_tables(parts_.mapping.view().shape(), patch.place);
     }
     done.tables_changed |= !content.pages_at_home().empty();
     done.versions = durable - before;

@@ -76,7 +76,6 @@ private:
     base::result<refreshed_pages> refresh(reader_table& readers);
     base::result<superblock_on_media> begin_of_log() const;
     base::result<void> grow(const superblock_on_media& to);
-    [[nodiscard]] bool is_of_tables(std::uint64_t place) const noexcept;
     base::result<log_content> read_behind(std::uint64_t durable, std::uint64_t session);
     base::result<void> show_pages_at_home(const log_content& content);
     void drop_what_home_has(std::uint64_t home) noexcept;

@@ -62,7 +62,8 @@ base::result<log::log*> commit_log::open(persist::storage& storage, const heap_p
         options.epoch = limits_.epoch;
         const log::mark from = goes_on_ ? known_end_.value_or(superblock.log_begin) : superblock.log_begin;
         options.oldest = superblock.log_begin.position;
-        options.leaves_older = goes_on_ && is_log_read(lag_.is_on() ? lag_.home().sequence : superblock.sequence);
+        // Of a session that ended, too: a reader that was about to read then may be so still.
+        options.leaves_older = is_log_read(lag_.is_on() ? lag_.home().sequence : superblock.sequence);
         HF_TRY_ASSIGN(log_, log::log::open(storage, options, from, none));
         opened_ = log_.get();
         begin_ = goes_on_ ? superblock.log_begin.position : log_->end().position;
@@ -72,12 +73,14 @@ base::result<log::log*> commit_log::open(persist::storage& storage, const heap_p
 
 void commit_log::go_on_at(const log::mark& begin, const log::mark& end) noexcept {
     const base::scoped_lock lock(mutex_);
-    log_.reset();
-    opened_ = nullptr;
     goes_on_ = true;
     known_end_ = end;
     begin_ = begin.position;
-    home_.forget();
+    if (log_ == nullptr || !log_->go_on_behind(end, begin.position, is_log_read(lag_.home().sequence))) {
+        log_.reset();
+        opened_ = nullptr;
+        home_.forget();
+    }
 }
 
 base::result<log::log*> commit_log::get(persist::storage& storage, const heap_paths& paths,

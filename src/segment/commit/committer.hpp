@@ -57,6 +57,13 @@ enum class commit_of {
     transaction,  ///< the caller waits for its record; stores of other processes may be left for a later commit
 };
 
+/// What a process finds that catches up with another one's turn.
+enum class caught_up {
+    not_at_all,  ///< the heap must be opened anew; what is in memory means nothing
+    tables,      ///< what was read of the heap's own tables may be another now
+    content,     ///< no table differs from what this process has committed or seen
+};
+
 /// Memory for copies.
 struct capture_room {
     capture_room() = default;
@@ -115,8 +122,8 @@ public:
     /// superblock on media.
     base::result<void> begin_behind(const superblock_on_media& home, const log_content& content, const log::mark& end);
     /// Of a process that takes turns, which has it: shows what others have committed since, and left in order, whatever
-    /// was stored to their pages meanwhile. False: the heap must be opened anew; what is in memory means nothing.
-    [[nodiscard]] base::result<bool> catch_up();
+    /// was stored to their pages meanwhile.
+    [[nodiscard]] base::result<caught_up> catch_up();
     /// Media, and nothing in memory alone, have all of the heap but its pages that are not home.
     [[nodiscard]] bool is_as_committed() const noexcept;
     /// No commit succeeds any more; the last one may be durable or not.

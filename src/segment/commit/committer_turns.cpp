@@ -1,11 +1,15 @@
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "persist/mutant.hpp"
 #include "segment/commit/committer.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/reader_table.hpp"
+#include "segment/format/commit_format.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {
@@ -24,6 +28,17 @@ class committer::catching_up {
 public:
     explicit catching_up(committer& of) noexcept : of_(of) {}
 
+    /// Comes first. Pages that were written home were free before, so there are other tables, too.
+    [[nodiscard]] caught_up what_changes(const log_content& content) const noexcept {
+        const superblock_on_media& to = content.superblock();
+        const geometry& shape = of_.mapping_.view().shape();
+        const bool has_tables = std::ranges::any_of(
+            content.patches(), [&shape](const log_content::patch& patch) { return is_of_tables(shape, patch.place); });
+        const bool are_changed = has_tables || !content.pages_at_home().empty() ||
+                                 base::pages_for(to.frontier) != of_.mapping_.frontier() ||
+                                 to.objects_size != of_.objects_.size();
+        return are_changed && !HF_MUTANT("turns.tables") ? caught_up::tables : caught_up::content;
+    }
     /// The frontier and the objects file only grow while somebody reads, as this process does.
     base::result<void> follow_growth(const superblock_on_media& to) const {
         const base::pages frontier = base::pages_for(to.frontier);
@@ -64,6 +79,29 @@ public:
         }
         return {};
     }
+    /// Behind the others. The allocator that goes has changed tables, too, for transactions that were aborted: beside
+    /// the pages that another process has changed they would be half of a state that never was.
+    base::result<void> take_back_tables() const {
+        const space_view& view = of_.mapping_.view();
+        const std::uint64_t bytes = of_.mapping_.segment_count(of_.mapping_.frontier()) * view.shape().metadata_size();
+        std::vector<memory_run> stored;
+        HF_TRY(of_.scanner_->scan(view.metadata_of(0), bytes, stored, {}, dirty_scanner::memory_of::tables));
+        std::array<std::byte, page_size> page{};
+        for (const memory_run& run : stored) {
+            for (std::byte* at = run.address; at < end_of(run); at += page_size) {
+                const std::uint64_t place = of_.mapping_.place_at(at);
+                const std::byte* last = of_.log_.lag().find(place);
+                if (last == nullptr) {
+                    HF_TRY(read_page_at_home(place, page));
+                    last = page.data();
+                }
+                if (std::memcmp(at, last, page_size) != 0) {
+                    std::memcpy(at, last, page_size);
+                }
+            }
+        }
+        return {};
+    }
 
 private:
     base::result<void> read_page_at_home(std::uint64_t place, std::span<std::byte> page) const {
@@ -75,11 +113,12 @@ private:
     committer& of_;
 };
 
-base::result<bool> committer::catch_up() {
+base::result<caught_up> committer::catch_up() {
     const reader_table* const table = location_.hold()->readers.get();
     const std::optional<log::mark> end = log_.last_end();
-    if (table == nullptr || !end || poison_.code != base::failure_code::none || !pinned_.empty()) {
-        return false;
+    // Another process that opened the heap after a crash has removed what this one has behind its last commit.
+    if (table == nullptr || !end || !is_as_committed() || !pinned_.empty()) {
+        return caught_up::not_at_all;
     }
     HF_TRY_ASSIGN(const auto file, location_.storage().open(location_.paths().superblock(), access_mode::read_only));
     HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*file));
@@ -90,7 +129,7 @@ base::result<bool> committer::catch_up() {
                          media->sequence <= from->sequence && media->log_begin.position <= end->position &&
                          media->log_file_size == from->log_file_size;
     if (!goes_on) {  // a session has ended since, and another one begun
-        return false;
+        return caught_up::not_at_all;
     }
     const std::uint64_t durable = table->durable();
     HF_TRY_ASSIGN(const log_content content,
@@ -98,7 +137,7 @@ base::result<bool> committer::catch_up() {
     const superblock_on_media& newest = content.superblock();
     if (newest.sequence != durable || newest.frontier > mapping_.view().reservation() ||
         base::pages_for(newest.frontier) < mapping_.frontier() || newest.objects_size < objects_.size()) {
-        return false;
+        return caught_up::not_at_all;
     }
     if (!log_.lag().is_on()) {
         log_.lag().begin(*from);
@@ -108,15 +147,19 @@ base::result<bool> committer::catch_up() {
     }
     log_.go_on_at(media->log_begin, content.home_superblock().log_begin);
     const catching_up memory(*this);
+    const caught_up done = memory.what_changes(content);
     HF_TRY(memory.follow_growth(newest));
     memory.show_pages_at_home(content);
     HF_TRY(memory.show_pages_of_log(content));
+    if (done == caught_up::tables && !HF_MUTANT("turns.aborted_tables")) {
+        HF_TRY(memory.take_back_tables());
+    }
     auto now = std::make_unique<superblock_on_media>(newest);
     keep_log(*now, *media);
     superblock_.set_recovered(*now, false);
     committed_free_.clear();
     commit_failed_ = false;
-    return poison_.code == base::failure_code::none;
+    return poison_.code == base::failure_code::none ? done : caught_up::not_at_all;
 }
 
 }  // namespace holdfast::segment

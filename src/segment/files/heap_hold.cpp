@@ -168,9 +168,7 @@ result<void> refuse_readers_but(heap_hold& hold, const heap_paths& paths, neighb
         hold.readers->turns().set_left_by(0);
     }
     hold.readers->set_writer(beside == neighbours::none ? writer_kind::alone : writer_kind::opening);
-    constexpr std::chrono::seconds longest{1};
-    if (beside == neighbours::none ? !hold.readers->any()
-                                   : hold.was_left_in_order || hold.readers->wait_for_versions(longest)) {
+    if (beside != neighbours::none || !hold.readers->any()) {
         return {};
     }
     std::string who;
@@ -183,8 +181,7 @@ result<void> refuse_readers_but(heap_hold& hold, const heap_paths& paths, neighb
                    "readers",
                    std::move(who),
                    "nobody",
-                   beside == neighbours::none ? "only a writer in durability commit may have readers beside it"
-                                              : "a reader that has begun to open the heap does not go on",
+                   "only a writer in durability commit may have readers beside it",
                    0};
 }
 
@@ -234,6 +231,19 @@ result<bool> open_table_to_share(heap_hold& hold, const heap_paths& paths) {
     return true;
 }
 
+/// The lock says who.
+failure had_alone(persist::storage& storage, const heap_paths& paths) {
+    const auto lock = heap_lock::acquire(storage, paths.directory(), access_mode::read_write);
+    return failure{
+        failure_code::locked,
+        paths.directory(),
+        "lock",
+        lock ? "a writer that had the heap alone, until now" : lock.error().found,
+        "processes that share the heap",
+        "a writer that does not share the heap has it: open it shared there, too, or when that one has closed it",
+        0};
+}
+
 /// The turn goes to one after the other: who waits next has the place in the line.
 result<void> lock_by_turns(heap_hold& hold, const heap_paths& paths) {
     HF_TRY_ASSIGN(const bool is_possible, may_have_readers_beside(*hold.storage, paths));
@@ -242,14 +252,7 @@ result<void> lock_by_turns(heap_hold& hold, const heap_paths& paths) {
     }
     HF_TRY_ASSIGN(const bool has_lock, open_table_to_share(hold, paths));
     if (!hold.readers->turns().try_to_share()) {
-        HF_TRY(heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write));  // says who
-        return failure{failure_code::locked,
-                       paths.directory(),
-                       "lock",
-                       "a writer that has the heap alone, until now",
-                       "processes that share it",
-                       {},
-                       0};
+        return had_alone(*hold.storage, paths);
     }
     if (!has_lock) {
         HF_TRY(hold.readers->turns().wait_in_line());
@@ -275,6 +278,13 @@ result<void> lock_heap(heap_hold& hold, const heap_paths& paths, access_mode mod
 }
 
 }  // namespace
+
+bool is_had_alone(persist::storage& storage, const heap_paths& paths) {
+    const auto held = hold_what_is_there(storage, paths);
+    const auto table = held ? reader_table::open(**held, paths, reader_table::missing_file::do_without)
+                            : result<std::unique_ptr<reader_table>>(nullptr);
+    return table && *table != nullptr && (*table)->turns().is_had_alone();
+}
 
 result<void> refuse_readers(heap_hold& hold, const heap_paths& paths) {
     return refuse_readers_but(hold, paths, neighbours::none);

@@ -50,11 +50,14 @@ base::result<std::shared_ptr<persist::storage>> hold_directory(persist::storage&
 
 /// Writes nothing, except a missing file `lock` of a superblock of this format. A reader takes a slot of the file
 /// `readers`, where there is one that it may write, and has no lock where a writer lets readers come. A writer is
-/// refused where there are readers, unless it lets them be; then none of them is about to read. `locked`. One that
-/// takes turns waits for its turn, and is refused beside a writer that does not; `unsupported` where the heap has
-/// stores, or no file `readers` that processes can share. A reader that is told of turns waits until nobody has one.
+/// refused where there are readers, unless it lets them be. `locked`. One that takes turns waits for its turn, and is
+/// refused beside a writer that does not; `unsupported` where the heap has stores, or no file `readers` that processes
+/// can share. A reader that is told of turns waits until nobody has one.
 base::result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const heap_paths& paths,
                                                    persist::access_mode mode, neighbours beside = neighbours::none);
+
+/// A writer that does not share the heap has it open, and the file `readers` to say so.
+[[nodiscard]] bool is_had_alone(persist::storage& storage, const heap_paths& paths);
 
 /// For who is going to remove the heap, or to change it in ways that readers cannot follow, and has its lock. `locked`.
 base::result<void> refuse_readers(heap_hold& hold, const heap_paths& paths);

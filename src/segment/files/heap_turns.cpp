@@ -1,6 +1,5 @@
 #include "segment/files/heap_turns.hpp"
 
-#include <chrono>
 #include <utility>
 
 #include "log/record_chain.hpp"
@@ -35,7 +34,6 @@ base::result<void> heap_turns::lock() {
 }
 
 base::result<heap_turns::found> heap_turns::take() {
-    constexpr std::chrono::seconds longest{1};
     HF_TRY(lock());
     reader_table& table = *hold_->readers;
     const bool is_as_left =
@@ -50,20 +48,11 @@ base::result<heap_turns::found> heap_turns::take() {
         table.set_writer(writer_kind::beside);
         return found::as_left;
     }
-    // What the log has behind home is about to be read again, and what a dead process has begun there made void.
+    // What the log has behind home is about to be read again, and what a dead process has begun there made void. A
+    // reader that is about to read is no hindrance: it counts as reading the oldest version (LOG-13).
     table.set_writer(writer_kind::opening);
     hold_->storage->forget_files();
-    if (hold_->was_left_in_order || table.wait_for_versions(longest)) {
-        return found::changed;
-    }
-    give(version(), false);
-    return failure{failure_code::locked,
-                   directory_,
-                   "turn",
-                   "a reader that has begun to open the heap and does not go on",
-                   "readers that say which version they have",
-                   "let it go on, or end it",
-                   0};
+    return found::changed;
 }
 
 void heap_turns::give(std::uint64_t version, bool in_order) noexcept {

@@ -32,7 +32,8 @@ public:
 
     enum class found {
         as_left,  ///< nobody had the turn since this process gave it away
-        changed,  ///< the heap must be opened anew, with `hold()`
+        changed,  ///< another process had it, or has died with it: with `hold()`, this one catches up or opens the heap
+                  ///< anew
     };
     /// Waits for the turn.
     base::result<found> take();

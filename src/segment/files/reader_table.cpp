@@ -320,21 +320,6 @@ void reader_table::publish_home(std::uint64_t version) noexcept {
     table_->home.store(version, std::memory_order_release);
 }
 
-bool reader_table::wait_for_versions(std::chrono::milliseconds longest) noexcept {
-    const auto end = std::chrono::steady_clock::now() + longest;
-    for (;;) {
-        bury_dead();
-        bool all = true;
-        for (std::uint32_t i = 0; i < used(); ++i) {
-            all = all && slots_[i].holds.load(std::memory_order_acquire) != about_to_read;
-        }
-        if (all || std::chrono::steady_clock::now() >= end) {
-            return all;
-        }
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-}
-
 base::result<void> reader_table::take() {
     for (std::uint32_t i = 0; i < reader_slots; ++i) {
         if (slots_[i].holds.load(std::memory_order_relaxed) != 0 && is_locked(i)) {

@@ -116,8 +116,6 @@ public:
     void publish(std::uint64_t version) noexcept override;
     void tell(const log::log_counts& costs) noexcept override;
     void publish_home(std::uint64_t version) noexcept override;
-    /// Waits for readers that have not said which version they read. False where one takes too long.
-    [[nodiscard]] bool wait_for_versions(std::chrono::milliseconds longest) noexcept;
 
     // --- processes that take turns ---
     [[nodiscard]] turn_locks turns() const noexcept { return {*file_, *table_}; }

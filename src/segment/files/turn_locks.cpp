@@ -41,6 +41,7 @@ bool turn_locks::try_to_have_alone() const noexcept { return set_lock(file_, sha
 void turn_locks::stop_sharing() const noexcept { set_lock(file_, sharing_byte, F_UNLCK); }
 bool turn_locks::is_shared_by_others() const noexcept { return lock_of_others(file_, sharing_byte) != F_UNLCK; }
 bool turn_locks::is_shared() const noexcept { return lock_of_others(file_, sharing_byte) == F_RDLCK; }
+bool turn_locks::is_had_alone() const noexcept { return lock_of_others(file_, sharing_byte) == F_WRLCK; }
 
 base::result<void> turn_locks::wait_in_line() const noexcept {
     struct flock wanted = byte_of_turns(line_byte, F_WRLCK);

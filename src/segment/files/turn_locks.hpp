@@ -23,6 +23,8 @@ public:
     [[nodiscard]] bool is_shared_by_others() const noexcept;
     /// Whether processes share the heap by turns, or wait to do so; not a writer alone.
     [[nodiscard]] bool is_shared() const noexcept;
+    /// A writer that does not share it has it.
+    [[nodiscard]] bool is_had_alone() const noexcept;
     /// The place of the next one: who has it waits for the turn. The lock ends with a process that is killed meanwhile.
     base::result<void> wait_in_line() const noexcept;
     void leave_line() const noexcept;

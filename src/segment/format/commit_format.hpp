@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/units.hpp"
+#include "segment/format/geometry.hpp"
 
 namespace holdfast::segment {
 
@@ -25,6 +26,13 @@ inline constexpr std::uint64_t last_page_of_place = (std::uint64_t{1} << place_p
 }
 [[nodiscard]] constexpr std::uint64_t file_of(std::uint64_t place) noexcept { return place >> place_page_bits; }
 [[nodiscard]] constexpr std::uint64_t page_of_place(std::uint64_t place) noexcept { return place & last_page_of_place; }
+
+/// The directory of objects, slab headers, page entries and bitmaps: what an open heap keeps in memory in another form.
+/// Checksums are none of them.
+[[nodiscard]] constexpr bool is_of_tables(const geometry& shape, std::uint64_t place) noexcept {
+    const std::uint64_t page = page_of_place(place);
+    return file_of(place) == objects_file_id || (page >= shape.pages() && page < shape.summed_pages());
+}
 
 inline constexpr std::uint16_t record_commit = 1;
 inline constexpr std::uint16_t record_part = 2;
