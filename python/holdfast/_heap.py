@@ -16,13 +16,11 @@ from ._containers import Dict
 from ._dtypes import type_text
 from ._errors import CorruptError, Error, LockedError
 from ._hints import add_hint, what_is_at
-from ._modes import mode_of, refuse_positions
+from ._modes import PathLike, mode_of, path_of, refuse_positions
 from ._transactions import Transaction
 
 if TYPE_CHECKING:
     import asyncio
-
-PathLike = Union[str, "os.PathLike[str]"]
 
 
 def _memory_of(array: numpy.ndarray[Any, Any]) -> tuple[int, int]:
@@ -205,7 +203,7 @@ class Heap(Dict):
 
     def snapshot(self, destination: PathLike) -> None:
         """Commits, and copies the heap to a new directory; durable when it returns."""
-        self._session.snapshot(os.fspath(destination))
+        self._session.snapshot(path_of(destination))
 
     def check(self, pages: bool = False) -> list[str]:
         """Every broken invariant of the heap, a line each. With `pages`, pages are compared with their checksums."""
@@ -329,15 +327,15 @@ def open(  # noqa: A001 - as dbm.open() and shelve.open()
         "verify": verify,
     }
     refuse_positions(refused)
-    mode = mode_of(mode)
+    mode, place = mode_of(mode), path_of(path)
     try:
-        session = _core.open(os.fspath(path), mode, durability, options)
+        session = _core.open(place, mode, durability, options)
     except LockedError as failure:
-        _name_holders(failure, os.fspath(path))
+        _name_holders(failure, place)
         raise
     except CorruptError as failure:
         if failure.code == "not_a_heap":
-            add_hint(failure, what_is_at(os.fspath(path)))
+            add_hint(failure, what_is_at(place))
         raise
     heap = Heap(session)
     _open_heaps.add(heap)
