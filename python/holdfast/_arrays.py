@@ -36,7 +36,7 @@ def _bytes_of_row(shape: tuple[int, ...], dtype: numpy.dtype[Any]) -> int:
 
 
 def _rows_of(rows: Any, dtype: numpy.dtype[Any]) -> numpy.ndarray[Any, Any]:
-    """Rows as the array has them. Lists follow the rule of arrays: 1.5 is no row of whole numbers, and no text is cut."""
+    """Rows as the array has them. Lists follow the rule of arrays: 1.5 is no row of whole numbers; no text is cut."""
     ranks = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
     given = numpy.asarray(rows) if isinstance(rows, numpy.ndarray) else numpy.asarray(rows, dtype)
     if not isinstance(rows, numpy.ndarray) and dtype.kind in ranks and given.size:

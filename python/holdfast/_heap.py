@@ -37,7 +37,7 @@ class Heap(Dict):
     one while another thread is in commit(), close() or snapshot().
     """
 
-    __slots__ = ("_session", "_entries", "_reopen", "_pinned", "_queues")
+    __slots__ = ("_session", "_entries", "_reopen", "_pinned", "_queues", "_views")
     _session: _core.Session
     _seen_as = dict
 
@@ -46,6 +46,7 @@ class Heap(Dict):
         self._entries: Union[_core.Held, None] = None
         self._pinned: list[numpy.ndarray[Any, Any]] = []  # an array that is deleted keeps its memory while it is here
         self._queues: weakref.WeakKeyDictionary[Any, asyncio.Lock] = weakref.WeakKeyDictionary()
+        self._views: weakref.WeakSet[Any] = weakref.WeakSet()  # that keep memory of the heap until it closes
         self._reopen: str = os.path.abspath(session.path)  # the process may go to another directory
 
     @property
@@ -235,6 +236,8 @@ class Heap(Dict):
         to them after the close is lost. A ResourceWarning names them, and so does the error of the next open().
         """
         was_closed = self._session.closed
+        for view in list(self._views):
+            view._let_go()
         self._session.close(commit)
         self._pinned.clear()
         if not was_closed and (in_use := self._session.arrays_in_use):
