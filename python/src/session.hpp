@@ -177,7 +177,7 @@ private:
     std::string path_;
     bool read_only_;
     bool shared_;
-    std::atomic<bool> closed_{false};  ///< set while nobody lets go
+    std::atomic<bool> closed_{false};          ///< set while nobody lets go
     std::atomic<bool> all_is_durable_{false};  ///< close() has committed
     bool is_child_ = false;
     std::unique_ptr<std::recursive_mutex> mutex_ = std::make_unique<std::recursive_mutex>();
