@@ -12,8 +12,8 @@ SPECIAL = {"__getitem__", "__setitem__", "__delitem__", "__call__", "__array__",
 INTRODUCTION = """# Reference: Python
 
 Classes and functions of the package `holdfast`, in the order of the alphabet. The guides are [Python](python.md),
-[several processes](python-processes.md), [asyncio](python-asyncio.md), [tables](python-frames.md), [devices](python-devices.md), [a
-cache](python-cache.md) and [vectors](python-vectors.md).
+[several processes](python-processes.md), [asyncio](python-asyncio.md), [tables](python-frames.md),
+[devices](python-devices.md), [a cache](python-cache.md) and [vectors](python-vectors.md).
 """
 
 
