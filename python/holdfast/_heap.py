@@ -7,14 +7,14 @@ import os
 import time
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Callable, Union
 
 import numpy
 
 from . import _core
 from ._containers import Dict
 from ._dtypes import type_text
-from ._errors import CorruptError, Error, LockedError
+from ._errors import CorruptError, Error, LockedError, make
 from ._hints import add_hint, what_is_at
 from ._modes import PathLike, mode_of, path_of, refuse_positions
 from ._transactions import Transaction
@@ -37,12 +37,13 @@ class Heap(Dict):
     one while another thread is in commit(), close() or snapshot().
     """
 
-    __slots__ = ("_session", "_entries", "_reopen", "_pinned", "_queues", "_views")
+    __slots__ = ("_session", "_entries", "_reopen", "_pinned", "_queues", "_views", "_again")
     _session: _core.Session
     _seen_as = dict
 
-    def __init__(self, session: _core.Session) -> None:
+    def __init__(self, session: _core.Session, again: Callable[[], _core.Session]) -> None:
         self._session = session
+        self._again = again  # opens the heap as this one was
         self._entries: Union[_core.Held, None] = None
         self._pinned: list[numpy.ndarray[Any, Any]] = []  # an array that is deleted keeps its memory while it is here
         self._queues: weakref.WeakKeyDictionary[Any, asyncio.Lock] = weakref.WeakKeyDictionary()
@@ -173,6 +174,23 @@ class Heap(Dict):
         it first. Durabilities "atomic" and "collect", and heaps that processes share, commit at once.
         """
         return self._session.commit_later()
+
+    def rollback(self) -> None:
+        """Goes back to the last commit: what was changed since is gone, elements of arrays included.
+
+        It opens the heap anew, as it was opened. What was found in it before raises ClosedError: look it up again. No
+        array of it may be in use (LockedError). Durability "commit" alone, and no heap that processes share: in the
+        others each change is durable when it has returned, and with heap.transaction() takes changes back.
+        """
+        found = "read-only" if self.read_only else "shared" if self.shared else self.durability
+        if found != "commit":
+            raise _refused(self.path, "invalid_argument", "rollback", f"a heap that is {found}", "durability commit")
+        for view in list(self._views):
+            view._let_go()
+        if held := self._session.statistics()["arrays_held"]:
+            raise _refused(self.path, "locked", "rollback", f"{held} arrays of the heap in use", "none", _LET_GO)
+        self._session.close(False)
+        self._session, self._entries = self._again(), None
 
     @property
     def version(self) -> int:
@@ -331,8 +349,15 @@ def open(  # noqa: A001 - as dbm.open() and shelve.open()
     }
     refuse_positions(refused)
     mode, place = mode_of(mode), path_of(path)
+    again = os.path.abspath(place)  # the process may go to another directory
+    heap = Heap(_session_of(place, mode, durability, options), lambda: _session_of(again, "w", durability, options))
+    _open_heaps.add(heap)
+    return heap
+
+
+def _session_of(place: str, mode: str, durability: str, options: dict[str, Any]) -> _core.Session:
     try:
-        session = _core.open(place, mode, durability, options)
+        return _core.open(place, mode, durability, options)
     except LockedError as failure:
         _name_holders(failure, place)
         raise
@@ -340,9 +365,14 @@ def open(  # noqa: A001 - as dbm.open() and shelve.open()
         if failure.code == "not_a_heap":
             add_hint(failure, what_is_at(place))
         raise
-    heap = Heap(session)
-    _open_heaps.add(heap)
-    return heap
+
+
+_LET_GO = "let them and all views of them go (del, or holdfast.to_python() for a copy)"
+
+
+def _refused(path: str, code: str, field: str, found: str, expected: str, hint: str = "") -> Error:
+    said = f"{path}: {field}: found {found}, expected {expected}" + (f"; {hint}" if hint else "")
+    return make(code, said, path, field, found, expected, hint, 0)
 
 
 def _listed(names: list[str]) -> str:
@@ -399,7 +429,7 @@ def _open_unpickled(path: str, mode: str, shared: bool) -> Heap:
         return open(path, mode, shared=shared)
     except Error as failure:
         session: Any = _NotOpened(path, failure)
-        return Heap(session)
+        return Heap(session, lambda: session)
 
 
 def open_read_only(path: str) -> Heap:
