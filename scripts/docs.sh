@@ -10,17 +10,20 @@ prepare() {
 # reference FOLDER OPTION...
 reference() {
     mkdir -p build/docs/reference
-    printf '%s\n' "OUTPUT_DIRECTORY = build/docs/reference" "HTML_OUTPUT = $1" "${@:2}" | cat docs/site/Doxyfile - |
-        doxygen -
+    printf '%s\n' "OUTPUT_DIRECTORY = build/docs/reference" "HTML_OUTPUT = $1" \
+        "XML_OUTPUT = ../../docs-xml/$1" "${@:2}" |
+        cat docs/site/Doxyfile - | doxygen -
 }
 site() {
     "$python" -m mkdocs build --strict >build/site.log 2>&1 || { grep -vE '^(INFO|DEBUG)' build/site.log; return 1; }
 }
 step "Debian's packages" scripts/install-dependencies.sh docs
 step "mkdocs, in an environment of its own" prepare
-rm -rf build/docs build/site
-step "the reference of C++" reference cpp "RECURSIVE = YES" "FILE_PATTERNS = *.hpp" \
-    "INPUT = src/api/include src/index/include src/store/include/holdfast"
+rm -rf build/docs build/docs-xml build/site
+mkdir -p build/docs-xml
+step "the reference of C++" reference cpp "RECURSIVE = YES" "FILE_PATTERNS = *.hpp *.md" \
+    "USE_MDFILE_AS_MAINPAGE = docs/site/cpp.md" \
+    "INPUT = docs/site/cpp.md src/api/include src/index/include src/store/include/holdfast"
 include=src/api/include/holdfast lmdb=src/store/include/lmdb/lmdb.h
 step "the reference of C" reference c "OPTIMIZE_OUTPUT_FOR_C = YES" "PREDEFINED = HF_API= HF_PUBLIC= HF_OF_INT=" \
     "INPUT = $include/holdfast.h $include/transaction.h src/index/include/holdfast/index.h $lmdb"

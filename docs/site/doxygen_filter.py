@@ -22,8 +22,18 @@ def plain(text: str) -> str:
     return "\n".join(lines)
 
 
+OF_DETAIL = re.compile(
+    r"^(?:template <[^\n]*>\n)?(?! )[\w:<>&* ]*\bdetail::\w+(?:<\w+>)?::\w+\([^{;]*\{\n.*?^\}\n",
+    re.MULTILINE | re.DOTALL,
+)
+
+
 def filter_cpp(text: str) -> str:
-    """A header of C++: the comment at its beginning, and `///`."""
+    """A header of C++: the comment at its beginning, and `///`.
+
+    Members of classes of `detail` are left out, as those classes are: Doxygen would look for them.
+    """
+    text = OF_DETAIL.sub("", text)
     lines = text.split("\n")
     at = 0
     while at < len(lines) and lines[at].startswith("//"):

@@ -5,15 +5,22 @@ into a link of the site; what the site does not have stays as text. A page of th
 stands in ELSEWHERE.
 """
 
+import json
 import logging
 import os
 import posixpath
 import re
+import sys
 from pathlib import Path
 
 from mkdocs.structure.files import File
 
+sys.path.insert(0, os.path.dirname(__file__))
+import doxygen_index
+import python_reference
+
 ROOT = Path(__file__).resolve().parents[2]
+XML = ROOT / "build" / "docs-xml"  # what Doxygen has found, by language
 BUILT = ROOT / "build" / "docs"  # what scripts/docs.sh has made before: the references, the charts
 ELSEWHERE = {
     "README.md": "index.md",
@@ -41,8 +48,11 @@ def on_files(files, config):
         files.append(File.generated(config, place, content=(ROOT / source).read_text()))
     for folder, (language, summary) in REFERENCES.items():
         text = f"# Reference: {language}\n\n[The reference of {language}](reference/{folder}/index.html) has {summary}."
-        text += " It is made of the comments in the public headers, which are the same text.\n"
+        text += " It is made of the comments in the public headers, which are the same text. Its members are in the"
+        text += f" search of this site.\n\n{doxygen_index.listed(XML / folder, folder)}"
         files.append(File.generated(config, f"reference-{folder}.md", content=text))
+    files.append(File.generated(config, "reference-python.md", content=python_reference.page(ROOT / "python/holdfast")))
+    files.append(File.generated(config, "site.css", content=(ROOT / "docs/site/site.css").read_text()))
     for file in sorted(BUILT.rglob("*")):
         if file.is_file():
             files.append(File.generated(config, file.relative_to(BUILT).as_posix(), abs_src_path=str(file)))
@@ -82,8 +92,13 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_post_build(config):
-    """Every link between the site's files leads to one."""
+    """The members of the references get into the search. Every link between the site's files leads to one."""
     site = Path(config.site_dir)
+    index = site / "search" / "search_index.json"
+    found = json.loads(index.read_text())
+    for folder in REFERENCES:
+        found["docs"] += doxygen_index.for_search(XML / folder, folder)
+    index.write_text(json.dumps(found))
     missing = set()
     for file in site.rglob("*.html"):
         for target in re.findall(r'(?:href|src)="([^"#?:]+)["#?]', file.read_text(errors="replace")):

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Union
 
 from ._cache_keys import decode_key, encode, identity_of
+from ._modes import PathLike, path_of
 from ._store import Store, StoreTransaction
 from ._transactions import enter, is_inside, leave
 
@@ -61,7 +62,7 @@ class Cache(MutableMapping[Any, Any]):
 
     def __init__(
         self,
-        path: Union[str, os.PathLike[str]],
+        path: PathLike,
         size_limit: int = 1 << 30,
         *,
         eviction: str = "lru",
@@ -72,7 +73,7 @@ class Cache(MutableMapping[Any, Any]):
         """
         if eviction not in ("lru", "fifo", "none"):
             raise ValueError(f"eviction is {eviction!r}, and not one of 'lru', 'fifo' and 'none'")
-        self._path = os.path.abspath(os.fspath(path))
+        self._path = os.path.abspath(path_of(path))
         self.size_limit = size_limit
         self._eviction = eviction
         self._durable = durable

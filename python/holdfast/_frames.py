@@ -73,6 +73,41 @@ def _to_pandas(table: Any) -> Any:
     return table.to_pandas(split_blocks=True)
 
 
+def _is_same(stored: Any, read: Any) -> bool:
+    """Whether a nested value of a column is read as it was stored, but that lists are read as arrays."""
+    if isinstance(stored, dict):
+        has_keys = isinstance(read, dict) and stored.keys() == read.keys()
+        return has_keys and all(_is_same(each, read[key]) for key, each in stored.items())
+    if isinstance(stored, numpy.ndarray) and isinstance(read, numpy.ndarray) and stored.dtype == read.dtype != object:
+        return numpy.array_equal(stored, read, equal_nan=stored.dtype.kind in "fcmM")
+    if isinstance(stored, (list, tuple, numpy.ndarray)):
+        return isinstance(read, (list, numpy.ndarray)) and len(stored) == len(read) and all(map(_is_same, stored, read))
+    if isinstance(read, (list, dict, numpy.ndarray)):
+        return False  # of a set, say
+    return bool(stored is read or stored == read or (stored != stored and read != read))
+
+
+def _name_of(column: Any, type_read: str) -> str:
+    """The type of pandas that a column without a type of its own can be stored by."""
+    if not column.null_count:
+        return type_read
+    of_gaps = {"bool": "boolean"}
+    return of_gaps.get(type_read, type_read.replace("uint", "UInt").replace("int", "Int"))
+
+
+def _expect_nested(frame: Any, table: Any) -> None:
+    """Raises TypeError where a column of lists or dicts would be read with other values."""
+    arrow = _arrow("a DataFrame")
+    for place, name in enumerate(frame.columns):
+        if not arrow.types.is_nested(table.schema.types[place]) or str(frame.dtypes.iloc[place]) != "object":
+            continue
+        if not all(map(_is_same, frame.iloc[:, place], table.column(place).to_pandas())):
+            raise TypeError(
+                f"a heap keeps a DataFrame as Arrow has it, where values of column {name!r} are others (sets, gaps in "
+                "lists, dicts that have not all the same keys): holdfast.pickled(frame) stores it"
+            )
+
+
 def _from_pandas(frame: Any) -> numpy.ndarray[Any, Any]:
     arrow = _arrow("a DataFrame")
     try:
@@ -82,14 +117,15 @@ def _from_pandas(frame: Any) -> numpy.ndarray[Any, Any]:
     read = _to_pandas(table.slice(0, 0) if table.num_rows else table)
     expected = [str(each) for each in frame.dtypes]
     found = [str(each) for each in read.dtypes]
-    for column, wanted, got in zip(frame.columns, expected, found):
+    for place, (column, wanted, got) in enumerate(zip(frame.columns, expected, found)):
         if wanted != got:
             raise TypeError(
                 f"a heap keeps a DataFrame as Arrow has it, where column {column!r} is {got}, and not {wanted}: store "
-                f"frame.astype({{{column!r}: {got!r}}})"
+                f"frame.astype({{{column!r}: {_name_of(table.column(place), got)!r}}})"
             )
     if not read.columns.equals(frame.columns):
         raise TypeError("a heap keeps a DataFrame as Arrow has it, where the names of these columns are others")
+    _expect_nested(frame, table)
     return _to_bytes(table)
 
 
@@ -115,9 +151,13 @@ def _pandas_reader(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _from_polars(frame: Any) -> numpy.ndarray[Any, Any]:
-    _arrow("a frame of polars")
-    table = frame.to_arrow()
-    if _polars().from_arrow(table.slice(0, 0)).schema != frame.schema:
+    arrow = _arrow("a frame of polars")
+    try:
+        table = frame.to_arrow()
+        read = _polars().from_arrow(table.slice(0, 0))
+    except (arrow.ArrowException, ValueError, TypeError) as failure:
+        raise TypeError(f"a heap keeps a frame as Arrow has it, which refuses this one: {failure}") from None
+    if read.schema != frame.schema:
         raise TypeError(f"a heap keeps a frame as Arrow has it, which has not all types of {frame.schema}")
     return _to_bytes(table)
 

@@ -7,22 +7,20 @@ import os
 import time
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Callable, Union
 
 import numpy
 
 from . import _core
 from ._containers import Dict
 from ._dtypes import type_text
-from ._errors import CorruptError, Error, LockedError
+from ._errors import CorruptError, Error, LockedError, make
 from ._hints import add_hint, what_is_at
-from ._modes import mode_of, refuse_positions
+from ._modes import PathLike, mode_of, path_of, refuse_positions
 from ._transactions import Transaction
 
 if TYPE_CHECKING:
     import asyncio
-
-PathLike = Union[str, "os.PathLike[str]"]
 
 
 def _memory_of(array: numpy.ndarray[Any, Any]) -> tuple[int, int]:
@@ -39,15 +37,17 @@ class Heap(Dict):
     one while another thread is in commit(), close() or snapshot().
     """
 
-    __slots__ = ("_session", "_entries", "_reopen", "_pinned", "_queues")
+    __slots__ = ("_session", "_entries", "_reopen", "_pinned", "_queues", "_views", "_again")
     _session: _core.Session
     _seen_as = dict
 
-    def __init__(self, session: _core.Session) -> None:
+    def __init__(self, session: _core.Session, again: Callable[[], _core.Session]) -> None:
         self._session = session
+        self._again = again  # opens the heap as this one was
         self._entries: Union[_core.Held, None] = None
         self._pinned: list[numpy.ndarray[Any, Any]] = []  # an array that is deleted keeps its memory while it is here
         self._queues: weakref.WeakKeyDictionary[Any, asyncio.Lock] = weakref.WeakKeyDictionary()
+        self._views: weakref.WeakSet[Any] = weakref.WeakSet()  # that keep memory of the heap until it closes
         self._reopen: str = os.path.abspath(session.path)  # the process may go to another directory
 
     @property
@@ -175,6 +175,23 @@ class Heap(Dict):
         """
         return self._session.commit_later()
 
+    def rollback(self) -> None:
+        """Goes back to the last commit: what was changed since is gone, elements of arrays included.
+
+        It opens the heap anew, as it was opened. What was found in it before raises ClosedError: look it up again. No
+        array of it may be in use (LockedError). Durability "commit" alone, and no heap that processes share: in the
+        others each change is durable when it has returned, and with heap.transaction() takes changes back.
+        """
+        found = "read-only" if self.read_only else "shared" if self.shared else self.durability
+        if found != "commit":
+            raise _refused(self.path, "invalid_argument", "rollback", f"a heap that is {found}", "durability commit")
+        for view in list(self._views):
+            view._let_go()
+        if held := self._session.statistics()["arrays_held"]:
+            raise _refused(self.path, "locked", "rollback", f"{held} arrays of the heap in use", "none", _LET_GO)
+        self._session.close(False)
+        self._session, self._entries = self._again(), None
+
     @property
     def version(self) -> int:
         """The number of the commit that the heap shows."""
@@ -205,7 +222,7 @@ class Heap(Dict):
 
     def snapshot(self, destination: PathLike) -> None:
         """Commits, and copies the heap to a new directory; durable when it returns."""
-        self._session.snapshot(os.fspath(destination))
+        self._session.snapshot(path_of(destination))
 
     def check(self, pages: bool = False) -> list[str]:
         """Every broken invariant of the heap, a line each. With `pages`, pages are compared with their checksums."""
@@ -237,6 +254,8 @@ class Heap(Dict):
         to them after the close is lost. A ResourceWarning names them, and so does the error of the next open().
         """
         was_closed = self._session.closed
+        for view in list(self._views):
+            view._let_go()
         self._session.close(commit)
         self._pinned.clear()
         if not was_closed and (in_use := self._session.arrays_in_use):
@@ -329,19 +348,31 @@ def open(  # noqa: A001 - as dbm.open() and shelve.open()
         "verify": verify,
     }
     refuse_positions(refused)
-    mode = mode_of(mode)
+    mode, place = mode_of(mode), path_of(path)
+    again = os.path.abspath(place)  # the process may go to another directory
+    heap = Heap(_session_of(place, mode, durability, options), lambda: _session_of(again, "w", durability, options))
+    _open_heaps.add(heap)
+    return heap
+
+
+def _session_of(place: str, mode: str, durability: str, options: dict[str, Any]) -> _core.Session:
     try:
-        session = _core.open(os.fspath(path), mode, durability, options)
+        return _core.open(place, mode, durability, options)
     except LockedError as failure:
-        _name_holders(failure, os.fspath(path))
+        _name_holders(failure, place)
         raise
     except CorruptError as failure:
         if failure.code == "not_a_heap":
-            add_hint(failure, what_is_at(os.fspath(path)))
+            add_hint(failure, what_is_at(place))
         raise
-    heap = Heap(session)
-    _open_heaps.add(heap)
-    return heap
+
+
+_LET_GO = "let them and all views of them go (del, or holdfast.to_python() for a copy)"
+
+
+def _refused(path: str, code: str, field: str, found: str, expected: str, hint: str = "") -> Error:
+    said = f"{path}: {field}: found {found}, expected {expected}" + (f"; {hint}" if hint else "")
+    return make(code, said, path, field, found, expected, hint, 0)
 
 
 def _listed(names: list[str]) -> str:
@@ -398,7 +429,7 @@ def _open_unpickled(path: str, mode: str, shared: bool) -> Heap:
         return open(path, mode, shared=shared)
     except Error as failure:
         session: Any = _NotOpened(path, failure)
-        return Heap(session)
+        return Heap(session, lambda: session)
 
 
 def open_read_only(path: str) -> Heap:

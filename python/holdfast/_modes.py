@@ -1,12 +1,23 @@
-"""The modes in which heaps and stores are opened, by the names that dbm, shelve and h5py have for them."""
+"""Paths, and the modes in which heaps and stores are opened, by the names that dbm, shelve and h5py have for them."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, Union
+
+PathLike = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 # What is there is never emptied: "w" is dbm's, which opens it, and not h5py's, which would lose it.
 _MODES = {"r": "r", "w": "w", "r+": "w", "a": "a", "c": "a", "x": "x", "w-": "x"}
 _DURABILITIES = ("commit", "atomic", "collect")
+
+
+def path_of(given: PathLike) -> str:
+    """A path as text. ValueError for one that system calls would take for a shorter one."""
+    found = os.fsdecode(given)
+    if "\0" in found:
+        raise ValueError("embedded null byte")
+    return found
 
 
 def mode_of(given: Any) -> str:

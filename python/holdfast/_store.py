@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, overload
 from . import _core
 from ._errors import Error, ExistsError, NotFoundError, ReadOnlyError
 from ._hints import add_hint, what_is_at
-from ._modes import mode_of
+from ._modes import PathLike, mode_of, path_of
 
 Bytes = Union[bytes, bytearray, memoryview]
 _MISSING: Any = object()
@@ -234,7 +234,7 @@ class Store(_Writable):
 
     def __init__(
         self,
-        path: Union[str, os.PathLike[str]],
+        path: PathLike,
         mode: str = "a",
         *,
         durable: bool = True,
@@ -251,7 +251,7 @@ class Store(_Writable):
         store one that versions of Holdfast before them refuse. Raises holdfast.Error.
         """
         mode = mode_of(mode)
-        self._path = os.fspath(path)
+        self._path = path_of(path)
         self._absolute = os.path.abspath(self._path)  # the process may go to another directory
         if mode in ("w", "r") and not os.path.exists(self._path):
             raise _told(NotFoundError(2, f"{self._path}: there is no store"), "not_found", self._path)
@@ -346,9 +346,9 @@ class Store(_Writable):
         """Makes durable what was committed with durable=False."""
         self._native.sync()
 
-    def copy(self, destination: Union[str, os.PathLike[str]]) -> None:
+    def copy(self, destination: PathLike) -> None:
         """Copies the last commit to a new file, compactly, while writers go on."""
-        self._native.copy(os.fspath(destination))
+        self._native.copy(path_of(destination))
 
     def check(self) -> int:
         """Reads every page, and returns how many there are. Raises CorruptError where one is damaged."""

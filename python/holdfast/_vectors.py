@@ -37,7 +37,8 @@ class VectorIndex:
     mode "r" searches beside the writer, and finds what is new after heap.refresh().
 
     metric: "cos", "l2sq" (squared distance) or "ip" (1 - inner product). dtype: of the stored vectors, "f2", "f4", "f8"
-    or "i1". connectivity: neighbours of a vector in the graph. They are given where the index is made.
+    or "i1". connectivity: neighbours of a vector in the graph. They are given where the index is made; ValueError where
+    one that is there has others.
 
     Thread safety: as of the heap; no thread may search while another one is in heap.refresh().
     """
@@ -48,10 +49,11 @@ class VectorIndex:
         name: Any,
         dimensions: Union[int, None] = None,
         *,
-        metric: str = "cos",
-        dtype: Any = "f4",
-        connectivity: int = 16,
+        metric: Union[str, None] = None,
+        dtype: Any = None,
+        connectivity: Union[int, None] = None,
     ) -> None:
+        """metric: "cos" where nothing is given and the index is made. dtype: "f4". connectivity: 16."""
         usearch()
         self._heap, self._name = heap, name
         self._lock = threading.Lock()
@@ -59,11 +61,27 @@ class VectorIndex:
         if name not in heap:
             if dimensions is None:
                 raise KeyError(f"{name!r} is not in the heap: give the dimensions of its vectors, to make the index")
-            self._make(dimensions, metric, numpy.dtype(dtype), connectivity)
+            with self._transaction():
+                if name not in heap:  # nor has another process or thread made it meanwhile
+                    self._make(dimensions, metric or "cos", numpy.dtype(dtype or "f4"), connectivity or 16)
         data = self._data()
         if dimensions is not None and dimensions != data["dimensions"]:
             raise ValueError(f"{name!r} has vectors of {data['dimensions']} dimensions, and not of {dimensions}")
         self._settings = self._settings_of(data)
+        self._expect_as_given(metric, None if dtype is None else numpy.dtype(dtype), connectivity, data)
+        heap._views.add(self)
+
+    def _expect_as_given(self, metric: Any, dtype: Any, connectivity: Any, data: Any) -> None:
+        """ValueError where an index that is there has other settings: its answers would mean something else."""
+        found = {"metric": data["metric"], "dtype": data["vectors"].dtype, "connectivity": data["connectivity"]}
+        for setting, given in (("metric", metric), ("dtype", dtype), ("connectivity", connectivity)):
+            if given is not None and given != found[setting]:
+                raise ValueError(f"{self._name!r} was made with {setting}={found[setting]!s}, and not {given!s}")
+
+    def _let_go(self) -> None:
+        """The heap closes: nothing of its memory is kept."""
+        with self._lock:
+            self._graphs = {}
 
     def _make(self, dimensions: int, metric: str, dtype: numpy.dtype[Any], connectivity: int) -> None:
         if metric not in METRICS:
@@ -149,6 +167,8 @@ class VectorIndex:
         or nothing. A large array at once takes less time than its vectors one by one.
         """
         given = numpy.asarray(vectors)
+        if given.size == 0 and isinstance(keys, Sequence) and len(keys) == 0:
+            return
         if given.ndim == 1:
             keys, given, values = [keys], given[None], [values]
         names = list(keys)

@@ -404,7 +404,13 @@ auto session::while_open(Call&& call) {
 }
 
 void session::sync(const ticket& of) {
-    while_open([&] { manager_->sync(of); });
+    try {
+        while_open([&] { manager_->sync(of); });
+    } catch (const error&) {
+        if (!all_is_durable_) {
+            throw;
+        }
+    }
 }
 
 std::vector<std::string> session::check(bool pages) {
@@ -501,6 +507,7 @@ void session::close(bool commit) {
             manager_->commit();
         }
     }
+    all_is_durable_ = !read_only_ && (commit || shared_ || manager_->durability() != durability::commit);
     std::vector<std::string> in_use = find_arrays_in_use();
     bool unmaps = false;
     holders_.locked([&](std::uint64_t arrays) {  // another thread may let go of the last array: one of them unmaps

@@ -126,7 +126,7 @@ public:
     void commit();
     /// manager::commit_later().
     [[nodiscard]] ticket commit_later();
-    /// manager::sync(). Not under the lock.
+    /// manager::sync(). Not under the lock. Behind a close that has committed there is nothing to do.
     void sync(const ticket& of);
     void snapshot(const std::string& destination);
     [[nodiscard]] std::vector<std::string> check(bool pages);
@@ -177,7 +177,8 @@ private:
     std::string path_;
     bool read_only_;
     bool shared_;
-    std::atomic<bool> closed_{false};  ///< set while nobody lets go
+    std::atomic<bool> closed_{false};          ///< set while nobody lets go
+    std::atomic<bool> all_is_durable_{false};  ///< close() has committed
     bool is_child_ = false;
     std::unique_ptr<std::recursive_mutex> mutex_ = std::make_unique<std::recursive_mutex>();
     std::optional<manager> manager_;

@@ -39,6 +39,7 @@ def test_the_program_of_the_store_runs_twice(tmp_path, monkeypatch):
     [
         ("python-asyncio", "90 10\n"),
         ("python-cache", "499500 hello\n"),
+        ("python-devices", "(1080, 1920)\n"),
         ("python-frames", "4.0\n"),
         ("python-processes", "200\n"),
         ("python-vectors", "first en\nsecond de\n"),

@@ -43,6 +43,7 @@ def test_frames_of_pandas_are_read_as_they_were_stored(open_heap, pandas):
         pandas.DataFrame({("a", 1): [1], ("a", 2): [2.0]}), pandas.DataFrame({"a": [[1, 2], [3]]}),
         pandas.DataFrame({"a": [1, 2]}, index=pandas.MultiIndex.from_tuples([(1, "a"), (2, "b")])),
         pandas.DataFrame({"p": pandas.period_range("2026", periods=2, freq="M"), "i": pandas.interval_range(0, 2)}),
+        pandas.DataFrame({"d": [{"a": 1, "b": [1.5, 2.5]}] * 2}), pandas.DataFrame({"v": [numpy.arange(3), None]}),
     ]  # fmt: skip
     columns = [pandas.Series([1, 2], name="q"), pandas.Series(["a"], index=["k"]), pandas.Series([], dtype=float)]
     with open_heap() as heap:
@@ -61,6 +62,8 @@ def test_frames_that_arrow_would_change_are_refused(heap, pandas):
         pandas.DataFrame({"m": [1, "a"]}), pandas.DataFrame({"c": [1j]}),
         pandas.DataFrame([[1, 2]], columns=["a", "a"]),
         pandas.DataFrame({"o": [object()]}), pandas.DataFrame({"i": pandas.Series([1, 2], dtype=object)}),
+        pandas.DataFrame({"d": [{"a": 1}, {"b": 2}]}), pandas.DataFrame({"s": [{1, 2}, {3}]}),
+        pandas.DataFrame({"l": [[1, None], [2]]}), pandas.DataFrame({"l": [[{"a": 1}], [{"b": 1}]]}),
     ):  # fmt: skip
         with pytest.raises(TypeError):
             heap["x"] = frame
@@ -71,6 +74,23 @@ def test_frames_that_arrow_would_change_are_refused(heap, pandas):
     for value in (More({"a": [1]}), pandas.Timestamp("2026-01-01"), pandas.Index([1])):
         with pytest.raises(TypeError):
             heap["x"] = value
+    assert heap == {}
+
+
+def test_a_refused_frame_is_stored_by_what_the_error_says(heap, pandas):
+    for values, name in (([1, None], "Int64"), ([True, None], "boolean"), ([1, 2], "int64"), ([1.5, None], "float64")):
+        frame = pandas.DataFrame({"c": pandas.Series(values, dtype=object)})
+        with pytest.raises(TypeError, match=f"astype.*'{name}'"):
+            heap["x"] = frame
+        heap["x"] = frame.astype({"c": name})
+        assert heap["x"]["c"].isna().tolist() == [each is None for each in values]
+
+
+def test_frames_of_polars_that_arrow_has_not_are_refused(heap, polars):
+    wide = polars.DataFrame({"i": polars.Series([1], dtype=polars.Int128)})
+    for frame in (wide, wide["i"], polars.DataFrame({"o": [object()]})):
+        with pytest.raises(TypeError, match="as Arrow has it"):
+            heap["x"] = frame
     assert heap == {}
 
 

@@ -28,6 +28,34 @@ def test_rows_are_appended(open_heap):
         assert heap.check(pages=True) == []
 
 
+def test_rows_of_lists_follow_the_rule_of_arrays(heap):
+    """A number that would lose its fraction, and a text that would be cut, are refused in either form."""
+    for dtype, rows in (
+        ("i8", 1.5), ("i8", [1.0]), ("i1", [300]), ("?", [2]), ("f8", [1j]),
+        ("U2", ["ab", "abc"]), ("S2", [b"abc"]), ("U2", numpy.array(["abc"])),
+    ):  # fmt: skip
+        heap["x"] = numpy.zeros(1, dtype)
+        with pytest.raises((TypeError, ValueError, OverflowError)):
+            heap.append("x", rows)
+        assert heap["x"].tolist() == numpy.zeros(1, dtype).tolist()
+    for dtype, rows in (
+        ("i8", [1, True]), ("f4", [1, 2.5]), ("c8", [1, 2.5, 1j]), ("?", [True]), ("u1", [255]), ("i8", []),
+        ("U2", ["ab", ""]), ("U5", "abc"), ("S3", [b"abc"]), ("U2", numpy.array(["ab"], "U9")),
+    ):  # fmt: skip
+        heap["x"] = numpy.zeros(0, dtype)
+        heap.append("x", rows)
+        assert heap["x"].tolist() == numpy.atleast_1d(numpy.asarray(rows, dtype)).tolist()
+
+
+def test_a_length_that_is_no_whole_number_is_refused(heap):
+    heap["x"] = numpy.zeros(3)
+    for length in (1.5, "2", None):
+        with pytest.raises(TypeError):
+            heap.resize("x", length)
+    heap.resize("x", numpy.int8(2))
+    assert heap["x"].shape == (2,)
+
+
 def test_rows_of_records_are_appended(heap):
     kind = numpy.dtype([("when", "M8[us]"), ("x", "f8", (2,)), ("name", "U5")], align=True)
     heap.array("log", 0, kind)

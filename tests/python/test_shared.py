@@ -475,3 +475,13 @@ def test_an_array_may_be_read_by_a_thread_while_another_takes_turns(pair):
     ends.set()
     thread.join()
     assert sums <= set(range(30)) and (view == 29).all()
+
+
+def test_processes_that_make_an_array_at_once_make_one(path):
+    with holdfast.open(path, shared=True) as one, holdfast.open(path, shared=True) as other:  # at the same version
+        one.array("x", 3)
+        with one.transaction():
+            one["x"][:] = 1
+        assert other.array("x", 3).tolist() == [1, 1, 1]
+        with pytest.raises(TypeError):
+            other.array("x", 4)

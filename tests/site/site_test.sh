@@ -12,11 +12,19 @@ scripts/docs.sh
 expect() { grep -qF "$2" "build/site/$1" || fail "$1 has no '$2'"; }
 expect index.html "In Python"
 expect choosing.html "Questions to ask"
-expect porting-lmdb.html "The same program"
-expect ordered-index.html "ordered"
+expect porting-lmdb.html "The C++ face"
+expect indexes.html "What it promises"
 expect charts.html "charts/growth.svg"
 expect reference/cpp/classholdfast_1_1manager.html "commit"
 expect reference/c/holdfast_8h.html "hf_open_or_create"
+expect reference/cpp/index.html "classholdfast_1_1manager.html"
+expect reference-cpp.html "classholdfast_1_1manager.html"
+expect reference-python.html "Heap.commit_later()"
+for name in 'reference/cpp/classholdfast_1_1manager.html#.' 'reference/c/holdfast_8h.html#.' \
+    'reference-python.html#heapcommit'; do
+    grep -q "\"location\": \"$name" build/site/search/search_index.json || fail "the search does not lead to $name"
+done
+expect python.html "site.css"
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
@@ -25,7 +33,8 @@ cp -r docs mkdocs.yml README.md CHANGELOG.md CONTRIBUTING.md "$copy"
 for file in src/README.md examples/README.md packaging/README.md; do
     install -D "$file" "$copy/$file"
 done
-cp -r build/docs "$copy/build/docs"
+cp -r build/docs build/docs-xml "$copy/build"
+install -D -t "$copy/python/holdfast" python/holdfast/*.py
 rm -rf "$copy/build/docs/reference/cpp/search" # thousands of files that no page of ours leads to
 echo 'See [this](limits.md#nothing) and [that](../src/none.md).' >>"$copy/docs/choosing.md"
 if (cd "$copy" && "$source/build/docs-environment/bin/python" -m mkdocs build --strict) >"$copy/log" 2>&1; then
