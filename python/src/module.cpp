@@ -55,6 +55,7 @@ std::shared_ptr<session> open_session(const std::string& path, const std::string
     get("reservation", wanted.heap.reservation);
     get("segment_size", wanted.heap.segment_size);
     get("maximum_size", wanted.heap.maximum_size);
+    get("maximum_uncommitted", wanted.heap.maximum_uncommitted);
     get("verify", wanted.heap.verify);
     get("hardened", wanted.heap.hardened);
     get("shared", wanted.heap.shared);

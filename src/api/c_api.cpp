@@ -114,6 +114,7 @@ open_options options_of(const hf_options* given) {
     options.reservation = known.reservation;
     options.segment_size = known.segment_size;
     options.maximum_size = known.maximum_size;
+    options.maximum_uncommitted = known.maximum_uncommitted;
     options.base_address = known.base_address;
     if (known.domain > HF_DOMAIN_DISK) {
         throw_invalid("options->domain", std::to_string(known.domain), "0 to 3");

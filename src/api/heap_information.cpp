@@ -80,7 +80,7 @@ heap_statistics heap_information::statistics() const {
     numbers.maximum_size = superblock.capacity;
     numbers.watched_bytes = engine.files().commits().watched_bytes();
     if (!engine.read_only() && !engine.files().shared()) {
-        numbers.private_bytes = value_or_throw(engine.files().commits().private_bytes());
+        numbers.private_bytes = value_or_throw(engine.files().commits().find_private()).bytes;
     }
     numbers.commit_sequence = superblock.sequence;
     numbers.last_commit_ns = superblock.committed_ns;

@@ -23,6 +23,7 @@ heap::engine_options engine_options_of(const open_options& options, std::uint64_
     wanted.files.mapping.reservation = options.reservation;
     wanted.files.mapping.base_address = static_cast<std::byte*>(options.base_address);
     wanted.files.mapping.capacity = options.maximum_size;
+    wanted.files.mapping.maximum_uncommitted = options.maximum_uncommitted;
     wanted.files.mapping.verify = options.verify;
     wanted.files.mapping.on_replay.tell = options.on_replay;
     wanted.files.same_address = options.same_address;

@@ -159,6 +159,7 @@ public:
     void check(std::vector<std::string>& problems) const;
 
 private:
+    friend base::result<void> admit(extent_allocator& of, base::pages more);
     /// For what needs no lock (extent_map).
     [[nodiscard]] const extent_map& unlocked() const noexcept HF_NO_THREAD_SAFETY_ANALYSIS { return map_; }
     template <class Take>
@@ -178,5 +179,8 @@ private:
     std::vector<extent> unwritten_ HF_GUARDED_BY(mutex_);  ///< free, but media say that parts are reserved
     std::optional<base::function_ref<void()>> reclaim_callback_;
 };
+
+/// As space_growth::admit().
+[[nodiscard]] inline base::result<void> admit(extent_allocator& of, base::pages more) { return of.growth_.admit(more); }
 
 }  // namespace holdfast::extent

@@ -75,6 +75,7 @@ base::result<std::unique_ptr<heap_files>> heap_files::create(persist::storage& s
     HF_TRY(files->location_.find_domain());
     HF_TRY(files->location_.look_whether_in_memory());
     HF_TRY(files->commits_.start(options.mapping.watch));
+    files->space_.set_bound(files->bound_.start(options.mapping.maximum_uncommitted));
     return files;
 }
 
@@ -187,7 +188,9 @@ base::result<void> heap_files::map(const mapping_options& options) {
     }
     // A commit writes the tables, at the end of a segment's file.
     HF_TRY(persist::check_file_length(segments_.file_length(), paths().directory()));
-    return commits_.start(options.watch);
+    HF_TRY(commits_.start(options.watch));
+    space_.set_bound(bound_.start(options.maximum_uncommitted));
+    return {};
 }
 
 base::result<file_statistics> heap_files::statistics() const {

@@ -45,6 +45,7 @@
 #include "segment/live_bitmaps.hpp"
 #include "segment/shared_session.hpp"
 #include "segment/space.hpp"
+#include "segment/uncommitted_bound.hpp"
 #include "segment/user_space.hpp"
 
 namespace holdfast::segment {
@@ -137,6 +138,7 @@ private:
     lane_file lanes_{location_, superblock_, cover_};
     shared_session session_{{location_, superblock_, segments_, mapping_, objects_, lanes_}};
     committer commits_{{location_, superblock_, log_, segments_, mapping_, objects_, space_}};
+    uncommitted_bound bound_{location_, mapping_, commits_};
     heap_readers readers_{{location_, superblock_, mapping_, objects_, commits_}};
     copied_files copies_{{location_, superblock_, segments_, lanes_, session_}};
     page_comparison compared_;

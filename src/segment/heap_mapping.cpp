@@ -160,8 +160,18 @@ base::result<void> heap_mapping::map_user_pages(persist::file& file, pages first
     const std::uint64_t bytes = base::to_bytes(end - first);
     HF_TRY(map_file(address, bytes, file.native_handle(), first.value % view_.shape().pages() * page_size, file.path(),
                     location_.sharing()));
+    if (reading_ == reading::page_by_page) {
+        read_page_by_page(address, bytes, true);
+    }
     place(index, address, bytes, fresh);
     return {};
+}
+
+void heap_mapping::set_reading(reading how) noexcept {
+    if (how != reading_) {
+        reading_ = how;
+        read_page_by_page(view_.base(), base::to_bytes(adopted_), how == reading::page_by_page);
+    }
 }
 
 /// With from_page 0, the segment's metadata, too. `fresh`: the space was just reserved on disk.

@@ -80,6 +80,9 @@ public:
     /// But not of the pages `kept`. May throw std::bad_alloc.
     base::result<void> map_adopted(const free_runs& kept);
     [[nodiscard]] const free_runs& memory_below() const noexcept { return memory_below_; }
+    enum class reading : std::uint8_t { ahead, page_by_page };
+    /// How the kernel reads pages of user space from the files. No mapping changes meanwhile.
+    void set_reading(reading how) noexcept;
     [[nodiscard]] write_watch& watch() noexcept { return watch_; }
     /// Comes before the pages become a hole.
     base::result<void> before_hole(persist::file& file, std::uint64_t segment, std::uint64_t first,
@@ -117,6 +120,7 @@ private:
     hole_cover& cover_;
     write_watch watch_;  ///< goes after range_
     huge_pages user_pages_ = huge_pages::advise;
+    reading reading_ = reading::ahead;
     address_range range_;
     space_view view_;
     std::byte* objects_area_ = nullptr;

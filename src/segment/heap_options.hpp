@@ -25,10 +25,11 @@ struct replay_watch {
 };
 
 struct mapping_options {
-    std::uint64_t reservation = 0;      ///< bytes; 0: the default
-    std::byte* base_address = nullptr;  ///< null: anywhere
-    std::uint64_t capacity = 0;         ///< of the frontier; 0: none
-    bool verify = false;                ///< SEG-2, before the open returns
+    std::uint64_t reservation = 0;          ///< bytes; 0: the default
+    std::byte* base_address = nullptr;      ///< null: anywhere
+    std::uint64_t capacity = 0;             ///< of the frontier; 0: none
+    std::uint64_t maximum_uncommitted = 0;  ///< bytes; 0: by the memory of the machine and the process's groups
+    bool verify = false;                    ///< SEG-2, before the open returns
     /// Durability `atomic` and `collect`.
     bool shared = false;
     bool by_turns = false;                       ///< as heap_hold.hpp, neighbours::turns

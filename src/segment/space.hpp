@@ -125,6 +125,9 @@ public:
         base::pages most;
     };
     [[nodiscard]] virtual steps reserve_steps(base::pages /*at*/) const noexcept { return {{64}, {4096}}; }
+    /// Comes before the program gets so much memory to store to. Fails with out_of_memory where memory that waits for a
+    /// commit must not become more. Thread-safe.
+    [[nodiscard]] virtual base::result<void> admit(base::pages /*more*/) { return {}; }
     /// Whether the disk has so much to spare. Otherwise callers take_back() only what they need: some file systems fail
     /// only after they have taken the rest.
     [[nodiscard]] virtual bool has_room(base::pages /*wanted*/) const noexcept { return true; }

@@ -7,6 +7,7 @@
 
 #include "segment/files/address_range.hpp"
 #include "segment/files/mapping_limit.hpp"
+#include "segment/uncommitted_bound.hpp"
 
 namespace holdfast::segment {
 
@@ -206,6 +207,10 @@ bool user_space::only_promises(pages start) const noexcept {
 space_growth::steps user_space::reserve_steps(pages at) const noexcept {
     const steps usual = space_growth::reserve_steps(at);
     return location_.is_in_memory() && !only_promises(at) ? steps{usual.least, pages{reserved_in_memory}} : usual;
+}
+
+base::result<void> user_space::admit(pages more) {
+    return bound_ == nullptr ? base::result<void>() : bound_->admit(more);
 }
 
 bool user_space::has_room(pages wanted) const noexcept { return location_.has_room(wanted); }

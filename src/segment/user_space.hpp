@@ -22,6 +22,8 @@
 
 namespace holdfast::segment {
 
+class uncommitted_bound;
+
 struct user_space_parts {
     const heap_location& location;
     heap_superblock& superblock;
@@ -35,6 +37,7 @@ class user_space final : public space_growth {
 public:
     explicit user_space(const user_space_parts& parts) noexcept;
 
+    void set_bound(uncommitted_bound& bound) noexcept { bound_ = &bound; }
     /// In bytes.
     void set_limit(std::uint64_t capacity) noexcept { capacity_ = capacity; }
 
@@ -43,6 +46,7 @@ public:
     base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages most) override;
     [[nodiscard]] base::pages backed_end() const noexcept override { return backed_end_; }
     [[nodiscard]] steps reserve_steps(base::pages at) const noexcept override;
+    [[nodiscard]] base::result<void> admit(base::pages more) override;
     [[nodiscard]] bool has_room(base::pages wanted) const noexcept override;
     [[nodiscard]] bool gives_back_at_once() const noexcept override {
         return location_.shared() || location_.is_scratch();
@@ -83,7 +87,8 @@ private:
     segment_files& segments_;
     heap_mapping& mapping_;
     live_bitmaps& bitmaps_;
-    std::uint64_t capacity_ = 0;  ///< bytes
+    uncommitted_bound* bound_ = nullptr;  ///< null: none
+    std::uint64_t capacity_ = 0;          ///< bytes
     base::pages backed_end_{};
     promised_space promised_;
     bool content_beyond_ = false;  ///< media may have content beyond the frontier

@@ -260,23 +260,35 @@ base::result<void> committer::map_adopted() {
     return objects_.map_adopted();
 }
 
-base::result<std::uint64_t> committer::private_bytes() const {
+base::result<private_memory> committer::find_private() const {
     HF_TRY_ASSIGN(const pagemap tables, pagemap::open());
     const space_view& view = mapping_.view();
+    const std::uint64_t user = base::to_bytes(mapping_.frontier());
+    const std::uint64_t committed = std::min(user, base::to_bytes(mapping_.committed()));
     const std::uint64_t metadata = mapping_.segment_count(mapping_.frontier()) * view.shape().metadata_size();
+    private_memory all;
     std::vector<memory_run> runs;
-    for (const auto& [begin, bytes] :
-         {std::pair{view.base(), base::to_bytes(mapping_.frontier())}, std::pair{view.metadata_of(0), metadata},
-          std::pair{objects_.begin(), objects_.size()}}) {
+    const auto add = [&](std::byte* begin, std::uint64_t bytes) -> base::result<std::uint64_t> {
+        runs.clear();
+        if (bytes == 0) {
+            return std::uint64_t{0};
+        }
         if (!tables.find_private(begin, bytes, pagemap::swapped::left_out, runs)) {
             HF_TRY(tables.find_private_by_entries(begin, bytes, runs));
         }
-    }
-    std::uint64_t pages = 0;
-    for (const memory_run& run : runs) {
-        pages += run.pages;
-    }
-    return pages * base::page_size;
+        std::uint64_t pages = 0;
+        for (const memory_run& run : runs) {
+            pages += run.pages;
+        }
+        all.bytes += pages * base::page_size;
+        return pages;
+    };
+    HF_TRY_ASSIGN(all.stored_pages, add(view.base(), committed));
+    all.stored_runs = runs.size();
+    HF_TRY(add(view.base() + committed, user - committed));
+    HF_TRY(add(view.metadata_of(0), metadata));
+    HF_TRY(add(objects_.begin(), objects_.size()));
+    return all;
 }
 
 /// Where home lags, a page that was used since home's version is not free for a reader of it. Takes at most one byte

@@ -74,6 +74,13 @@ struct capture_room {
     std::unique_ptr<std::byte[]> bytes;
 };
 
+/// Memory of an open heap that is not the files'.
+struct private_memory {
+    std::uint64_t bytes = 0;
+    std::uint64_t stored_pages = 0;  ///< of user space that the last commit has
+    std::uint64_t stored_runs = 0;   ///< in which these lie
+};
+
 /// Judges a page of metadata, by segment and byte in its metadata, or of the directory of objects, by objects_file_id
 /// and byte in the file.
 using metadata_check = base::function_ref<base::result<void>(std::uint64_t segment, std::uint64_t at)>;
@@ -129,9 +136,9 @@ public:
     /// No commit succeeds any more; the last one may be durable or not.
     [[nodiscard]] bool is_poisoned() const noexcept { return poison_.code != base::failure_code::none; }
 
-    /// Memory that is not the files': pages that were stored to since the last commit, and those that commits leave.
-    /// What is in swap is not counted. Scans the heap's page tables. Thread-safe.
-    [[nodiscard]] base::result<std::uint64_t> private_bytes() const;
+    /// Pages that were stored to since the last commit, and those that commits leave. What is in swap is not counted.
+    /// Scans the heap's page tables. Thread-safe. May throw std::bad_alloc.
+    [[nodiscard]] base::result<private_memory> find_private() const;
     /// Memory whose stores the kernel notes.
     [[nodiscard]] std::uint64_t watched_bytes() const noexcept { return scanner_ ? scanner_->watched_bytes() : 0; }
     void close_in_child() noexcept {

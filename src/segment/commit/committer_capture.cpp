@@ -11,11 +11,23 @@
 #include "segment/commit/commit_builder.hpp"
 #include "segment/commit/committer.hpp"
 #include "segment/files/address_range.hpp"
+#include "segment/files/available_memory.hpp"
 
 namespace holdfast::segment {
 
 using base::failure_code;
 using base::page_size;
+
+namespace {
+
+/// The kernel promises memory that it does not have, and ends the process where it is touched. Copies take a quarter
+/// more than the pages.
+bool is_there_memory_for(std::uint64_t pages) {
+    constexpr std::uint64_t few = 16 * base::mebibyte / page_size;
+    return pages <= few || pages * page_size <= available_memory() / 2;
+}
+
+}  // namespace
 
 capture_room::capture_room(std::uint64_t for_pages)
     : pages(for_pages), bytes(std::make_unique_for_overwrite<std::byte[]>(for_pages * page_size)) {}
@@ -60,6 +72,10 @@ base::result<bool> committer::capture(const free_runs& free, metadata_check chec
         }
         if (changes.pages() > made->room.pages) {
             made->room = {};
+            if (!is_there_memory_for(changes.pages())) {
+                give_up();
+                return false;
+            }
             made->room = capture_room(changes.pages() + changes.pages() / 4);
         }
         changes.copy_pages(made->room.bytes.get());

@@ -212,6 +212,10 @@ void keep_pages_small(std::byte* address, std::uint64_t bytes) noexcept {
     ::madvise(address, bytes, MADV_RANDOM);
 }
 
+void read_page_by_page(std::byte* address, std::uint64_t bytes, bool on) noexcept {
+    ::madvise(address, bytes, on ? MADV_RANDOM : MADV_NORMAL);
+}
+
 void read_ahead(std::byte* address, std::uint64_t bytes) noexcept { ::madvise(address, bytes, MADV_WILLNEED); }
 
 base::result<void> unmap(std::byte* address, std::uint64_t bytes) {

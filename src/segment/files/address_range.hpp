@@ -70,6 +70,8 @@ void keep_from_merging(std::byte* address, std::uint64_t bytes) noexcept;
 void populate(std::byte* address, std::uint64_t bytes) noexcept;
 /// Advice: a touch brings one page into the page cache.
 void keep_pages_small(std::byte* address, std::uint64_t bytes) noexcept;
+/// Advice: of a page that is not in the page cache the kernel reads none around it.
+void read_page_by_page(std::byte* address, std::uint64_t bytes, bool on) noexcept;
 /// Advice.
 void read_ahead(std::byte* address, std::uint64_t bytes) noexcept;
 /// The addresses stay reserved, as an address_range reserves them.

@@ -1,17 +1,12 @@
 #include "segment/files/mapping_limit.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <charconv>
 #include <span>
 
 #include <fmt/format.h>
 
-#include "persist/descriptor.hpp"
+#include "segment/files/kernel_file.hpp"
 
 namespace holdfast::segment {
 
@@ -21,22 +16,6 @@ using base::failure;
 using base::failure_code;
 
 constexpr const char* mapping_limit_path = "/proc/sys/vm/max_map_count";
-
-/// Calls `each` for parts of a file of the kernel. Not by a stream: opening one waits for the C library's list of
-/// streams, whose holder may run code of the program that waits for this heap.
-template <class Each>
-void read_parts(const char* path, Each each) noexcept {
-    const persist::descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
-    std::array<char, 4096> text;  // NOLINT(*-member-init): written where it is read
-    for (ssize_t got = 1; file.valid() && got != 0;) {
-        got = ::read(file.get(), text.data(), text.size());
-        if (got > 0) {
-            each(std::span<const char>(text.data(), static_cast<std::size_t>(got)));
-        } else if (got < 0 && errno != EINTR) {
-            return;
-        }
-    }
-}
 
 /// 0 where it cannot be read.
 std::uint64_t read_number(const char* path) noexcept {

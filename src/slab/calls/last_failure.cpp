@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace holdfast::slab {
@@ -29,6 +30,19 @@ void leave_interruption() noexcept {
                        "handlers of signals do not allocate or free",
                        0};
     });
+}
+
+bool admit(extent::extent_allocator& extents, base::pages more) noexcept {
+    try {
+        auto admitted = extent::admit(extents, more);
+        if (!admitted) {
+            leave(std::move(admitted).error());
+        }
+        return admitted.ok();
+    } catch (const std::bad_alloc&) {
+        leave_failure(failure_code::out_of_memory, out_of_memory);
+        return false;
+    }
 }
 
 void leave(failure&& what) noexcept {

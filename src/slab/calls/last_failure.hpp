@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "base/failure.hpp"
+#include "extent/extent.hpp"
 #include "slab/calls/thread_cache.hpp"
 
 namespace holdfast::slab {
@@ -24,6 +25,8 @@ void leave_failure(base::failure_code code_at_least, Make make) noexcept {
 void leave(base::failure&& what) noexcept;
 /// The interrupted call may hold a lock that this one would wait for.
 void leave_interruption() noexcept;
+/// As extent::admit(). False: the failure is left.
+[[nodiscard]] bool admit(extent::extent_allocator& extents, base::pages more) noexcept;
 /// Needs no allocation.
 [[nodiscard]] base::failure out_of_memory() noexcept;
 [[nodiscard]] const base::failure& last_failure() noexcept;

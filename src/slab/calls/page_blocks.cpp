@@ -84,6 +84,9 @@ extent::extent page_blocks::take(std::size_t bytes, std::size_t alignment, exten
         return {};
     }
     const pages length = base::pages_for(bytes);
+    if (!slab::admit(core_.extents, length)) {
+        return {};
+    }
     const pages at_multiple_of{std::max<std::uint64_t>(alignment / base::page_size, 1)};
     if (core_.cached_extents.keeps(length)) {
         const auto cached = at_multiple_of.value == 1
@@ -155,7 +158,10 @@ bool page_blocks::resize(const held_block& found, std::size_t bytes) noexcept {
         return false;  // an abort must find its length and content
     }
     try {
-        return call.is_first() && core_.extents.resize(start, base::pages_for(bytes));
+        const pages wanted = base::pages_for(bytes);
+        const pages now{found.block.length};
+        return call.is_first() && (wanted <= now || extent::admit(core_.extents, wanted - now)) &&
+               core_.extents.resize(start, wanted);
     } catch (const std::bad_alloc&) {
         return false;
     }

@@ -144,7 +144,7 @@ bool small_blocks::hold_one(unsigned class_index, std::uint32_t type, held_block
 
 /// The offset of a block whose state is `held`; 0: last_failure() says why.
 std::uint64_t small_blocks::take_one(unsigned class_index, std::uint32_t type) noexcept {
-    if (core_.caches.pool == nullptr) {
+    if (core_.caches.pool == nullptr || !admit()) {
         return 0;
     }
     if (thread_cache* const cache = core_.find_cache()) {
@@ -157,8 +157,14 @@ std::uint64_t small_blocks::take_one(unsigned class_index, std::uint32_t type) n
         [&] { return core_.pool.supply().take_one_anywhere(class_index, type).value_or(0); });
 }
 
+/// False: last_failure() says why.
+bool small_blocks::admit() noexcept { return slab::admit(core_.extents, {base::pages_per_granule}); }
+
 bool small_blocks::check_out(thread_cache& cache, unsigned class_index, std::uint32_t most) noexcept {
     constexpr slab_part none{};  // granule 0 holds the roots
+    if (!admit()) {
+        return false;
+    }
     if (core_.extents.nodes() == 1 &&
         std::atomic_ref(core_.caches.next_arena).load(std::memory_order_relaxed) > core_.pool.bins().arenas()) {
         cache.arena = arena_of_core(core_.pool.bins().arenas(), cache.arena);

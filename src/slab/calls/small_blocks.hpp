@@ -41,6 +41,7 @@ private:
     [[nodiscard]] bool hold_one(unsigned class_index, std::uint32_t type, held_block& held) noexcept;
     [[nodiscard]] std::uint64_t take_one(unsigned class_index, std::uint32_t type) noexcept;
     [[nodiscard]] bool refill(thread_cache& cache, unsigned class_index) noexcept;
+    [[nodiscard]] bool admit() noexcept;
     [[nodiscard]] bool check_out(thread_cache& cache, unsigned class_index, std::uint32_t most) noexcept;
     [[nodiscard]] bool is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept;
     [[nodiscard]] bool find_free(cached_blocks& blocks, unsigned class_index, std::uint32_t most) const noexcept;

@@ -68,7 +68,7 @@ typedef enum hf_code HF_OF_INT {
     HF_CONCURRENT_MODIFICATION = 18, /* another thread stored to the heap, or was in a call, during a commit */
     HF_POISONED = 19,                /* a sync failed: discard and open again */
     HF_LIMIT = 20,                   /* a limit of the system or of the format */
-    HF_OUT_OF_MEMORY = 21,           /* no memory for the heap's bookkeeping */
+    HF_OUT_OF_MEMORY = 21,           /* no memory; commit: too much waits for a commit */
     HF_BAD_ADDRESS = 22,             /* not the start of an allocated block of this heap */
     HF_UNSUPPORTED = 23              /* the file system, the kernel or this version lacks it */
 } hf_code;
@@ -127,8 +127,7 @@ typedef struct hf_options {
     /* Milliseconds that freed memory may keep its space on disk. 0: 10,000; 1 to 49: none; negative: for ever.
      * Durability commit: until the next hf_commit after that. */
     int64_t decay_ms;
-    /* Create: `nodes` directories for the segments, one for each node of the machine; "" or NULL: the heap's
-     * directory. */
+    /* Create: `nodes` directories for the segments, one for each node of the machine; "" or NULL: the heap's own. */
     const char* const* node_directories;
     uint32_t nodes;
     uint32_t huge_pages;           /* HF_HUGE_PAGES_... */
@@ -136,18 +135,19 @@ typedef struct hf_options {
     uint32_t separate_cache_lines; /* create: not 0: blocks take whole cache lines */
     uint32_t precise_recovery;     /* recovery in durability collect: not 0: as hf_collect_options.precise */
     uint32_t check_transactions;   /* not 0: tests the rules of transactions */
-    /* Recovery in durability collect: called before the trace, to restore roots that the heap does not hold
-     * (hf_offline_root, hf_offline_keep). A result other than HF_OK ends the open, which returns it; the next open
-     * traces again. May be NULL. */
+    /* Recovery in durability collect; may be NULL: called before the trace, to restore roots that the heap does not
+     * hold (hf_offline_root, hf_offline_keep). A result other than HF_OK ends the open with it; the next one traces
+     * again. */
     hf_code (*before_trace)(hf_offline* heap, void* context);
     void* before_trace_context;
     /* 0: HF_PROMISE_UNAVAILABLE, also for reading, for a heap that was open in the domain page-cache or emulated when
      * the machine stopped: it may have lost any store. */
     uint32_t accept_machine_restart;
     uint32_t shared; /* commit: not 0: processes change it by turns, within hf_transact_begin and hf_transact_end */
+    uint64_t maximum_uncommitted; /* commit: bytes that may wait for a commit; more fails with HF_OUT_OF_MEMORY */
 } hf_options;
 #define HF_OPTIONS_INIT \
-    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0 }
+    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0 }
 
 /* Creates a heap, empty and durable when this returns. HF_ALREADY_EXISTS where anything is at the path; HF_NOT_FOUND
  * where the directory above is missing. `options` may be NULL. hf_close or hf_discard ends the handle `*heap`.

@@ -56,6 +56,12 @@ struct open_options {
     /// Limit of the user space in bytes; an allocation beyond it fails with no_space. Kept from the next commit or
     /// close on, until an open for writing gives another. Default: the heap's; a new heap has none.
     std::uint64_t maximum_size = 0;
+    /// Durability `commit`: bytes of memory that may be changed and not committed. Allocation beyond it throws
+    /// bad_alloc (errc::out_of_memory), before the kernel ends the process; commit(), and go on. Looked at where blocks
+    /// need new pages, so stores to blocks that are there may pass it. A block larger than that is given while little
+    /// else waits. Default: three quarters of the memory and swap that the process may have, by the machine and its
+    /// control groups; three eighths on tmpfs, where a commit needs the pages twice. All ones: no bound.
+    std::uint64_t maximum_uncommitted = 0;
     /// The heap's base, 2 MiB aligned; address_taken where the range is occupied. Null: anywhere.
     void* base_address = nullptr;
     /// Create: every open maps the heap at the same address, or fails with address_taken, so raw pointers into it stay

@@ -1,0 +1,162 @@
+#include "segment/files/available_memory.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/units.hpp"
+#include "segment/files/kernel_file.hpp"
+
+namespace holdfast::segment {
+
+namespace {
+
+constexpr std::uint64_t unknown = std::numeric_limits<std::uint64_t>::max();
+
+std::string text_of(const std::string& path) {
+    std::string text;
+    read_parts(path.c_str(), [&text](std::span<const char> part) { text.append(part.data(), part.size()); });
+    return text;
+}
+
+std::optional<std::uint64_t> number(std::string_view text) noexcept {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end != text.data() ? std::optional(value) : std::nullopt;
+}
+
+/// Takes the text up to the mark off, and the mark.
+std::string_view take(std::string_view& from, char mark) noexcept {
+    const std::size_t end = std::min(from.find(mark), from.size());
+    const std::string_view taken = from.substr(0, end);
+    from.remove_prefix(std::min(end + 1, from.size()));
+    return taken;
+}
+
+/// The number of the line that begins with the name and a space or colon; 0 where there is none.
+std::uint64_t value_of(std::string_view lines, std::string_view name) noexcept {
+    while (!lines.empty()) {
+        std::string_view line = take(lines, '\n');
+        if (line.starts_with(name) && line.size() > name.size() &&
+            (line[name.size()] == ' ' || line[name.size()] == ':')) {
+            return number(line.substr(name.size() + 1)).value_or(0);
+        }
+    }
+    return 0;
+}
+
+std::uint64_t minus(std::uint64_t from, std::uint64_t less) noexcept { return from - std::min(from, less); }
+
+/// Of two numbers either of which may be unknown.
+std::uint64_t plus(std::uint64_t a, std::uint64_t b) noexcept { return a > unknown - b ? unknown : a + b; }
+
+/// A file system of control groups that is mounted, or its memory controller.
+struct group_mount {
+    std::string root;
+    std::string place;
+    bool is_unified = false;
+};
+
+std::vector<group_mount> group_mounts(const std::string& mountinfo) {
+    std::vector<group_mount> found;
+    for (std::string_view lines = mountinfo; !lines.empty();) {
+        std::string_view line = take(lines, '\n');
+        const std::size_t dash = line.find(" - ");
+        if (dash == std::string_view::npos) {
+            continue;
+        }
+        std::string_view what = line.substr(dash + 3);
+        const std::string_view type = take(what, ' ');
+        take(what, ' ');
+        const std::string options = "," + std::string(what) + ",";
+        const bool is_unified = type == "cgroup2";
+        if (!is_unified && (type != "cgroup" || options.find(",memory,") == std::string::npos)) {
+            continue;
+        }
+        take(line, ' ');
+        take(line, ' ');
+        take(line, ' ');
+        const std::string_view root = take(line, ' ');
+        found.push_back({std::string(root), std::string(take(line, ' ')), is_unified});
+    }
+    return found;
+}
+
+/// The process's group by /proc/self/cgroup; empty where it is in none.
+std::string group_path(const std::string& groups, bool is_unified) {
+    for (std::string_view lines = groups; !lines.empty();) {
+        std::string_view line = take(lines, '\n');
+        take(line, ':');
+        const std::string controllers = "," + std::string(take(line, ':')) + ",";
+        if (is_unified ? controllers == ",," : controllers.find(",memory,") != std::string::npos) {
+            return std::string(line);
+        }
+    }
+    return {};
+}
+
+/// No limit is "max", or in version 1 a number near 2^63.
+std::uint64_t limit_of(const std::string& path) {
+    constexpr std::uint64_t none = std::uint64_t{1} << 60U;
+    const std::uint64_t limit = number(text_of(path)).value_or(unknown);
+    return limit >= none ? unknown : limit;
+}
+
+std::uint64_t count_of(const std::string& path) { return number(text_of(path)).value_or(0); }
+
+std::uint64_t room_in(const std::string& group, bool is_unified, std::uint64_t swap) {
+    const std::uint64_t limit = limit_of(group + (is_unified ? "/memory.max" : "/memory.limit_in_bytes"));
+    const std::uint64_t with_swap = is_unified ? unknown : limit_of(group + "/memory.memsw.limit_in_bytes");
+    if (limit == unknown && with_swap == unknown) {
+        return unknown;
+    }
+    const std::string numbers = text_of(group + "/memory.stat");
+    const auto droppable = [&](std::string_view active, std::string_view inactive) {
+        return value_of(numbers, active) + value_of(numbers, inactive);
+    };
+    if (is_unified) {
+        const std::uint64_t most = limit_of(group + "/memory.swap.max");
+        const std::uint64_t more = minus(most, count_of(group + "/memory.swap.current"));
+        return minus(limit, count_of(group + "/memory.current")) + droppable("active_file", "inactive_file") +
+               std::min(swap, more);
+    }
+    const std::uint64_t cache = droppable("total_active_file", "total_inactive_file");
+    const std::uint64_t in_memory =
+        limit == unknown ? unknown : minus(limit, count_of(group + "/memory.usage_in_bytes")) + cache + swap;
+    const std::uint64_t in_both =
+        with_swap == unknown ? unknown : minus(with_swap, count_of(group + "/memory.memsw.usage_in_bytes")) + cache;
+    return std::min(in_memory, in_both);
+}
+
+}  // namespace
+
+std::uint64_t available_memory(const memory_sources& from) {
+    const std::string machine = text_of(from.meminfo);
+    const std::uint64_t swap = value_of(machine, "SwapFree") * base::kibibyte;
+    const std::uint64_t memory = value_of(machine, "MemAvailable") * base::kibibyte;
+    std::uint64_t least = memory == 0 ? unknown : plus(memory, swap);
+    const std::string groups = text_of(from.groups);
+    for (const group_mount& mount : group_mounts(text_of(from.mounts))) {
+        std::string path = group_path(groups, mount.is_unified);
+        // In a container the mount shows the process's own group alone.
+        if (mount.root != "/") {
+            path = path.starts_with(mount.root) ? path.substr(mount.root.size()) : std::string();
+        }
+        for (;; path.resize(path.rfind('/'))) {
+            while (path.ends_with('/')) {
+                path.pop_back();
+            }
+            least = std::min(least, room_in(mount.place + path, mount.is_unified, swap));
+            if (path.empty()) {
+                break;
+            }
+        }
+    }
+    return least;
+}
+
+}  // namespace holdfast::segment
