@@ -34,8 +34,8 @@ log::log(log_files files, const log_options& options, std::uint64_t epoch, const
       key_(options.key),
       epoch_(HF_MUTANT("log.epoch") ? 0 : epoch),
       end_(end),
-      written_out_(end.sequence),
       leaves_older_(options.leaves_older),
+      written_out_(end.sequence),
       group_(end.sequence) {}
 
 base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const log_options& options, const mark& begin,
