@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, MutableMapping, MutableSequence, ValuesView
 from typing import Any
 
@@ -258,7 +259,7 @@ class List(MutableSequence[Any]):
         return len(self._held)
 
     def _index(self, index: Any) -> int:
-        found: int = index.__index__()
+        found = operator.index(index)
         found = found + len(self._held) if found < 0 else found
         if found < 0:
             raise IndexError("list index out of range")

@@ -3,6 +3,7 @@
 import math
 import random
 
+import numpy
 import pytest
 
 import holdfast
@@ -224,3 +225,16 @@ def test_no_block_is_lost(open_heap):
             heap["d"].clear()
             del heap["d"], heap["l"]
         assert heap.statistics()["allocated"] == before
+
+
+def test_an_index_that_is_no_whole_number_is_a_type_error(heap):
+    heap["l"] = [1, 2, 3]
+    found = heap["l"]
+    for index in ("a", 1.5, (1,)):
+        for call in (found.__getitem__, found.__delitem__, found.pop):
+            with pytest.raises(TypeError):
+                call(index)
+        for call in (found.__setitem__, found.insert):
+            with pytest.raises(TypeError):
+                call(index, 1)
+    assert found == [1, 2, 3] and found[numpy.int8(-1)] == 3 and found[True] == 2
