@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdio>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -19,9 +18,6 @@
 
 #include "api/manager_test_support.hpp"
 #include "base/process_test_support.hpp"
-#include "segment/commit/recovery.hpp"
-#include "segment/format/commit_format.hpp"
-#include "segment/format/superblock.hpp"
 
 namespace holdfast {
 namespace {
@@ -344,94 +340,6 @@ TEST_F(manager_turns_test, a_process_that_dies_with_the_turn_leaves_it_to_the_ne
         expect_texts(one, 2 * i + 2);
     }
     EXPECT_TRUE(one.check(true).empty());
-}
-
-/// Of a reader that has begun to open the heap, and does not go on: what it has found, as one that goes on would map
-/// it.
-class stopped_reader {
-public:
-    explicit stopped_reader(const std::string& path)
-        : paths_(path), found_(segment::must(segment::hold_and_recover(persist::posix_storage(), paths_))) {}
-    stopped_reader(const stopped_reader&) = delete;
-    stopped_reader& operator=(const stopped_reader&) = delete;
-    ~stopped_reader() = default;
-
-    [[nodiscard]] bool is_beside() const noexcept { return found_.hold->locks.empty(); }
-    /// All segments and the directory of objects, as its version has them.
-    [[nodiscard]] std::vector<std::byte> content() const {
-        const segment::superblock_on_media& version = found_.state.superblock;
-        const std::uint64_t segments = base::divide_up(version.frontier, version.segment_size);
-        std::vector<std::byte> all;
-        for (std::uint64_t i = 0; i < segments; ++i) {
-            append(all, i, segment::geometry_of(version).file_size());
-        }
-        append(all, segment::objects_file_id, version.objects_size);
-        return all;
-    }
-
-private:
-    void append(std::vector<std::byte>& to, std::uint64_t id, std::uint64_t bytes) const {
-        const std::size_t at = to.size();
-        to.resize(at + bytes);
-        const std::span<std::byte> content(to.data() + at, bytes);
-        persist::storage& held = *found_.hold->storage;
-        const auto file = segment::must(held.open(paths_.file(id), persist::access_mode::read_only));
-        segment::must(file->read_at(0, content));
-        if (found_.state.overlay) {
-            segment::patch_reader log(held, paths_, *found_.state.overlay);
-            segment::must(log.lay_over(segment::place_of(id, 0), content));
-        }
-    }
-
-    segment::heap_paths paths_;
-    segment::reader_state found_;
-};
-
-TEST_F(manager_turns_test, a_reader_that_is_stopped_while_it_opens_the_heap_keeps_nobody_waiting) {
-    make_shared_heap();
-    std::optional<manager> one(share());
-    add(*one, 0);
-    add(*one, 1);
-    std::optional<stopped_reader> stopped;
-    one->transact([&] { stopped.emplace(path()); });  // else it would find no writer, and have the lock
-    ASSERT_TRUE(stopped->is_beside());
-    const std::vector<std::byte> content = stopped->content();
-    const auto die_with_the_turn = [&] {
-        EXPECT_TRUE(base::run_in_child([&] {
-                        manager heap = share();
-                        heap.transact([&] {
-                            texts_of(heap).clear();
-                            ::raise(SIGKILL);
-                        });
-                    }).was_killed());
-    };
-    const auto change = [](manager& heap) {
-        for (int i = 0; i < 20; ++i) {
-            heap.transact([&] {
-                auto* const block =
-                    static_cast<char*>(heap.allocate(10'000));  // of so few pages none goes home at once
-                std::fill_n(block, 10'000, static_cast<char>(i));
-                number_of(heap) += 1;
-                heap.deallocate(block);
-            });
-        }
-    };
-    die_with_the_turn();
-    change(*one);  // that has the heap open
-    EXPECT_EQ(stopped->content(), content);
-    die_with_the_turn();
-    one.reset();
-    one.emplace(share());  // that opens it
-    change(*one);
-    EXPECT_EQ(stopped->content(), content);
-    one.reset();
-    for (int i = 0; i < 3; ++i) {  // that has it alone, and closes it
-        manager alone = open();
-        change(alone);
-        alone.commit();
-    }
-    EXPECT_EQ(stopped->content(), content);
-    EXPECT_EQ(number_of(open()), 2 + 5 * 20);
 }
 
 // Another thread waits for changes of a heap that cannot be opened anew.

@@ -418,7 +418,7 @@ bool log::go_on_behind(const mark& end, std::uint64_t oldest, bool leaves_older)
     group_.raise(end.sequence);
     first_file_ = oldest / size;
     leaves_older_ = leaves_older;
-    knows_spares_ = false;
+    knows_spares_ = HF_MUTANT("log.spares_of_others");
     return true;
 }
 

@@ -235,7 +235,8 @@ base::result<reader_state> hold_and_recover(persist::storage& storage, const hea
         auto state = recover(*found.hold->storage, paths, access_mode::read_only,
                              {.watch = {}, .last = durable, .is_home = is_beside ? readers->home() : 0});
         // The writer may have ended its session, or moved the log's beginning, while the first of them were read.
-        const bool goes_on = !is_beside || (readers->session() == session && readers->writer() == writer_kind::beside);
+        const bool goes_on = !is_beside || found.hold->came_between_turns ||
+                             (readers->session() == session && readers->writer() == writer_kind::beside);
         const bool is_whole = !is_beside || (goes_on && state && state->superblock.sequence == durable);
         failed += goes_on && !state ? 1 : 0;
         if (is_whole || failed == attempts_that_fail || (attempt == attempts && !state)) {

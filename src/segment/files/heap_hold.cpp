@@ -120,7 +120,12 @@ result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths, neighbour
     for (;;) {
         auto lock = lock_to_read(hold, paths, beside);
         if (lock) {
-            hold.locks.push_back(std::move(lock).value());
+            // Where processes share the heap, one that is stopped with the lock would keep all of them waiting.
+            hold.came_between_turns =
+                hold.readers != nullptr && hold.readers->turns().is_shared() && hold.readers->turns().left_by() != 0;
+            if (!hold.came_between_turns) {
+                hold.locks.push_back(std::move(lock).value());
+            }
             return {};
         }
         if (lock.error().code != failure_code::locked || hold.readers == nullptr) {

@@ -26,13 +26,17 @@ struct kept_addresses {
 
 struct heap_hold {
     std::shared_ptr<persist::storage> storage;  ///< in it the heap's paths lead to the held directories
-    /// The heap's directory, then its nodes; none for a reader beside a writer.
+    /// The heap's directory, then its nodes; none for a reader beside a writer, or beside processes that share the
+    /// heap.
     std::vector<heap_lock> locks;
     std::unique_ptr<reader_table> readers;  ///< null: who has the heap open, has the locks
     std::optional<kept_addresses> addresses;
     /// Of processes that take turns: no file has more than the last record says.
     bool was_left_in_order = false;
     bool rests = false;  ///< this one has not the turn
+    /// Of a reader: it took its slot while nobody had the turn, and the last one was left in order. So home, and the
+    /// log up to the last version, are from then on as they were.
+    bool came_between_turns = false;
 };
 
 /// Who else may have the heap open.
@@ -49,10 +53,10 @@ base::result<void> refuse_lost_superblock(const heap_paths& paths, std::span<con
 base::result<std::shared_ptr<persist::storage>> hold_directory(persist::storage& storage, const heap_paths& paths);
 
 /// Writes nothing, except a missing file `lock` of a superblock of this format. A reader takes a slot of the file
-/// `readers`, where there is one that it may write, and has no lock where a writer lets readers come. A writer is
-/// refused where there are readers, unless it lets them be. `locked`. One that takes turns waits for its turn, and is
-/// refused beside a writer that does not; `unsupported` where the heap has stores, or no file `readers` that processes
-/// can share. A reader that is told of turns waits until nobody has one.
+/// `readers`, where there is one that it may write, and has no lock where a writer lets readers come, or processes take
+/// turns. A writer is refused where there are readers, unless it lets them be. `locked`. One that takes turns waits for
+/// its turn, and is refused beside a writer that does not; `unsupported` where the heap has stores, or no file
+/// `readers` that processes can share. A reader that is told of turns waits until nobody has one.
 base::result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const heap_paths& paths,
                                                    persist::access_mode mode, neighbours beside = neighbours::none);
 
