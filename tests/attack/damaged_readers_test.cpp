@@ -151,6 +151,27 @@ protected:
         }
     }
 
+    /// Lives with a heap in a process of its own, for each word and damage, and looks at the heap in the end.
+    void damage_in(const std::function<void(const word& where, const std::string& name, const damage& how)>& life) {
+        std::vector<std::string> wrong;  // a child has the failures that its parent had
+        for (const word& where : words_of_readers()) {
+            for (const auto& one : damages()) {
+                make();
+                const bool held = ends_within(20, [&] {
+                    life(where, one.first, one.second);
+                    expect_acknowledged();
+                    if (testing::Test::HasFailure()) {
+                        throw std::runtime_error("see above");
+                    }
+                });
+                if (!held) {
+                    wrong.push_back(where.name + ": " + one.first);
+                }
+            }
+        }
+        EXPECT_THAT(wrong, testing::IsEmpty());
+    }
+
     support::scratch_directory scratch_;
     std::string path_ = scratch_ / "heap";
     std::set<int> acknowledged_;
@@ -158,94 +179,62 @@ protected:
 };
 
 TEST_F(damaged_readers, lose_nothing_of_a_heap_that_is_shared_by_turns) {
-    std::vector<std::string> wrong;  // a child has the failures that its parent had
-    for (const word& where : words_of_readers()) {
-        for (const auto& [name, how] : damages()) {
-            make();
-            const bool held = ends_within(20, [&, &how = how] {
-                {
-                    manager one(open_only, path_, shared_options());
-                    manager other(open_only, path_, shared_options());
-                    manager reader(open_read_only, path_, options_for(durability::commit));
-                    add(one);
-                    add(other);
-                    add(one);
-                    look(reader);
-                    add(one);
-                    change(where, how);
-                    add(other);
-                    look(reader);
-                    add(one);
-                    change(where, how);
-                    add(one);
-                    look(reader);
-                    add(other);
-                    static_cast<void>(returns([&] {
-                        const manager late(open_read_only, path_, options_for(durability::commit));
-                        expect_whole(late, "a late reader");
-                    }));
-                    change(where, how);
-                    static_cast<void>(returns([&] {
-                        manager late(open_only, path_, shared_options());
-                        add(late);
-                    }));
-                    static_cast<void>(returns([&] { static_cast<void>(one.refresh()); }));
-                }
-                expect_acknowledged();
-                if (testing::Test::HasFailure()) {
-                    throw std::runtime_error("see above");
-                }
-            });
-            if (!held) {
-                wrong.push_back(where.name + ": " + name);
-            }
-        }
-    }
-    EXPECT_THAT(wrong, testing::IsEmpty());
+    damage_in([this](const word& where, const std::string& /*name*/, const damage& how) {
+        manager one(open_only, path_, shared_options());
+        manager other(open_only, path_, shared_options());
+        manager reader(open_read_only, path_, options_for(durability::commit));
+        add(one);
+        add(other);
+        add(one);
+        look(reader);
+        add(one);
+        change(where, how);
+        add(other);
+        look(reader);
+        add(one);
+        change(where, how);
+        add(one);
+        look(reader);
+        add(other);
+        static_cast<void>(returns([&] {
+            const manager late(open_read_only, path_, options_for(durability::commit));
+            expect_whole(late, "a late reader");
+        }));
+        change(where, how);
+        static_cast<void>(returns([&] {
+            manager late(open_only, path_, shared_options());
+            add(late);
+        }));
+        static_cast<void>(returns([&] { static_cast<void>(one.refresh()); }));
+    });
 }
 
 TEST_F(damaged_readers, lose_nothing_of_a_writer_with_readers) {
-    std::vector<std::string> wrong;  // a child has the failures that its parent had
-    for (const word& where : words_of_readers()) {
-        for (const auto& [name, how] : damages()) {
-            make();
-            const bool held = ends_within(20, [&, &how = how] {
-                {
-                    manager writer(open_only, path_, options_for(durability::commit));
-                    manager reader(open_read_only, path_, options_for(durability::commit));
-                    add(writer);
-                    look(reader);
-                    add(writer);
-                    change(where, how);
-                    look(reader);
-                    add(writer);
-                    change(where, how);
-                    // It waits five seconds for a writer that seems to open or close the heap.
-                    if (where.name != "writer" || name == "one more") {
-                        static_cast<void>(returns([&] {
-                            const manager late(open_read_only, path_, options_for(durability::commit));
-                            expect_whole(late, "a late reader");
-                        }));
-                    }
-                    for (int i = 0; i < 20; ++i) {
-                        add(writer);
-                    }
-                    look(reader);
-                    static_cast<void>(returns([&] { writer.commit(); }));
-                    change(where, how);
-                    look(reader);
-                }
-                expect_acknowledged();
-                if (testing::Test::HasFailure()) {
-                    throw std::runtime_error("see above");
-                }
-            });
-            if (!held) {
-                wrong.push_back(where.name + ": " + name);
-            }
+    damage_in([this](const word& where, const std::string& name, const damage& how) {
+        manager writer(open_only, path_, options_for(durability::commit));
+        manager reader(open_read_only, path_, options_for(durability::commit));
+        add(writer);
+        look(reader);
+        add(writer);
+        change(where, how);
+        look(reader);
+        add(writer);
+        change(where, how);
+        // It waits five seconds for a writer that seems to open or close the heap.
+        if (where.name != "writer" || name == "one more") {
+            static_cast<void>(returns([&] {
+                const manager late(open_read_only, path_, options_for(durability::commit));
+                expect_whole(late, "a late reader");
+            }));
         }
-    }
-    EXPECT_THAT(wrong, testing::IsEmpty());
+        for (int i = 0; i < 20; ++i) {
+            add(writer);
+        }
+        look(reader);
+        static_cast<void>(returns([&] { writer.commit(); }));
+        change(where, how);
+        look(reader);
+    });
 }
 
 }  // namespace

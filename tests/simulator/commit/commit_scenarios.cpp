@@ -230,7 +230,7 @@ base::result<void> damage_log(simulated_storage& storage, const std::string& pat
 }
 
 /// Recovery shows one commit, every page of it, or fails as corrupt. Where the last record is damaged and nothing of it
-/// came home, no one can tell that it was whole.
+/// came home, no one can tell that it was whole; a record that others follow was.
 std::string judge_damaged(simulated_storage& storage, const state_book& book, const expectation& expected,
                           std::uint64_t first) {
     const auto recovered =
@@ -240,7 +240,8 @@ std::string judge_damaged(simulated_storage& storage, const state_book& book, co
         return says_so ? std::string{} : recovered.error().message();
     }
     std::string different;
-    for (std::uint64_t id = first; id <= expected.newest; ++id) {
+    const std::uint64_t last_but_one = expected.oldest == 0 ? 0 : expected.oldest - 1;
+    for (std::uint64_t id = std::max(first, last_but_one); id <= expected.newest; ++id) {
         different = model_heap::difference(storage, book[id], book.places());
         if (different.empty()) {
             return {};
