@@ -211,7 +211,7 @@ TEST_P(memory_group_test, gets_an_error_before_the_kernel_ends_the_process) {
     }
     const test_directory on(GetParam());
     const base::process_end end =
-        base::run_in_child([&] { return group.enter() && insert_until_refused(on.path("heap"), 3); });
+        base::run_in_child([&] { return group.enter() && insert_until_refused(on.path("heap"), 2); });
     EXPECT_TRUE(end.succeeded()) << end.text();
 }
 

@@ -78,6 +78,11 @@ base::result<void> uncommitted_bound::look(std::uint64_t more) {
     const std::uint64_t most = bound(all);
     if (now > most || (more > most - now && now > most / 8)) {
         handed_out_.fetch_sub(more, std::memory_order_relaxed);
+        // Nothing is known of such a program, and the next it does may be to move what it has.
+        const std::uint64_t heap = base::to_bytes(mapping_.frontier());
+        if (heap >= all / 2 && base::to_bytes(mapping_.committed()) < heap / 2) {
+            mapping_.set_reading(heap_mapping::reading::page_by_page);
+        }
         return base::failure_to_read(failure_code::out_of_memory, [&] { return refusal(now, more, most); });
     }
     wait_for(std::max({(most - now) / 2, most / 64, least_between_looks}), faults);
