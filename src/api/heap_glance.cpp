@@ -87,8 +87,10 @@ heap_glance glance_at(const std::string& path) {
     const segment::heap_paths paths = given.with_nodes(superblock.nodes);
     heap_glance found;
     describe(superblock, found);
-    describe(value_or_throw(segment::reader_table::glance(*held, paths)), found);
-    const bool is_open = found.neighbours.writer != 0 || segment::heap_lock::is_signed(*held, path);
+    const segment::readers_glance readers = value_or_throw(segment::reader_table::glance(*held, paths));
+    describe(readers, found);
+    const bool is_open =
+        found.neighbours.writer != 0 || readers.is_shared || segment::heap_lock::is_signed(*held, path);
     found.use = is_open                                          ? heap_use::open
                 : superblock.state == segment::heap_state::clean ? heap_use::closed
                                                                  : heap_use::crashed;

@@ -377,6 +377,8 @@ base::result<void> commit_log::lengthen_files(persist::storage& storage, const h
     }
     HF_TRY(end(storage, paths, superblock, superblock.state));
     empty_log(superblock, superblock.log_begin, wanted);
+    // The room for commits that only free went with the log. On a full disk there is none.
+    static_cast<void>(reserve(storage, paths, superblock, base::pages_for(superblock.frontier)).ok());
     return {};
 }
 

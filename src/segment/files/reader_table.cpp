@@ -89,6 +89,11 @@ bool locks(int fd, std::uint32_t slot) noexcept {
     return ::fcntl(fd, F_OFD_GETLK, &question) != 0 || question.l_type != F_UNLCK;
 }
 
+bool are_sharing(int fd) noexcept {
+    struct flock question = lock_of(sharing_byte, F_WRLCK);
+    return ::fcntl(fd, F_OFD_GETLK, &question) == 0 && question.l_type == F_RDLCK;
+}
+
 bool is_table(const reader_table_on_file& head) noexcept {
     return std::memcmp(head.magic, table_magic, sizeof table_magic) == 0 && head.version == table_version &&
            head.slots == reader_slots;
@@ -477,7 +482,8 @@ base::result<readers_glance> reader_table::glance(persist::storage& storage, con
         found.writer = static_cast<writer_kind>(copy->head.writer.load(std::memory_order_relaxed));
         found.writer_pid = copy->head.writer_pid.load(std::memory_order_relaxed);
     }
-    if (found.writer == writer_kind::beside || found.writer == writer_kind::excluding) {
+    found.is_shared = are_sharing(fd);
+    if (found.is_shared || found.writer == writer_kind::beside || found.writer == writer_kind::excluding) {
         found.durable = copy->head.durable.load(std::memory_order_relaxed);
         found.home = copy->head.home.load(std::memory_order_relaxed);
         found.costs = {copy->head.log_writes.load(std::memory_order_relaxed),

@@ -85,6 +85,7 @@ struct reader_information {
 struct readers_glance {
     writer_kind writer = writer_kind::none;
     std::uint64_t writer_pid = 0;
+    bool is_shared = false;     ///< by processes that change the heap by turns, perhaps none of them now
     std::uint64_t durable = 0;  ///< 0: no writer lets readers come
     std::uint64_t home = 0;     ///< the same
     log::log_counts costs;      ///< the same

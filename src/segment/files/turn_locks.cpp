@@ -11,7 +11,6 @@ namespace holdfast::segment {
 
 namespace {
 
-constexpr std::uint32_t sharing_byte = reader_slots + 1;
 constexpr std::uint32_t line_byte = reader_slots + 2;
 
 struct flock byte_of_turns(std::uint32_t place, short how) noexcept {

@@ -11,6 +11,9 @@ namespace holdfast::segment {
 
 struct reader_table_on_file;
 
+/// Of the file `readers`: locked for reading by all who share the heap.
+inline constexpr std::uint32_t sharing_byte = 1024 + 1;
+
 /// Of an open table, and no longer than it. Thread-safe.
 class turn_locks {
 public:

@@ -12,7 +12,7 @@ namespace holdfast {
 /// What the writer of a heap does at a moment.
 enum class heap_use {
     closed,   ///< nobody has it open for writing, and the last writer has closed it
-    open,     ///< a process has it open for writing
+    open,     ///< a process has it open for writing, or processes do that change it by turns
     crashed,  ///< nobody has, and the last writer did not close it: the next open recovers it
 };
 
