@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <holdfast/heap_glance.hpp>
 #include <holdfast/manager.hpp>
+#include <holdfast/transaction.hpp>
 
 #include "api/manager_test_support.hpp"
 
@@ -62,6 +63,24 @@ TEST_F(heap_glance_test, tells_the_durability_of_the_last_writer) {
         EXPECT_TRUE(glance_at(path()).lanes.writer.has_value());
     }
     EXPECT_EQ(glance_at(path()).lanes.last_durability, "atomic");
+}
+
+TEST_F(heap_glance_test, calls_a_heap_open_between_turns) {
+    open_options options = small_options();
+    options.shared = true;
+    {
+        manager heap(create_only, path(), options);
+        std::uint64_t version = 0;
+        for (int i = 0; i < 3; ++i) {
+            heap.transact([&] { heap.root(0) = heap.allocate(1000); });
+            version = heap.version();
+            const heap_glance seen = glance_at(path());
+            EXPECT_EQ(seen.use, heap_use::open) << i;
+            EXPECT_EQ(seen.commits, version) << i;
+            EXPECT_FALSE(manager(open_read_only, path()).statistics().recovered) << i;
+        }
+    }
+    EXPECT_EQ(glance_at(path()).use, heap_use::closed);
 }
 
 TEST_F(heap_glance_test, counts_the_files_of_every_directory) {
