@@ -186,9 +186,15 @@ std::optional<extent> extent_caches::take_aligned(unsigned arena, pages wanted, 
 [[gnu::noinline]] std::optional<extent> extent_caches::fetch(unsigned arena, pages wanted,
                                                              std::size_t refill) noexcept {
     std::array<pages, extent_cache::most_refilled> fresh;
-    const std::size_t fit = most_fetched.value / wanted.value;
-    const std::size_t some =
-        extents_.allocate_some(wanted, std::span(fresh).first(std::min(refill, fit)), arena % extents_.nodes());
+    const std::size_t fit = std::min(refill, most_fetched.value / wanted.value);
+    try {
+        if (!admit(extents_, pages{wanted.value * fit})) {
+            return std::nullopt;
+        }
+    } catch (const std::bad_alloc&) {  // no memory for the reason, which the caller asks for again
+        return std::nullopt;
+    }
+    const std::size_t some = extents_.allocate_some(wanted, std::span(fresh).first(fit), arena % extents_.nodes());
     if (some == 0) {
         return std::nullopt;
     }

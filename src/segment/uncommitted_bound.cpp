@@ -14,6 +14,8 @@ namespace {
 using base::failure;
 using base::failure_code;
 
+/// Copies of pages, stacks of threads, files of the log: more or less the same, however much has changed.
+constexpr std::uint64_t memory_of_a_commit = 32 * base::mebibyte;
 /// A program that stays below is never looked at.
 constexpr std::uint64_t too_little_to_look = 4 * base::mebibyte;
 constexpr std::uint64_t least_between_looks = 256 * base::kibibyte;
@@ -95,7 +97,8 @@ std::uint64_t uncommitted_bound::bound(std::uint64_t all) const noexcept {
     if (maximum_ != 0) {
         return maximum_;
     }
-    return location_.is_in_memory() ? all / 8 * 3 : all / 4 * 3;
+    const std::uint64_t usable = all - std::min(all / 8, memory_of_a_commit);
+    return location_.is_in_memory() ? usable / 8 * 3 : usable / 4 * 3;
 }
 
 /// Where the pages of the heap and what is private of them do not fit into memory, each store to a page that is not in

@@ -177,6 +177,8 @@ base::result<void> commit_log::move_begin(persist::storage& storage, const heap_
                                           superblock_on_media& superblock, heap_state state, bool ends) {
     const auto before = std::make_unique<superblock_on_media>(superblock);
     if (opened_ != nullptr) {
+        // Parts of a commit that was given up may not be durable yet, nor the name of the file that they lie in.
+        HF_TRY(opened_->wait(opened_->end().sequence));
         superblock.log_begin = opened_->end();
         if (HF_MUTANT("checkpoint.release_first")) {
             opened_->release(superblock.log_begin);
@@ -370,7 +372,9 @@ base::result<void> commit_log::end(persist::storage& storage, const heap_paths& 
 
 base::result<void> commit_log::lengthen_files(persist::storage& storage, const heap_paths& paths,
                                               superblock_on_media& superblock, std::uint64_t bytes) {
-    const std::uint64_t longest = std::min<std::uint64_t>(limits_.longest_file, superblock.segment_size);
+    // Some files are kept for commits on a full disk: of a small heap, few bytes.
+    const std::uint64_t longest =
+        std::min({limits_.longest_file, superblock.segment_size, std::bit_floor(superblock.frontier / 16 + 1)});
     const std::uint64_t wanted = std::min(std::bit_ceil(base::divide_up(bytes, limits_.most_files)), longest);
     if (wanted <= superblock.log_file_size || lag_.is_on() || is_read()) {
         return {};

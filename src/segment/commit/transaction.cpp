@@ -480,6 +480,11 @@ base::result<void> leave_behind(commit_log& log, const superblock_on_media& home
     return {};
 }
 
+/// A log or home of which nobody knows what media have.
+bool is_uncertain(const base::failure& what) noexcept {
+    return persist::is_failed_sync(what) || what.code == base::failure_code::poisoned;
+}
+
 /// A log that is full is emptied first. `before`: where the record's commit begins in the log, on return.
 base::result<void> write_record(persist::storage& storage, const heap_paths& paths, commit_log& log,
                                 const commit_plan& plan, const logged_pages& pages, superblock_on_media& on_media,
@@ -496,7 +501,7 @@ base::result<void> write_record(persist::storage& storage, const heap_paths& pat
         return done;
     }
     if (auto emptied = log.checkpoint(storage, paths, on_media); !emptied) {
-        if (persist::is_failed_sync(emptied.error())) {
+        if (is_uncertain(emptied.error())) {
             report.stage = commit_stage::uncertain;
         }
         return emptied;
@@ -559,7 +564,7 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
     const logged_pages pages = pages_for_record(plan, !fresh_goes_home);
     HF_TRY(check_way_home(paths, pages.runs));
     if (auto ready = log.lengthen_files(storage, paths, on_media, pages.sums.size() * base::page_size); !ready) {
-        report.stage = persist::is_failed_sync(ready.error()) ? commit_stage::uncertain : commit_stage::unchanged;
+        report.stage = is_uncertain(ready.error()) ? commit_stage::uncertain : commit_stage::unchanged;
         return ready;
     }
     if (fresh_goes_home) {

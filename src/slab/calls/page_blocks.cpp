@@ -84,9 +84,6 @@ extent::extent page_blocks::take(std::size_t bytes, std::size_t alignment, exten
         return {};
     }
     const pages length = base::pages_for(bytes);
-    if (!slab::admit(core_.extents, length)) {
-        return {};
-    }
     const pages at_multiple_of{std::max<std::uint64_t>(alignment / base::page_size, 1)};
     if (core_.cached_extents.keeps(length)) {
         const auto cached = at_multiple_of.value == 1
@@ -98,6 +95,9 @@ extent::extent page_blocks::take(std::size_t bytes, std::size_t alignment, exten
             }
             return {cached->start, cached->length, kind, type};
         }
+    }
+    if (!slab::admit(core_.extents, length)) {  // cached pages were admitted before
+        return {};
     }
     core_.pool.upkeep().age();
     try {

@@ -194,7 +194,7 @@ model_heap::model_heap(persist::storage& storage, const model_state& state, cons
 
 segment::commit_log_limits model_heap::limits(std::uint64_t epoch) noexcept {
     segment::commit_log_limits chosen{2 * page_size, 3 * page_size, 1000};
-    chosen.most_files = epoch % 3 == 0 ? 2 : 1000;
+    chosen.most_files = epoch % 8 == 0 ? 2 : 1000;
     chosen.longest_file = 4 * page_size;
     chosen.logged_fresh_pages = 2;
     chosen.pages_behind = 3;
