@@ -15,6 +15,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_test_support.hpp"
+#include "base/foreign_memory_test_support.hpp"
 #include "base/process_test_support.hpp"
 #include "base/units.hpp"
 
@@ -147,13 +148,7 @@ TEST_F(manager_test, the_bound_is_an_option_of_c) {
     EXPECT_EQ(hf_close(heap), HF_OK);
 }
 
-#if defined(HOLDFAST_UNDER_QEMU)
-constexpr bool has_memory_of_others = true;
-#elif defined(__has_feature)
-constexpr bool has_memory_of_others = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool has_memory_of_others = false;
-#endif
+using base::has_memory_of_others;
 
 /// A control group of the machine, whose processes may have so much memory.
 class memory_group {

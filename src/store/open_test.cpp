@@ -17,6 +17,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/foreign_memory_test_support.hpp"
 #include "store/committer.hpp"
 #include "store/store_test_support.hpp"
 
@@ -71,13 +72,7 @@ constexpr bool under_qemu = true;
 #else
 constexpr bool under_qemu = false;
 #endif
-#if defined(HOLDFAST_UNDER_QEMU)
-constexpr bool has_memory_of_others = true;
-#elif defined(__has_feature)
-constexpr bool has_memory_of_others = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool has_memory_of_others = false;
-#endif
+using base::has_memory_of_others;
 
 void write_file(const std::string& path, const std::string& content) {
     std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/foreign_memory_test_support.hpp"
 #include "store/page_checksum.hpp"
 #include "store/store_format.hpp"
 #include "store/store_test_support.hpp"
@@ -17,13 +18,7 @@
 namespace holdfast::store_engine {
 namespace {
 
-#if defined(HOLDFAST_UNDER_QEMU)
-constexpr bool has_memory_of_others = true;
-#elif defined(__has_feature)
-constexpr bool has_memory_of_others = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool has_memory_of_others = false;
-#endif
+using base::has_memory_of_others;
 
 constexpr MDB_dbi unnamed = 1;
 constexpr std::size_t limit = std::size_t{4} << 20U;
