@@ -210,7 +210,7 @@ TEST_P(memory_group_test, gets_an_error_before_the_kernel_ends_the_process) {
     constexpr std::uint64_t memory = 96 * mebibyte;
     const memory_group group(memory);
     if (has_memory_of_others) {
-        GTEST_SKIP() << "NOT TESTED HERE: a sanitizer, or an emulator, takes more memory than the heap";
+        GTEST_SKIP() << "the memory of the emulator or sanitizer counts, too";
     }
     if (!group.is_there()) {
         GTEST_SKIP() << "NOT TESTED HERE: no control group of memory can be made";
