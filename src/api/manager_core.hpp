@@ -151,8 +151,6 @@ public:
     }
     /// For the thread that has the threads' turn: that of the processes, too. Where it throws, it has neither.
     void take_turn();
-    /// With it, of a heap that processes share. Throws what fails.
-    void take_back_stray_stores() { value_or_throw(turns_->take_back_stray_stores(engine())); }
     void give_turn() noexcept;
     /// The watch may outlive the heap.
     [[nodiscard]] heap_life::watch life() const noexcept { return life_.begin_watch(); }

@@ -132,7 +132,7 @@ void plain_transactions::begin_outermost() {
     close_gate();
     auto memory = segment::memory_is::unknown;
     if (heap_.is_shared()) {
-        heap_.take_back_stray_stores();
+        value_or_throw(process_turns::take_back_stray_stores(heap_.engine()));
         memory = segment::memory_is::as_committed;
     }
     value_or_throw(heap_.engine().undo().begin(memory));
@@ -445,7 +445,7 @@ plain_transactions::pause::pause(plain_transactions& owner, std::string_view cal
         try {
             owner.heap_.take_turn();
             if (owner.heap_.is_shared()) {
-                owner.heap_.take_back_stray_stores();
+                value_or_throw(process_turns::take_back_stray_stores(owner.heap_.engine()));
             }
         } catch (...) {
             owner.release();

@@ -33,7 +33,7 @@ public:
     base::result<bool> take(std::unique_ptr<heap::engine>& heap);
     void give(heap::engine& heap) noexcept;
     /// With the turn: what this process has stored between turns would be in its memory alone.
-    base::result<void> take_back_stray_stores(heap::engine& heap) const;
+    static base::result<void> take_back_stray_stores(heap::engine& heap);
     /// Thread-safe, as the next one.
     [[nodiscard]] base::result<void> check_process() const;
     /// Until there is a version that take() would find; false when the time is over.
@@ -60,7 +60,6 @@ private:
     heap::engine_options options_;  ///< of an open
     std::uint64_t owner_ = base::process_identity();
     std::atomic<bool> is_over_{false};
-    bool has_stray_stores_ = true;  ///< perhaps; when this process took the turn
 };
 
 }  // namespace holdfast::detail

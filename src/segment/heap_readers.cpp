@@ -98,8 +98,7 @@ void heap_readers::admit(bool by_turns) noexcept {
             return;
         }
         lagging_home& lag = parts_.commits.log().lag();
-        lag.set_users(hold->readers.get());
-        parts_.commits.log().set_by_turns(by_turns);
+        lag.set_users(hold->readers.get(), by_turns);
         const std::uint64_t version = parts_.superblock.now().sequence;
         hold->readers->begin_session(*session, version, lag.is_on() ? lag.home().sequence : version);
     } catch (const std::bad_alloc&) {

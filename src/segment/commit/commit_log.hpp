@@ -129,10 +129,8 @@ public:
     /// A small commit may leave its pages behind, which readers would pay for. Who takes turns has them from the log in
     /// any case, so that where processes do, home waits, too.
     [[nodiscard]] bool leaves_behind() const noexcept {
-        return limits_.pages_behind != 0 && (is_by_turns_ || !is_read());
+        return limits_.pages_behind != 0 && (lag_.is_by_turns() || !is_read());
     }
-    /// Processes share the heap by turns.
-    void set_by_turns(bool are) noexcept { is_by_turns_ = are; }
     /// A checkpoint where the log is long. One that has much to sync waits for a later commit, when the device has
     /// written most of it, unless the log grows by too much meanwhile. To submit scattered pages takes seconds of a
     /// processor, so a thread does that; the checkpoint itself takes the few milliseconds that are left, so a commit
@@ -172,7 +170,6 @@ private:
     std::shared_ptr<log::log> log_ HF_GUARDED_BY(mutex_);
     log::log* opened_ = nullptr;
     bool goes_on_ = false;
-    bool is_by_turns_ = false;
     std::optional<log::mark> known_end_;  ///< where it goes on
     std::uint64_t begin_ = 0;             ///< position
     std::string identity_;                ///< of the superblock's file

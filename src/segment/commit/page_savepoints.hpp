@@ -41,7 +41,7 @@ public:
 
     /// Opens one. May throw std::bad_alloc.
     base::result<void> begin(access_check has_access);
-    /// The same, of the first one, where nobody has stored to anything since the last commit. Looks for nothing.
+    /// Opens the first one, where nobody has stored to anything since the last commit. Looks for nothing.
     void begin_as_committed();
     /// Forgets the last one. Needs no memory.
     void keep() noexcept;
