@@ -28,7 +28,6 @@ KNOWN_CHAINS = {
     "holdfast::heap::atomic_operations_of": (3, 81),
     "holdfast::heap::engine": (3, 84),
     "holdfast::manager": (3, 151),
-    "holdfast::store_engine::cursor": (3, 68),
 }
 
 
