@@ -6,7 +6,7 @@
 #include "heap/heap_opening.hpp"
 #include "heap/record_count.hpp"
 #include "heap/registry.hpp"
-#include "segment/files/copy.hpp"
+#include "segment/creation/copy.hpp"
 
 namespace holdfast::heap {
 

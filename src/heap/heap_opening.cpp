@@ -9,7 +9,7 @@
 
 #include "heap/registry.hpp"
 #include "persist/boot.hpp"
-#include "segment/files/copy.hpp"
+#include "segment/creation/copy.hpp"
 
 namespace holdfast::heap {
 

@@ -1,6 +1,6 @@
 // A checkpoint: it fixes a time T', makes the lines durable that records up to T' touched, seals T' in the head, and
-// then no such record counts any more (docs/atomic-protocol.md, "Checkpoints"). It goes in steps, so that no call waits
-// long: begin(), then advance() until the running checkpoint has no owner.
+// then no such record counts any more (docs/atomic-protocol.md, "A checkpoint"). It goes in steps, so that no call
+// waits long: begin(), then advance() until the running checkpoint has no owner.
 #pragma once
 
 #include <algorithm>
