@@ -26,7 +26,6 @@ KNOWN_CHAINS = {
     "holdfast::compat::interprocess::segment_manager": (3, 63),
     "holdfast::compat::metall::basic_manager": (3, 65),
     "holdfast::heap::atomic_operations_of": (3, 81),
-    "holdfast::heap::engine": (3, 84),
     "holdfast::manager": (3, 151),
 }
 
