@@ -29,7 +29,7 @@ public:
     /// `commit` for a heap that is closed or opened read-only.
     [[nodiscard]] durability_kind durability() const noexcept { return durability_; }
     [[nodiscard]] block_operations& on_blocks() const noexcept { return *operations_; }
-    /// HEAP-4: calls may go to the allocator without them.
+    /// Calls may go to the allocator without them (HEAP-4).
     [[nodiscard]] bool is_direct() const noexcept { return is_direct_; }
     /// Null if the heap is open read-only.
     [[nodiscard]] destination_operations* destinations() const noexcept { return destinations_; }
@@ -59,10 +59,11 @@ private:
     heap_operations& heap_;
     direct_operations direct_;
     std::unique_ptr<block_operations> owned_;
+    std::unique_ptr<atomic_operations> of_atomic_;
     std::unique_ptr<destination_operations> ordered_;  ///< of durability `commit` and `collect`
     struct {
         atomic_operations* of = nullptr;
-        bool operator()() const noexcept { return of == nullptr || of->settle(); }
+        bool operator()() const noexcept { return of == nullptr || of->wait_until_void(); }
     } settle_;
     block_operations* operations_ = &direct_;
     atomic_operations* atomic_ = nullptr;
