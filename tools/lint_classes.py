@@ -26,10 +26,7 @@ KNOWN_CHAINS = {
     "holdfast::compat::interprocess::segment_manager": (3, 63),
     "holdfast::compat::metall::basic_manager": (3, 65),
     "holdfast::heap::atomic_operations_of": (3, 81),
-    "holdfast::heap::engine": (3, 84),
-    "holdfast::lane::lane_set": (3, 76),
     "holdfast::manager": (3, 151),
-    "holdfast::store_engine::cursor": (3, 68),
 }
 
 

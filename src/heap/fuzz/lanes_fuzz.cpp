@@ -229,7 +229,7 @@ crashed_heap make_heap() {
     if (on.heap().lanes().statistics().checkpoints > 1) {
         finding("a checkpoint in the midst of what was to be pending");
     }
-    lanes.carry_out(record);
+    lanes.effects().carry_out(record);
     for (std::uint64_t i = 0; i < 33; ++i) {
         made.targets[i] = target_of(memory, i);
     }

@@ -1,4 +1,4 @@
-#include "segment/files/copied_files.hpp"
+#include "segment/creation/copied_files.hpp"
 
 #include <algorithm>
 
