@@ -43,18 +43,21 @@ result<void> blocks_of_copies::admit(pages more, pages frontier) {
     if (!reflinks || location_.has_room(more + frontier + pages{frontier.value / 2})) {
         return {};
     }
-    const auto fits = [&] { return location_.has_room(more + base::pages_for(shared_.value_or(0))); };
-    if (shared_ && (*shared_ == 0 || fits())) {
+    const auto leaves_room = [&](std::uint64_t shared) {
+        return shared == 0 || location_.has_room(more + base::pages_for(shared));
+    };
+    if (shared_ && leaves_room(*shared_)) {
         return {};
     }
-    HF_TRY_ASSIGN(shared_, count());  // the heap's stores have made it less since
-    if (*shared_ == 0 || fits()) {
+    HF_TRY_ASSIGN(const std::uint64_t shared, count());  // the heap's stores have made it less since
+    shared_ = shared;
+    if (leaves_room(shared)) {
         return {};
     }
     return base::failure_to_read(base::failure_code::no_space, [&] {
         base::failure what = base::os_failure(ENOSPC, "reserve", location_.paths().directory());
         what.expected = fmt::format("{} bytes, and {} for blocks that copies of the heap share with it",
-                                    base::to_bytes(more), *shared_);
+                                    base::to_bytes(more), shared);
         what.hint = "make room, or remove snapshots";
         return what;
     });
