@@ -29,7 +29,7 @@ public:
     /// `commit` for a heap that is closed or opened read-only.
     [[nodiscard]] durability_kind durability() const noexcept { return durability_; }
     [[nodiscard]] block_operations& on_blocks() const noexcept { return *operations_; }
-    /// HEAP-4: calls may go to the allocator without them.
+    /// Calls may go to the allocator without them (HEAP-4).
     [[nodiscard]] bool is_direct() const noexcept { return is_direct_; }
     /// Null if the heap is open read-only.
     [[nodiscard]] destination_operations* destinations() const noexcept { return destinations_; }
