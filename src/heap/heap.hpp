@@ -25,6 +25,8 @@
 
 namespace holdfast::heap {
 
+inline constexpr std::uint64_t default_decay_ns = 10'000'000'000;
+
 struct engine_options {
     durability_kind durability = durability_kind::commit;
     segment::creation_options files;  ///< open() uses `mapping` alone
@@ -42,7 +44,7 @@ struct engine_options {
     /// Durability `commit`: other processes do so, too (segment/files/heap_turns.hpp). The open has the turn.
     bool by_turns = false;
     /// The longest time that free memory keeps its space on disk.
-    std::uint64_t decay_ns = 10'000'000'000;
+    std::uint64_t decay_ns = default_decay_ns;
     /// For crash tests. Copies and snapshots use the kernel's file system.
     persist::storage* storage = &persist::posix_storage();
 };

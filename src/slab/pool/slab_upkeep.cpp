@@ -95,6 +95,14 @@ void slab_upkeep::look_at(granule slab, std::uint32_t worth) noexcept {
     age();
 }
 
+void slab_upkeep::age_alone() noexcept {
+    const pool_call call(of_.gate);
+    const std::uint64_t now = of_.extents.now();
+    if (now >= next_age_.load(std::memory_order_relaxed) && now != 0) {
+        age_at(now);
+    }
+}
+
 /// Who comes late does more: a thread that calls seldom gives back as much as one that calls often.
 void slab_upkeep::age_at(std::uint64_t now) noexcept {
     constexpr std::uint64_t step = extent::decay_curve::step_ns;
