@@ -48,10 +48,6 @@ FOLDERS = {
     "slab": ("hardened", "pool", "nodes", "space", "calls"),
     "heap": ("objects", "trace", "collect", "ordered", "atomic"),
 }
-# Older than the rule: they only become fewer.
-KNOWN_UPWARD = {
-    ("src/slab/pool/slab_upkeep.cpp", "slab/calls/commit_gate.hpp"),
-}
 CLI11_HOME = "src/command_line/"
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
@@ -115,8 +111,7 @@ def check_folders(source: Source) -> Iterator[Finding]:
         included = match.group(2)
         layer, _, rest = included.partition("/")
         folder = rest.partition("/")[0]
-        if (layer == parts[1] and folder in order and order.index(folder) > order.index(parts[2])
-                and (source.path, included) not in KNOWN_UPWARD):
+        if layer == parts[1] and folder in order and order.index(folder) > order.index(parts[2]):
             message = f"{parts[1]}/{parts[2]} includes {included}, which is above it"
             yield source.finding(match.start(1), "folders", message)
 

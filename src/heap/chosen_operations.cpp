@@ -88,8 +88,9 @@ base::result<void> chosen_operations::start_atomic(std::uint64_t lane_slots) {
     if (heap_.files().session().memory().has_failed()) {  // LANE-26: the head may not be on media
         return heap_.files().session().memory().failure();
     }
-    atomic_ = made->get();
-    own(std::move(made).value());
+    of_atomic_ = std::move(made).value();
+    atomic_ = of_atomic_.get();
+    use(atomic_->on_blocks());
     durability_ = durability_kind::atomic;
     if (lane::is_by_clock(lanes.order)) {
         settle_.of = atomic_;
@@ -147,6 +148,7 @@ void chosen_operations::stop() noexcept {
         heap_.blocks().slabs().set_traced(false);
     }
     owned_.reset();
+    of_atomic_.reset();
     durability_ = durability_kind::commit;
 }
 
@@ -167,6 +169,7 @@ void chosen_operations::continue_directly() {
     heap_.objects().persist_with({});
     use(direct_);
     owned_.reset();
+    of_atomic_.reset();
     durability_ = durability_kind::commit;
     if (heap_.blocks().is_hardened()) {
         harden();

@@ -59,10 +59,11 @@ private:
     heap_operations& heap_;
     direct_operations direct_;
     std::unique_ptr<block_operations> owned_;
+    std::unique_ptr<atomic_operations> of_atomic_;
     std::unique_ptr<destination_operations> ordered_;  ///< of durability `commit` and `collect`
     struct {
         atomic_operations* of = nullptr;
-        bool operator()() const noexcept { return of == nullptr || of->settle(); }
+        bool operator()() const noexcept { return of == nullptr || of->wait_until_void(); }
     } settle_;
     block_operations* operations_ = &direct_;
     atomic_operations* atomic_ = nullptr;

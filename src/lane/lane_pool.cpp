@@ -87,7 +87,7 @@ base::result<void> lane_pool::check_health() const {
     return what;
 }
 
-bool lane_pool::settle() noexcept {
+bool lane_pool::wait_until_void() noexcept {
     constexpr unsigned tries = 16;
     const std::uint64_t lanes = lanes_.count();
     std::array<std::uint64_t, maximum_lanes> recorded;
@@ -125,8 +125,8 @@ bool lane_pool::settle() noexcept {
     return is_settled();
 }
 
-/// Where there is a log, calls end when the disk has written their records. All tries of settle() together wait for 40
-/// ms.
+/// Where there is a log, calls end when the disk has written their records. All tries of wait_until_void() together
+/// wait for 40 ms.
 void lane_pool::wait_for_calls(unsigned tried) const noexcept {
     constexpr unsigned yields = 4;
     if (log_ == nullptr || tried < yields) {

@@ -75,7 +75,7 @@ public:
 
     /// Takes checkpoints until every earlier record is void. False where a call stayed in flight for too long. This
     /// thread has no call in flight, and holds no lock that such calls need.
-    [[nodiscard]] bool settle() noexcept;
+    [[nodiscard]] bool wait_until_void() noexcept;
 
     /// `poisoned` once a sync has failed: no call that needs one is acknowledged any more.
     [[nodiscard]] base::result<void> check_health() const;

@@ -33,11 +33,11 @@ void cursor_position::unplace() noexcept {
     values_.leave();
 }
 
-status cursor_position::settle() {
+status cursor_position::go_to_entry() {
     if (tree_.on_entry()) {
         return status::ok;
     }
-    HF_STORE_TRY(tree_.settle());
+    HF_STORE_TRY(tree_.go_to_entry());
     return values_.enter(false);
 }
 
@@ -52,7 +52,7 @@ void cursor_position::keep_position() {
     kept_value_behind_ = false;
     kept_before_ = !tree_.on_entry();
     gone_ = gone_ || kept_before_;
-    kept_outcome_ = tree_.settle();
+    kept_outcome_ = tree_.go_to_entry();
     kept_behind_ = kept_outcome_ != status::ok;
     if (!kept_behind_) {
         std::string_view key;
@@ -62,7 +62,7 @@ void cursor_position::keep_position() {
     if (!kept_behind_ && !kept_before_ && values_.is_dupsort() && !values_.lacks_value()) {
         std::string_view value;
         if (values_.kind == values_kind::tree) {
-            static_cast<void>(values_.tree.settle());
+            static_cast<void>(values_.tree.go_to_entry());
         }
         kept_value_behind_ = values_.read(value) != status::ok;
         if (!kept_value_behind_) {
@@ -99,7 +99,7 @@ status cursor_position::restore() {
         gone_ = true;
         at_end_ = false;
         values_.gone = false;
-        const status behind = tree_.settle();
+        const status behind = tree_.go_to_entry();
         return behind == status::ok ? values_.enter_before() : behind == status::not_found ? status::ok : behind;
     }
     if (!values_.is_dupsort()) {

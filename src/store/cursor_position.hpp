@@ -37,7 +37,7 @@ protected:
     /// To where it stood before keep_position().
     [[nodiscard]] status restore();
     /// Behind the last entry, or on none: looks for one in the next leaf. not_found: there is none.
-    [[nodiscard]] status settle();
+    [[nodiscard]] status go_to_entry();
     [[nodiscard]] status give(MDB_val* key, MDB_val* data) const;
 
     transaction* transaction_;

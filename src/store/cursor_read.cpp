@@ -74,7 +74,7 @@ status cursor::next(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     } else if (among_values) {
         return status::not_found;
     }
-    const status outcome = gone_ || !tree_.on_entry() ? tree_.settle() : tree_.next();
+    const status outcome = gone_ || !tree_.on_entry() ? tree_.go_to_entry() : tree_.next();
     at_end_ = outcome == status::not_found;
     HF_STORE_TRY(outcome);
     HF_STORE_TRY(data != nullptr ? values_.enter(false) : values_.enter_without_value());
@@ -118,7 +118,7 @@ status cursor::edge_value(MDB_val* key, MDB_val* data, bool at_last) {
     if (!values_.is_dupsort()) {
         return status::incompatible;
     }
-    HF_STORE_TRY(settle());
+    HF_STORE_TRY(go_to_entry());
     if (!values_.has_many()) {
         return give(key, data);
     }
@@ -134,7 +134,7 @@ status cursor::current(MDB_val* key, MDB_val* data) {
     if (!tree_.placed()) {
         return status::invalid_argument;
     }
-    HF_STORE_TRY(settle());
+    HF_STORE_TRY(go_to_entry());
     HF_STORE_TRY(give(key, nullptr));
     if (data == nullptr) {
         return status::ok;
@@ -143,7 +143,7 @@ status cursor::current(MDB_val* key, MDB_val* data) {
         return status::invalid_argument;
     }
     if (values_.gone && values_.kind == values_kind::tree) {
-        HF_STORE_TRY(values_.tree.settle());
+        HF_STORE_TRY(values_.tree.go_to_entry());
     }
     values_.gone = false;  // it has shown where it stands
     return give(nullptr, data);
@@ -164,7 +164,7 @@ status cursor::set(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     HF_STORE_TRY(tree_.seek(wanted, exact));
     if (!exact) {
         values_.kind = values_kind::one;
-        const status behind = tree_.settle();
+        const status behind = tree_.go_to_entry();
         if (operation != MDB_SET_RANGE || behind != status::ok) {
             if (behind == status::ok && values_.is_dupsort()) {
                 values_.inspect();
@@ -196,7 +196,7 @@ status cursor::set_value(MDB_val& data, bool range) {
         exact = found.exact;
     } else {
         HF_STORE_TRY(values_.tree.seek(wanted, exact));
-        const status behind = values_.tree.settle();
+        const status behind = values_.tree.go_to_entry();
         HF_STORE_TRY(behind == status::not_found ? status::ok : behind);
     }
     HF_STORE_TRY(exact || range ? status::ok : status::not_found);
@@ -249,7 +249,7 @@ status cursor::multiple(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
         const bool among_many = values_.kind == values_kind::tree && values_.placed && values_.tree.placed();
         HF_STORE_TRY(among_many ? values_.tree.previous_leaf() : status::not_found);
     } else {
-        const status outcome = settle();
+        const status outcome = go_to_entry();
         if (outcome != status::ok || !values_.placed) {
             return outcome == status::not_found ? status::ok : outcome;  // gives nothing, as liblmdb
         }
@@ -307,7 +307,7 @@ status cursor::count(std::size_t& values) {
     if (!tree_.placed()) {
         return status::invalid_argument;
     }
-    HF_STORE_TRY(settle());
+    HF_STORE_TRY(go_to_entry());
     if (values_.lacks_value()) {
         return status::invalid_argument;
     }

@@ -99,13 +99,14 @@ status cursor::place_for_put(std::string_view key, MDB_val* data, unsigned flags
         if (!tree_.placed()) {
             return status::invalid_argument;
         }
-        HF_STORE_TRY(settle());
+        HF_STORE_TRY(go_to_entry());
         exists = true;
         if (!values_.has_many() || !values_.placed) {
             return values_.has_many() ? status::invalid_argument : status::ok;
         }
         std::string_view value;  // a missing one is no reason to spoil the transaction
-        HF_STORE_TRY(values_.kind == values_kind::tree && values_.tree.placed() ? values_.tree.settle() : status::ok);
+        HF_STORE_TRY(values_.kind == values_kind::tree && values_.tree.placed() ? values_.tree.go_to_entry()
+                                                                                : status::ok);
         return values_.read(value);
     }
     values_.kind = values_kind::one;
@@ -207,7 +208,7 @@ status cursor::remove(bool all_values) {
     if (!tree_.placed()) {
         return status::invalid_argument;
     }
-    HF_STORE_TRY(settle());
+    HF_STORE_TRY(go_to_entry());
     if (values_.lacks_value() && !all_values) {
         return status::invalid_argument;
     }
@@ -216,7 +217,7 @@ status cursor::remove(bool all_values) {
     }
     if (!all_values && values_.has_many()) {
         std::string_view value;
-        HF_STORE_TRY(values_.kind == values_kind::tree && values_.gone ? values_.tree.settle() : status::ok);
+        HF_STORE_TRY(values_.kind == values_kind::tree && values_.gone ? values_.tree.go_to_entry() : status::ok);
         HF_STORE_TRY(values_.read(value));
     }
     transaction_->keep_positions(number_, this);

@@ -125,7 +125,7 @@ status key_values::next() {
             outcome = status::ok;
         }
     } else if (tree.placed()) {
-        outcome = stays ? tree.settle() : tree.next();
+        outcome = stays ? tree.go_to_entry() : tree.next();
     }
     gone = gone && outcome != status::ok;
     return outcome;
@@ -342,7 +342,7 @@ status key_values::put_into_tree(std::string_view value, unsigned flags) {
     bool exact = false;
     std::string_view old;
     if ((flags & MDB_CURRENT) != 0) {
-        HF_STORE_TRY(tree.placed() ? tree.settle() : status::not_found);
+        HF_STORE_TRY(tree.placed() ? tree.go_to_entry() : status::not_found);
         HF_STORE_TRY(tree.key(old));
         if (old == value) {
             return status::ok;

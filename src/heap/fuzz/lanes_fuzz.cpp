@@ -410,7 +410,7 @@ private:
             }
             if (!blocks.empty() && sound) {
                 const std::uint64_t old = blocks.begin()->first;
-                expect(next.heap().deallocate(on_.view().address({old})), "an old block cannot be freed");
+                expect(next.heap().on_blocks().deallocate(on_.view().address({old})), "an old block cannot be freed");
                 blocks.erase(old);
             }
         }

@@ -73,7 +73,7 @@ public:
     /// Finds out, by its file identity, whether the superblock is in the file that it was written for.
     base::result<void> look_whether_copied();
     /// The files have their space: they are no copies any more, durably.
-    base::result<void> settle_here();
+    base::result<void> end_copy();
 
 private:
     base::result<void> write(heap_state state, change by, bool durable);
