@@ -1,6 +1,8 @@
 // The extension module holdfast._core.
+#include <array>
 #include <cstdlib>
 #include <set>
+#include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -275,6 +277,20 @@ nb::dict statistics(const std::shared_ptr<session>& of) {
     return made;
 }
 
+/// A row of bytes for each extent: Heap.map() has their names.
+nb::bytes extents(const std::shared_ptr<session>& of) {
+    using row = std::array<std::uint64_t, 7>;
+    std::vector<row> rows;
+    guarded(*of, true, [&] {
+        of->to_read().for_each_extent([&rows](const extent_info& each) {
+            const auto kind = static_cast<std::uint64_t>(each.kind);
+            rows.push_back(
+                {each.offset, each.bytes, kind, each.block_size, each.blocks, each.live_blocks, each.backed_bytes});
+        });
+    });
+    return nb::bytes(rows.data(), rows.size() * sizeof(row));
+}
+
 nb::dict shrink(const std::shared_ptr<session>& of, std::uint64_t target) {
     shrink_report done;
     guarded(*of, true, [&] { done = of->shrink(target); });
@@ -383,6 +399,7 @@ void bind_sessions(nb::module_& into) {
         .def("entries", &entries)
         .def("make_array", &make_array)
         .def("statistics", &statistics)
+        .def("extents", &extents)
         .def("shrink", &shrink)
         .def("begin", &begin)
         .def("end", &end)
