@@ -422,7 +422,7 @@ base::result<void> write_state(persist::storage& storage, const heap_paths& path
     if (durable) {
         HF_TRY(file->sync("state.sync.second"));
     }
-    superblock = *next;
+    replace_what_differs(superblock, *next);
     return {};
 }
 

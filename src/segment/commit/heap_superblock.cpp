@@ -1,8 +1,6 @@
 #include "segment/commit/heap_superblock.hpp"
 
-#include <array>
 #include <chrono>
-#include <cstring>
 #include <memory>
 
 #include "segment/commit/transaction.hpp"
@@ -14,20 +12,6 @@ namespace {
 std::int64_t wall_clock_ns() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
         .count();
-}
-
-/// Other threads read what stays the same (uuid, flags, nodes) without the lock, so these words are not even stored
-/// again.
-void replace_what_differs(superblock_on_media& old, const superblock_on_media& next) noexcept {
-    std::array<std::uint32_t, sizeof next / sizeof(std::uint32_t)> wanted;
-    std::memcpy(wanted.data(), &next, sizeof next);
-    auto* const bytes = reinterpret_cast<std::byte*>(&old);
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-        std::byte* const word = bytes + i * sizeof(std::uint32_t);
-        if (std::memcmp(word, &wanted[i], sizeof(std::uint32_t)) != 0) {
-            std::memcpy(word, &wanted[i], sizeof(std::uint32_t));
-        }
-    }
 }
 
 }  // namespace
