@@ -153,6 +153,29 @@ TEST_F(manager_test, the_bound_is_an_option_of_c) {
     EXPECT_EQ(hf_close(heap), HF_OK);
 }
 
+/// Was: each look opened a file of /proc, and without it every allocation failed.
+TEST_F(manager_test, the_bound_needs_no_files_but_those_that_are_open) {
+    std::filesystem::create_directory(path("root"));
+    const base::process_end end = base::run_in_child([&]() -> int {
+        manager heap(create_only, path(), bounded_options());
+        std::vector<void*> blocks;
+        static_cast<void>(fill(heap, 48, blocks, 1000));
+        heap.commit();
+        if (::chroot(path("root").c_str()) != 0) {
+            return 2;  // another user than root may not
+        }
+        const std::string refused = fill(heap, 48, blocks);
+        heap.commit();
+        const bool goes_on = fill(heap, 48, blocks, 1000).empty() && heap.statistics().private_bytes < bound / 2;
+        if (refused.find("maximum_uncommitted") == std::string::npos || !goes_on) {
+            std::fprintf(stderr, "%s\n", refused.c_str());
+            return 1;
+        }
+        return 0;
+    });
+    EXPECT_TRUE(end.exit_status() == 0 || end.exit_status() == 2) << end.text();
+}
+
 /// Who allocates looks at the heap's memory while others allocate, make objects and commit.
 TEST_F(manager_test, threads_that_allocate_find_the_bound_beside_those_that_make_objects_and_commit) {
     constexpr unsigned threads = 3;
