@@ -126,7 +126,14 @@ base::result<void> heap_superblock::checkpoint() {
 }
 
 base::result<void> heap_superblock::end_log() {
-    return log_.end(location_.storage(), location_.paths(), now_, now_.state);
+    HF_TRY(log_.end(location_.storage(), location_.paths(), now_, now_.state));
+    if (now_.state == heap_state::running && !log_.lag().is_on()) {
+        // The session goes on as it began: with room for commits that only free, where the disk has any.
+        log_.begin_session(now_);
+        static_cast<void>(
+            log_.reserve(location_.storage(), location_.paths(), now_, base::pages_for(now_.frontier)).ok());
+    }
+    return {};
 }
 
 base::result<void> heap_superblock::close_cleanly() {
