@@ -39,6 +39,12 @@ const char* name_of(durability of) {
     return of == durability::atomic ? "atomic" : of == durability::collect ? "collect" : "commit";
 }
 
+/// Whether a handler of Python has raised an exception, KeyboardInterrupt say. It stays set in this thread.
+bool has_signal_raised() noexcept {
+    const nb::gil_scoped_acquire acquired;
+    return PyErr_CheckSignals() != 0;
+}
+
 std::shared_ptr<session> open_session(const std::string& path, const std::string& mode, const std::string& durability,
                                       const nb::dict& options) {
     session_options wanted;
@@ -46,6 +52,7 @@ std::shared_ptr<session> open_session(const std::string& path, const std::string
         throw nb::value_error("mode is one of 'r', 'w', 'a' and 'x'");
     }
     wanted.mode = mode[0];
+    wanted.gives_up = &has_signal_raised;
     wanted.heap.durability = durability_of(durability);
     const auto get = [&options](const char* name, auto& into) {
         if (options.contains(name)) {
@@ -309,6 +316,9 @@ void bind_errors(nb::module_& into) {
         try {
             std::rethrow_exception(thrown);
         } catch (const error& failure) {
+            if (PyErr_Occurred() != nullptr) {
+                return;  // it is why a wait has ended: has_signal_raised()
+            }
             raise(make_error_code(failure.reason()).message().c_str(), failure.what(),
                   {failure.path(), failure.field(), failure.found(), failure.expected(), failure.hint(),
                    failure.os_error()});

@@ -13,7 +13,7 @@
 #include "persist/mutant.hpp"
 #include "segment/commit/captured_commit.hpp"
 #include "segment/commit/commit_builder.hpp"
-#include "segment/files/heap_creation.hpp"
+#include "segment/commit/first_commit.hpp"
 #include "segment/page_runs.hpp"
 
 namespace holdfast::segment {
@@ -236,7 +236,7 @@ base::result<void> committer::run(commit_plan& plan, transaction_report& report)
     if (superblock_.is_on_media()) {
         return run_transaction(location_.storage(), location_.paths(), log_, plan, superblock_.of_commit(), report);
     }
-    HF_TRY(finish_creation(location_, plan, report));
+    HF_TRY(write_first_commit(location_, plan, report));
     superblock_.set_on_media();
     return {};
 }

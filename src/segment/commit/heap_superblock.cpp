@@ -146,7 +146,7 @@ base::result<void> heap_superblock::look_whether_copied() {
     return {};
 }
 
-base::result<void> heap_superblock::settle_here() {
+base::result<void> heap_superblock::end_copy() {
     HF_TRY(write(now_.state, [this](superblock_on_media& next) { next.file_identity = file_identity_; }));
     copied_ = false;
     return {};

@@ -9,16 +9,16 @@
 #include <cstdint>
 
 #include "base/result.hpp"
-#include "segment/commit/heap_superblock.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/hole_cover.hpp"
+#include "segment/files/superblock_of_files.hpp"
 
 namespace holdfast::segment {
 
 /// Callers serialise grow(); the rest runs at an open, in a commit or in a child of fork.
 class objects_file {
 public:
-    objects_file(const heap_location& location, heap_superblock& superblock, hole_cover& cover) noexcept
+    objects_file(const heap_location& location, superblock_of_files& superblock, hole_cover& cover) noexcept
         : location_(location), superblock_(superblock), cover_(cover) {}
     objects_file(const objects_file&) = delete;
     objects_file& operator=(const objects_file&) = delete;
@@ -56,7 +56,7 @@ private:
     base::result<void> map_from(std::uint64_t from);
 
     const heap_location& location_;
-    heap_superblock& superblock_;
+    superblock_of_files& superblock_;
     hole_cover& cover_;
     std::byte* begin_ = nullptr;
     std::uint64_t room_ = 0;
