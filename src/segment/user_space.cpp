@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/cancellation.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/mapping_limit.hpp"
 #include "segment/uncommitted_bound.hpp"
@@ -43,11 +44,13 @@ user_space::user_space(const user_space_parts& parts) noexcept
       shared_blocks_(parts.location) {}
 
 base::result<pages> user_space::grow(pages wanted) {
+    const base::cancellation_off until_done;
     HF_TRY(begin_growth(wanted));
     return grow_by({}, wanted, {ahead_pages(mapping_.frontier().value, wanted.value, location_.is_in_memory())});
 }
 
 base::result<pages> user_space::grow_beyond(pages skipped, pages wanted, pages most) {
+    const base::cancellation_off until_done;
     HF_TRY(begin_growth(skipped + wanted));
     return grow_by(
         skipped, wanted,
@@ -172,6 +175,7 @@ base::result<void> user_space::give_back(pages start, pages length) {
         drop_private_pages(mapping_.view().base() + base::to_bytes(start), base::to_bytes(length));
         return {};
     }
+    const base::cancellation_off until_done;
     std::uint64_t index = start.value / mapping_.view().shape().pages();
     return segments_.for_each(start, length,
                               [&](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
@@ -184,6 +188,7 @@ base::result<void> user_space::take_back(pages start, pages length) {
     if (location_.is_scratch()) {
         return {};
     }
+    const base::cancellation_off until_done;
     if (!location_.shared()) {
         HF_TRY(superblock_.mark_running());  // reserves the log before blocks take what is left
     }

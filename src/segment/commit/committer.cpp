@@ -261,7 +261,13 @@ base::result<void> committer::map_adopted() {
 }
 
 base::result<private_memory> committer::find_private() const {
-    HF_TRY_ASSIGN(const pagemap tables, pagemap::open());
+    std::optional<pagemap> anew;
+    // That of the commits, while it is open: the process may have no descriptor left, or another root directory.
+    const pagemap* tables = scanner_ != nullptr && location_.check_process() ? &scanner_->tables() : nullptr;
+    if (tables == nullptr) {
+        HF_TRY_ASSIGN(anew, pagemap::open());
+        tables = &*anew;
+    }
     const space_view& view = mapping_.view();
     const std::uint64_t user = base::to_bytes(mapping_.frontier());
     const std::uint64_t committed = std::min(user, base::to_bytes(mapping_.committed()));
@@ -273,8 +279,8 @@ base::result<private_memory> committer::find_private() const {
         if (bytes == 0) {
             return std::uint64_t{0};
         }
-        if (!tables.find_private(begin, bytes, pagemap::swapped::left_out, runs)) {
-            HF_TRY(tables.find_private_by_entries(begin, bytes, runs));
+        if (!tables->find_private(begin, bytes, pagemap::swapped::left_out, runs)) {
+            HF_TRY(tables->find_private_by_entries(begin, bytes, runs));
         }
         std::uint64_t pages = 0;
         for (const memory_run& run : runs) {

@@ -59,7 +59,7 @@ public:
     base::result<void> maintain_log();
     /// What went home becomes durable, and the log empty.
     base::result<void> checkpoint();
-    /// Its files are gone, until the next change makes them anew.
+    /// Its files are gone, and others of the usual size take their place while the session goes on.
     base::result<void> end_log();
 
     base::result<void> close_cleanly();

@@ -29,7 +29,8 @@ public:
         room_ = area.size();
     }
     [[nodiscard]] std::byte* begin() const noexcept { return begin_; }
-    [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+    /// Thread-safe.
+    [[nodiscard]] std::uint64_t size() const noexcept { return __atomic_load_n(&size_, __ATOMIC_ACQUIRE); }
     [[nodiscard]] std::uint64_t committed_size() const noexcept { return committed_size_; }
     [[nodiscard]] std::uint64_t adopted_size() const noexcept { return adopted_size_; }
 
@@ -51,6 +52,7 @@ public:
     base::result<void> copy_for_child();
 
 private:
+    void set_size(std::uint64_t bytes) noexcept { __atomic_store_n(&size_, bytes, __ATOMIC_RELEASE); }
     base::result<void> map_from(std::uint64_t from);
 
     const heap_location& location_;
