@@ -68,6 +68,8 @@ public:
     lane_checkpoint& operator=(const lane_checkpoint&) = delete;
     ~lane_checkpoint() = default;
 
+    /// For the analysis of threads: the caller has the lock, which it knows by another name.
+    void has_lock() const noexcept HF_ASSERTS_HELD(progress_.mutex) {}
     /// Fixes T' and the records to pass. False where T' is not newer than the last one. `owner` may be null.
     [[nodiscard]] bool begin(const lane* owner) noexcept HF_REQUIRES(progress_.mutex);
     /// Passes so many records. True where the checkpoint has ended, and records became void.

@@ -232,6 +232,7 @@ public:
 
     bool checkpoint() noexcept override {
         const base::scoped_lock lock(checkpoints_.mutex);
+        checkpoint_.has_lock();
         const bool done = checkpoint_.begin(nullptr) && checkpoint_.advance(checkpoint_.all_records);
         publish_counters();
         return done;
@@ -381,6 +382,7 @@ private:
         if (!checkpoints_.mutex.try_lock()) {
             return false;
         }
+        checkpoint_.has_lock();
         const bool is_shared = &own == &lanes_[0];
         const bool is_late = room < std::max<std::uint64_t>(ring_slots_ / 16, 2);
         running_checkpoint& running = checkpoints_.running;
