@@ -33,6 +33,7 @@ struct options {
     std::string lmdb = HOLDFAST_DEBIAN_LMDB;
     std::string holdfast = HOLDFAST_OWN_LMDB;
     std::vector<std::string> only;
+    bool thesis = false;
 };
 
 struct peer {
@@ -64,6 +65,18 @@ constexpr std::array goals = {
 
 bool is_size(const std::string& figure) { return figure.ends_with("_bytes"); }
 
+/// Milliseconds of one workload, in a process of its own.
+nlohmann::json run_once(const options& chosen, const bench::store_workload& workload, const peer& one,
+                        const std::filesystem::path& parent) {
+    const bench::workplace place(parent);
+    const std::filesystem::path directory = place.path() / "store";
+    std::filesystem::create_directory(directory);
+    return bench::run_child(bench::ending::exits, [&](const bench::child_process& child) {
+        const bench::store_library library(one.path);
+        child.hand_back(workload.run(library, one.name == "lmdb", directory, chosen.sizes));
+    });
+}
+
 void measure(const options& chosen, std::vector<peer>& peers) {
     for (const bench::store_workload& workload : bench::store_workloads()) {
         if (!chosen.only.empty() &&
@@ -75,14 +88,7 @@ void measure(const options& chosen, std::vector<peer>& peers) {
             for (std::size_t i = 0; i < peers.size(); ++i) {
                 // Each of them is the first in every other round.
                 peer& one = peers[(i + round) % peers.size()];
-                const bench::workplace place(parent);
-                const std::filesystem::path directory = place.path() / "store";
-                std::filesystem::create_directory(directory);
-                const nlohmann::json result =
-                    bench::run_child(bench::ending::exits, [&](const bench::child_process& child) {
-                        const bench::store_library library(one.path);
-                        child.hand_back(workload.run(library, one.name == "lmdb", directory, chosen.sizes));
-                    });
+                const nlohmann::json result = run_once(chosen, workload, one, parent);
                 for (const auto& [figure, value] : result.items()) {
                     one.results[figure].add(value.get<double>());
                 }
@@ -131,6 +137,48 @@ void print(bench::report& out, const std::vector<peer>& peers) {
     }
 }
 
+/// Ours in memory, beside LMDB on the disk, as in the thesis, and beside LMDB in memory.
+void run_thesis(bench::report& out, const options& chosen, const std::vector<peer>& peers) {
+    struct goal_of {
+        const char* name;
+        double on_disk;
+    };
+    constexpr goal_of theirs[] = {{"mtest", 25}, {"fillseqsync", 3.7}, {"fillrandomsync", 3.7}, {"mt_bench", 31}};
+    std::vector<bench::row> rows;
+    for (const bench::store_workload& workload : bench::thesis_workloads()) {
+        bench::samples ours;
+        bench::samples in_memory;
+        bench::samples on_disk;
+        for (unsigned round = 0; round < chosen.common.rounds; ++round) {
+            const auto measured = [&](const peer& one, const std::filesystem::path& parent) {
+                return run_once(chosen, workload, one, parent);
+            };
+            const nlohmann::json first = measured(peers[0], chosen.memory_directory);
+            const nlohmann::json second = measured(peers[1], chosen.memory_directory);
+            const nlohmann::json third = measured(peers[1], chosen.common.directory);
+            if (first.value("checksum", 0.0) != second.value("checksum", 0.0)) {
+                throw std::runtime_error("the two libraries did not return the same items");
+            }
+            ours.add(first.at(workload.name).get<double>());
+            in_memory.add(second.at(workload.name).get<double>());
+            on_disk.add(third.at(workload.name).get<double>());
+        }
+        rows.push_back({bench::label("work", workload.name), bench::times("holdfast_memory_ms", ours),
+                        bench::times("lmdb_memory_ms", in_memory), bench::times("lmdb_disk_ms", on_disk),
+                        bench::number("times_lmdb_on_disk", on_disk.median() / ours.median()),
+                        bench::number("times_lmdb_in_memory", in_memory.median() / ours.median())});
+        for (const goal_of& goal : theirs) {
+            if (goal.name == std::string(workload.name)) {
+                out.goal_at_least(fmt::format("{}, in memory, LMDB on the disk", goal.name),
+                                  on_disk.median() / ours.median(), goal.on_disk, "times LMDB");
+                out.goal_at_least(fmt::format("{}, both in memory", goal.name), in_memory.median() / ours.median(), 1.0,
+                                  "times LMDB");
+            }
+        }
+    }
+    out.table("the thesis' workloads", rows);
+}
+
 int run(options chosen) {
     if (chosen.common.smoke) {
         chosen.sizes = {.entries = 4000, .synced = 40, .synced_in_batches = 4000, .stuck = 2000};
@@ -154,6 +202,10 @@ int run(options chosen) {
             out.note("not measured: there is no library of " + one.name);
             return out.exit_status();
         }
+    }
+    if (chosen.thesis) {
+        run_thesis(out, chosen, peers);
+        return out.exit_status();
     }
     measure(chosen, peers);
     print(out, peers);
@@ -188,6 +240,7 @@ int main(int argc, char** argv) {
     app.add_option("--only", chosen.only,
                    "Workloads: put_synced, put_batches, put_by_threads, put_unsynced, "
                    "put_durable_memory, large_store, stuck_reader");
+    app.add_flag("--thesis", chosen.thesis, "The workloads of the thesis instead, beside LMDB on the disk");
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }

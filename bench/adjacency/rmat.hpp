@@ -35,20 +35,25 @@ inline constexpr std::uint64_t rmat_c = 1'900;
     return vertex ^ (vertex >> half);
 }
 
+/// The vertices are not scrambled yet.
+[[nodiscard]] inline edge rmat_edge(random_source& random, unsigned scale) noexcept {
+    edge one{0, 0};
+    for (unsigned level = 0; level < scale; ++level) {
+        const std::uint64_t dice = random.below(10'000);
+        const bool right = dice >= rmat_a && (dice < rmat_a + rmat_b || dice >= rmat_a + rmat_b + rmat_c);
+        const bool down = dice >= rmat_a + rmat_b;
+        one.source = one.source * 2 + (down ? 1 : 0);
+        one.target = one.target * 2 + (right ? 1 : 0);
+    }
+    return one;
+}
+
 [[nodiscard]] inline std::vector<edge> generate_rmat(const rmat_parameters& parameters) {
     random_source random(parameters.seed);
     std::vector<edge> edges((std::uint64_t{1} << parameters.scale) * parameters.edges_per_vertex);
     for (edge& one : edges) {
-        std::uint64_t source = 0;
-        std::uint64_t target = 0;
-        for (unsigned level = 0; level < parameters.scale; ++level) {
-            const std::uint64_t dice = random.below(10'000);
-            const bool right = dice >= rmat_a && (dice < rmat_a + rmat_b || dice >= rmat_a + rmat_b + rmat_c);
-            const bool down = dice >= rmat_a + rmat_b;
-            source = source * 2 + (down ? 1 : 0);
-            target = target * 2 + (right ? 1 : 0);
-        }
-        one = {scramble(source, parameters.scale), scramble(target, parameters.scale)};
+        const edge plain = rmat_edge(random, parameters.scale);
+        one = {scramble(plain.source, parameters.scale), scramble(plain.target, parameters.scale)};
     }
     return edges;
 }

@@ -31,5 +31,7 @@ struct store_workload {
         run;
 };
 [[nodiscard]] const std::vector<store_workload>& store_workloads();
+/// Those of the thesis that put LMDB on persistent memory (Bhandari 2018, 4.8).
+[[nodiscard]] const std::vector<store_workload>& thesis_workloads();
 
 }  // namespace bench

@@ -23,7 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 XML = ROOT / "build" / "docs-xml"  # what Doxygen has found, by language
 BUILT = ROOT / "build" / "docs"  # what scripts/docs.sh has made before: the references, the charts
 ELSEWHERE = {
-    "README.md": "index.md",
+    "docs/site/landing.md": "index.md",
+    "README.md": "overview.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "src/README.md": "layers.md",

@@ -21,8 +21,8 @@ def exported(package):
     """Each public name, and the definition that it has."""
     root = ast.parse((package / "__init__.py").read_text())
     places, names = {}, []
-    for node in root.body:
-        if isinstance(node, ast.ImportFrom) and node.module:
+    for node in ast.walk(root):
+        if isinstance(node, ast.ImportFrom) and node.level and node.module:
             places.update({each.name: node.module for each in node.names})
         elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             names = ast.literal_eval(node.value)

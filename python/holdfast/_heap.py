@@ -29,6 +29,10 @@ def _memory_of(array: numpy.ndarray[Any, Any]) -> tuple[int, int]:
     return array.__array_interface__["data"][0], array.nbytes
 
 
+_EXTENT = ("offset", "bytes", "kind", "block_size", "blocks", "live_blocks", "backed_bytes")
+_KINDS = numpy.array(["", "free", "block", "slab", "roots", "reserved"])
+
+
 class Heap(Dict):
     """A heap that is open: a dict with names as keys, by convention. Use open() to make one.
 
@@ -246,6 +250,20 @@ class Heap(Dict):
         checkpoint_ns, waits.
         """
         return self._session.statistics()
+
+    def map(self) -> numpy.ndarray[Any, Any]:
+        """What the heap's space is used for: an array with a row for each run of pages, in the order of the offsets.
+
+        offset and bytes: they follow one another without gaps. kind: "free", "block" (one of whole pages), "slab" (of
+        small blocks), "roots" or "reserved". block_size, blocks and live_blocks: of a slab. backed_bytes: those that
+        have space in the file system; on tmpfs at least so many. pandas.DataFrame(heap.map()) shows it as a table, and
+        `holdfast map` draws it.
+        """
+        found = numpy.frombuffer(self._session.extents(), [(name, "u8") for name in _EXTENT])
+        made = numpy.empty(len(found), [(name, "U8" if name == "kind" else "u8") for name in _EXTENT])
+        for name in _EXTENT:
+            made[name] = _KINDS[found[name]] if name == "kind" else found[name]
+        return made
 
     def close(self, *, commit: bool = True) -> None:
         """Commits (unless told otherwise), and closes the heap. A second call does nothing.

@@ -1,6 +1,8 @@
 // The extension module holdfast._core.
+#include <array>
 #include <cstdlib>
 #include <set>
+#include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -39,6 +41,12 @@ const char* name_of(durability of) {
     return of == durability::atomic ? "atomic" : of == durability::collect ? "collect" : "commit";
 }
 
+/// Whether a handler of Python has raised an exception, KeyboardInterrupt say. It stays set in this thread.
+bool has_signal_raised() noexcept {
+    const nb::gil_scoped_acquire acquired;
+    return PyErr_CheckSignals() != 0;
+}
+
 std::shared_ptr<session> open_session(const std::string& path, const std::string& mode, const std::string& durability,
                                       const nb::dict& options) {
     session_options wanted;
@@ -46,6 +54,7 @@ std::shared_ptr<session> open_session(const std::string& path, const std::string
         throw nb::value_error("mode is one of 'r', 'w', 'a' and 'x'");
     }
     wanted.mode = mode[0];
+    wanted.gives_up = &has_signal_raised;
     wanted.heap.durability = durability_of(durability);
     const auto get = [&options](const char* name, auto& into) {
         if (options.contains(name)) {
@@ -268,6 +277,20 @@ nb::dict statistics(const std::shared_ptr<session>& of) {
     return made;
 }
 
+/// A row of bytes for each extent: Heap.map() has their names.
+nb::bytes extents(const std::shared_ptr<session>& of) {
+    using row = std::array<std::uint64_t, 7>;
+    std::vector<row> rows;
+    guarded(*of, true, [&] {
+        of->to_read().for_each_extent([&rows](const extent_info& each) {
+            const auto kind = static_cast<std::uint64_t>(each.kind);
+            rows.push_back(
+                {each.offset, each.bytes, kind, each.block_size, each.blocks, each.live_blocks, each.backed_bytes});
+        });
+    });
+    return nb::bytes(rows.data(), rows.size() * sizeof(row));
+}
+
 nb::dict shrink(const std::shared_ptr<session>& of, std::uint64_t target) {
     shrink_report done;
     guarded(*of, true, [&] { done = of->shrink(target); });
@@ -309,6 +332,9 @@ void bind_errors(nb::module_& into) {
         try {
             std::rethrow_exception(thrown);
         } catch (const error& failure) {
+            if (PyErr_Occurred() != nullptr) {
+                return;  // it is why a wait has ended: has_signal_raised()
+            }
             raise(make_error_code(failure.reason()).message().c_str(), failure.what(),
                   {failure.path(), failure.field(), failure.found(), failure.expected(), failure.hint(),
                    failure.os_error()});
@@ -373,6 +399,7 @@ void bind_sessions(nb::module_& into) {
         .def("entries", &entries)
         .def("make_array", &make_array)
         .def("statistics", &statistics)
+        .def("extents", &extents)
         .def("shrink", &shrink)
         .def("begin", &begin)
         .def("end", &end)

@@ -6,6 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include <holdfast/detail/interruptible_waits.hpp>
+
 #include "places.hpp"
 
 namespace holdfast::python {
@@ -61,7 +63,8 @@ std::shared_ptr<const found_at> held_object::place_within(const document* key, s
 }
 
 session::session(const std::string& path, const session_options& options)
-    : path_(path), read_only_(options.mode == 'r'), shared_(options.heap.shared) {
+    : path_(path), read_only_(options.mode == 'r'), shared_(options.heap.shared), gives_up_(options.gives_up) {
+    const detail::interruptible_waits waits(gives_up_);
     manager_.emplace(open_heap(path, options));
     covers_arrays_ = !read_only_ && manager_->durability() == durability::commit;
     if (struct stat found{}; stat(path.c_str(), &found) == 0) {
@@ -215,8 +218,14 @@ void session::apply(transaction& within, const std::function<void(contents&)>& c
     within.commit();
 }
 
+/// Waits for the turn, until a signal says otherwise.
+std::unique_ptr<transact_scope> session::take_turn() {
+    const detail::interruptible_waits waits(gives_up_);
+    return std::make_unique<transact_scope>(*manager_);
+}
+
 void session::write_in_turn(const std::function<void(contents&)>& change) {
-    transact_scope all(*manager_);
+    const auto turn = take_turn();
     note_turn();
     {
         transaction within(*manager_, detail::within_transact());
@@ -226,7 +235,7 @@ void session::write_in_turn(const std::function<void(contents&)>& change) {
         });
     }
     seen_version_ = 0;  // where the commit fails, nobody knows what is there
-    all.commit();
+    turn->commit();
     note_end_of_turn();
 }
 
@@ -262,9 +271,9 @@ void session::begin(std::uint64_t number, bool by_task) {
     mutex_->lock();
     try {
         if (shared_) {
-            auto all = std::make_unique<transact_scope>(*manager_);
+            auto turn = take_turn();
             note_turn();
-            levels_->begin_in(std::move(all), number, by_task);
+            levels_->begin_in(std::move(turn), number, by_task);
             sweep_in_turn(*contents_);
         } else {
             levels_->begin(number, by_task, covers_arrays_);
@@ -448,6 +457,7 @@ std::uint64_t session::refresh() {
     } else {
         let_waiting_threads_end();
     }
+    const detail::interruptible_waits waits(gives_up_);
     const std::uint64_t version = manager_->refresh().version;
     note_turn();
     return version;

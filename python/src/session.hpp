@@ -61,6 +61,8 @@ private:
 struct session_options {
     open_options heap;
     char mode = 'a';  ///< 'r' read-only, 'w' open for writing, 'a' open or create, 'x' create
+    /// Whether a signal has come that ends a wait for other processes' turns.
+    bool (*gives_up)() noexcept = nullptr;
 };
 
 class session : public std::enable_shared_from_this<session> {
@@ -159,6 +161,7 @@ private:
     void prepare_root();
     void make_root();
     void apply(transaction& within, const std::function<void(contents&)>& change);
+    [[nodiscard]] std::unique_ptr<transact_scope> take_turn();
     void write_in_turn(const std::function<void(contents&)>& change);
     void note_turn();
     void note_end_of_turn() { seen_version_ = manager_->version(); }
@@ -177,6 +180,7 @@ private:
     std::string path_;
     bool read_only_;
     bool shared_;
+    bool (*gives_up_)() noexcept;
     std::atomic<bool> closed_{false};          ///< set while nobody lets go
     std::atomic<bool> all_is_durable_{false};  ///< close() has committed
     bool is_child_ = false;

@@ -135,6 +135,7 @@ open_options options_of(const hf_options* given) {
     options.precise_recovery = known.precise_recovery != 0;
     options.check_transactions = known.check_transactions != 0;
     options.shared = known.shared != 0;
+    options.upkeep_thread = known.upkeep_thread != 0;
     options.before_trace = c_api::calls_before_trace(known);
     if (known.decay_ms != 0) {
         options.decay = std::chrono::milliseconds(known.decay_ms);

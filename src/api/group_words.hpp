@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/hot.hpp"
-#include "heap/destination_operations.hpp"
+#include "heap/group_operations.hpp"
 
 namespace holdfast::detail {
 
@@ -82,7 +82,7 @@ public:
         return found == all_.rend() ? nullptr : &*found;
     }
     /// Keeps the last value of each place, sorted by place.
-    void settle() {
+    void keep_last() {
         const auto by_place = [](const stored_word& a, const stored_word& b) { return a.offset < b.offset; };
         by_offset_.clear();
         if (all_.size() > few) {

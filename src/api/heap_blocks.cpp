@@ -26,7 +26,7 @@ const ptr<void>& heap_blocks::root(size_type index) const {
         throw_failure(failure{
             failure_code::invalid_argument, handle().path(), "root", fmt::format("{}", index), "less than 512", {}, 0});
     }
-    return reinterpret_cast<ptr<void>*>(core().engine().roots())[index];
+    return reinterpret_cast<ptr<void>*>(core().engine().files().view().base())[index];
 }
 
 void* heap_blocks::allocate(size_type bytes) {
@@ -53,7 +53,7 @@ void* heap_blocks::allocate(size_type bytes, const allocation_traits& traits) {
     if (traits.zeroed) {
         heap::engine& engine = core().engine();
         const slab::change_call call(engine.changes());
-        heap::zero(engine, block, value_or_throw(engine.usable_size(block)), heap::zeros::stored);
+        heap::zero(engine, block, value_or_throw(engine.blocks().inspect().usable_size(block)), heap::zeros::stored);
     }
     return block;
 }
@@ -86,16 +86,16 @@ void heap_blocks::deallocate_slow(void* address) {
 }
 
 heap_blocks::size_type heap_blocks::usable_size(const void* address) const {
-    return value_or_throw(core().engine().usable_size(address));
+    return value_or_throw(core().engine().blocks().inspect().usable_size(address));
 }
 
 std::uint32_t heap_blocks::type_of(const void* address) const {
-    return value_or_throw(core().engine().type_of(address));
+    return value_or_throw(core().engine().blocks().inspect().type_of(address));
 }
 
 bool heap_blocks::separates_cache_lines() const { return core().engine().separates_cache_lines(); }
 
-bool heap_blocks::all_memory_deallocated() const { return core().engine().all_free(); }
+bool heap_blocks::all_memory_deallocated() const { return core().engine().blocks().inspect().all_free(); }
 const segment_manager* heap_blocks::get_segment_manager() const noexcept {
     const detail::manager_core* const heap = handle().core_or_null();
     return heap != nullptr ? heap->handle() : nullptr;
@@ -134,6 +134,9 @@ void* heap_blocks::get_address() const noexcept {
 }
 heap_blocks::size_type heap_blocks::get_size() const { return core().handle()->get_size(); }
 heap_blocks::size_type heap_blocks::get_free_memory() const { return core().handle()->get_free_memory(); }
-bool heap_blocks::follow_this_thread() { return core().engine().follow_this_thread(); }
+bool heap_blocks::follow_this_thread() {
+    heap::engine& engine = core().engine();
+    return !engine.read_only() && engine.blocks().small().follow_this_thread();
+}
 
 }  // namespace holdfast

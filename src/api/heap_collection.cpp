@@ -76,11 +76,11 @@ collect_report heap_collection::collect(const collect_options& options) {
 std::optional<collect_report> heap_collection::last_recovery_trace() const {
     heap::engine& engine = core().engine();
     const std::lock_guard guard(engine.object_mutex());
-    if (!engine.traced()) {
+    if (!engine.recovered().traced) {
         return std::nullopt;
     }
     value_or_throw(engine.types().load(engine.objects()));  // the report names types
-    return public_report(heap::trace_report(*engine.traced()), engine.types());
+    return public_report(heap::trace_report(*engine.recovered().traced), engine.types());
 }
 
 void heap_collection::register_type(const type_layout& layout) {

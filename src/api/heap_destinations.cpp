@@ -203,7 +203,7 @@ void heap_destinations::store_words(std::span<const word_run> runs) {
         pieces.add(core(), run, end);
     }
     pieces.refuse_overlaps(core());
-    if (!pieces.all().empty() && !operations.commit_group({{}, {}, pieces.all()})) [[unlikely]] {
+    if (!pieces.all().empty() && !operations.groups().commit({{}, {}, pieces.all()})) [[unlikely]] {
         detail::throw_last_failure(engine);
     }
 }
@@ -248,7 +248,7 @@ void heap_destinations::checkpoint() {
     }
     value_or_throw(engine.check_process());
     engine.atomic()->checkpoint();  // also shows the counters to other processes
-    static_cast<void>(engine.atomic()->settle());
+    static_cast<void>(engine.atomic()->wait_until_void());
 }
 
 }  // namespace holdfast

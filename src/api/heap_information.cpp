@@ -52,7 +52,7 @@ std::vector<std::string> heap_information::check(bool pages) const {
 
 heap_information::page_comparison heap_information::last_comparison() const {
     const std::lock_guard guard(core().engine().object_mutex());
-    const segment::page_comparison last = core().engine().last_comparison();
+    const segment::page_comparison last = core().engine().inspection().last_comparison();
     return {last.compared, last.without_sum};
 }
 
@@ -127,7 +127,7 @@ void heap_information::for_each_block(const std::function<void(const block_info&
 }
 
 void heap_information::for_each_extent(const std::function<void(const extent_info&)>& each) const {
-    value_or_throw(core().engine().for_each_extent([&each](const heap::extent_state& found) {
+    value_or_throw(core().engine().inspection().for_each_extent([&each](const heap::extent_state& found) {
         extent_info info;
         info.offset = base::offset_of(found.run.start).value;
         info.bytes = base::to_bytes(found.run.length);
@@ -168,7 +168,7 @@ protocol_counters heap_information::counters() const {
 }
 
 recovery_report heap_information::last_recovery() const {
-    const lane::replay_report& report = core().engine().replayed();
+    const lane::replay_report& report = core().engine().recovered().replayed;
     return {report.lanes, report.pending, report.replayed, report.rolled_back, report.time_ns};
 }
 

@@ -19,7 +19,7 @@ void made_blocks::index_last() {
     }
 }
 
-std::byte* made_blocks::make(heap::destination_operations& of, const heap_life::watch& life, std::byte* base,
+std::byte* made_blocks::make(heap::group_operations& of, const heap_life::watch& life, std::byte* base,
                              const heap::block_request& wanted) {
     if (!(held_in_ == life)) {
         held_ = of.new_list();
@@ -89,7 +89,7 @@ std::span<const slab::held_block> made_blocks::kept() {
     return kept_;
 }
 
-void made_blocks::forget_kept(heap::destination_operations& of) noexcept {
+void made_blocks::forget_kept(heap::group_operations& of) noexcept {
     for (std::size_t i = 0; i < all_.size(); ++i) {
         if (all_[i].dropped_in != 0) {
             of.release(held_->all()[i]);
@@ -99,13 +99,13 @@ void made_blocks::forget_kept(heap::destination_operations& of) noexcept {
     clear();
 }
 
-void made_blocks::give_back_last(heap::destination_operations& of) noexcept {
+void made_blocks::give_back_last(heap::group_operations& of) noexcept {
     of.release(held_->all().back());
     held_->remove_last();
     forget_last();
 }
 
-void made_blocks::give_back_all(heap::destination_operations& of) noexcept {
+void made_blocks::give_back_all(heap::group_operations& of) noexcept {
     while (!all_.empty()) {
         give_back_last(of);
     }

@@ -10,7 +10,7 @@
 
 #include "api/heap_life.hpp"
 #include "base/hot.hpp"
-#include "heap/destination_operations.hpp"
+#include "heap/group_operations.hpp"
 
 namespace holdfast::detail {
 
@@ -39,7 +39,7 @@ public:
     }
     /// Null where the heap refuses: its last failure says why. May throw std::bad_alloc. All blocks are of the heap of
     /// `life`, which lies at `base`.
-    [[nodiscard]] std::byte* make(heap::destination_operations& of, const heap_life::watch& life, std::byte* base,
+    [[nodiscard]] std::byte* make(heap::group_operations& of, const heap_life::watch& life, std::byte* base,
                                   const heap::block_request& wanted);
     /// Freed again in the transaction of this depth, from 1.
     void drop(made_block& block, std::size_t depth) noexcept;
@@ -50,9 +50,9 @@ public:
     /// By the commit.
     [[nodiscard]] std::span<const slab::held_block> kept();
     /// The kept blocks are allocated now; the others go back.
-    void forget_kept(heap::destination_operations& of) noexcept;
-    void give_back_last(heap::destination_operations& of) noexcept;
-    void give_back_all(heap::destination_operations& of) noexcept;
+    void forget_kept(heap::group_operations& of) noexcept;
+    void give_back_last(heap::group_operations& of) noexcept;
+    void give_back_all(heap::group_operations& of) noexcept;
     /// The heap has the block back already.
     void forget_last() noexcept;
     void clear() noexcept;

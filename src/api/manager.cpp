@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -15,6 +16,14 @@ namespace holdfast {
 namespace {
 
 using persist::access_mode;
+
+/// In nanoseconds.
+std::uint64_t decay_of(const open_options& options) {
+    return options.decay.count() < 0
+               ? extent::decay_curve::never
+               : base::checked_multiply(static_cast<std::uint64_t>(options.decay.count()), 1'000'000)
+                     .value_or(extent::decay_curve::never);
+}
 
 heap::engine_options engine_options_of(const open_options& options, std::uint64_t initial_bytes = 0) {
     heap::engine_options wanted;
@@ -34,10 +43,7 @@ heap::engine_options engine_options_of(const open_options& options, std::uint64_
     wanted.accept_machine_restart = options.accept_machine_restart;
     wanted.recovery = options.precise_recovery ? heap::trace_mode::precise : heap::trace_mode::conservative;
     wanted.before_trace = detail::calls_before_trace(options);
-    wanted.decay_ns = options.decay.count() < 0
-                          ? extent::decay_curve::never
-                          : base::checked_multiply(static_cast<std::uint64_t>(options.decay.count()), 1'000'000)
-                                .value_or(extent::decay_curve::never);
+    wanted.decay_ns = decay_of(options);
     switch (options.domain) {
         case open_options::domain_choice::detect: break;
         case open_options::domain_choice::emulated: wanted.domain = persist::domain_kind::emulated; break;
@@ -56,11 +62,25 @@ heap::engine_options engine_options_of(const open_options& options, std::uint64_
     return wanted;
 }
 
+/// Null where there is none.
+std::unique_ptr<heap::upkeep_thread> upkeep_for(heap::engine& engine, const open_options& options) {
+    if (!options.upkeep_thread || options.durability == durability::commit || options.decay.count() < 0 ||
+        engine.read_only()) {
+        return nullptr;
+    }
+    try {
+        return std::make_unique<heap::upkeep_thread>(engine.blocks().slabs().upkeep(), decay_of(options));
+    } catch (const std::system_error&) {  // the program's calls give memory back
+        return nullptr;
+    }
+}
+
 detail::core_owner wrap(base::result<std::unique_ptr<heap::engine>> opened, const open_options& options) {
-    return detail::core_owner(std::make_unique<detail::manager_core>(value_or_throw(std::move(opened)),
-                                                                     options.commit_on_close,
-                                                                     options.check_transactions)
-                                  .release());
+    auto engine = value_or_throw(std::move(opened));
+    auto upkeep = upkeep_for(*engine, options);
+    auto core = std::make_unique<detail::manager_core>(std::move(engine), options.commit_on_close,
+                                                       options.check_transactions, nullptr, std::move(upkeep));
+    return detail::core_owner(core.release());
 }
 
 void refuse_to_share(const std::string& path, access_mode mode, const open_options& options) {

@@ -275,5 +275,38 @@ TEST_F(manager_commit_later_test, threads_go_on_while_it_becomes_durable) {
     EXPECT_EQ(std::memcmp(left_->words(0), last.data(), words * sizeof(std::uint64_t)), 0);
 }
 
+/// A long record begins a log of longer files, for which a heap that grows meanwhile reserves space.
+TEST_F(manager_commit_later_test, the_heap_grows_while_a_long_record_is_written) {
+    constexpr std::size_t bytes = std::size_t{40} << 20U;
+    auto* const large = static_cast<unsigned char*>(heap_->allocate(bytes));
+    heap_->root(1) = large;
+    std::memset(large, 1, bytes);
+    heap_->commit();
+    static_cast<void>(heap_->commit_later());  // asks for it to be watched
+    large[0] = 2;
+    heap_->commit();
+    std::memset(large, 2, bytes);
+    const ticket taken = capture();
+    std::atomic<bool> ends{false};
+    std::vector<std::thread> workers;
+    for (int id = 0; id < 2; ++id) {
+        workers.emplace_back([&] {
+            for (int i = 0; i < 200 && !ends; ++i) {
+                std::memset(heap_->allocate(std::size_t{1} << 20U), 1, 100);
+            }
+        });
+    }
+    heap_->sync(taken);
+    ends = true;
+    for (std::thread& each : workers) {
+        each.join();
+    }
+    crash();
+    const auto* const found = reinterpret_cast<const unsigned char*>(left_->words(1));
+    EXPECT_TRUE(found[0] == 2 && std::memcmp(found, found + 1, bytes - 1) == 0);
+    heap_->commit();
+    EXPECT_THAT(heap_->check(true), testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace holdfast

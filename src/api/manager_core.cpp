@@ -14,9 +14,10 @@ using base::failure;
 using base::failure_code;
 
 manager_core::manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close, bool check_transactions,
-                           std::unique_ptr<process_turns> turns)
+                           std::unique_ptr<process_turns> turns, std::unique_ptr<heap::upkeep_thread> upkeep)
     : engine_(std::move(opened)),
       turns_(std::move(turns)),
+      upkeep_(std::move(upkeep)),
       ranges_(check_transactions ? std::make_unique<open_ranges>() : nullptr),
       handle_(*this),
       commit_on_close_(commit_on_close),
@@ -34,6 +35,7 @@ manager_core::~manager_core() {
     if (engine_ == nullptr) {
         return;
     }
+    upkeep_.reset();
     plain_.abort_all();
     // A commit needs memory, as the message of a failure does.
     try {
@@ -61,6 +63,7 @@ manager_core::~manager_core() {
 
 void manager_core::leave_to_parent() noexcept {
     life_.end();
+    static_cast<void>(upkeep_.release());  // its thread is the parent's
     engine_->leave_to_parent();
     counted_.end();
 }
@@ -211,6 +214,7 @@ void manager_core::close(bool commit_changes) {
     if (engine_ != nullptr) {
         if (engine_->check_process()) {
             plain_.refuse_inside("close");
+            upkeep_.reset();
         }
         if (commit_changes) {
             sync_pending();

@@ -19,6 +19,7 @@
 #include "api/plain_transactions.hpp"
 #include "api/process_turns.hpp"
 #include "heap/heap.hpp"
+#include "heap/upkeep_thread.hpp"
 
 namespace holdfast {
 
@@ -84,9 +85,9 @@ class open_ranges;
 
 class manager_core {
 public:
-    /// `turns`: of a heap that processes change by turns, with the turn; null of any other.
+    /// `turns`: of a heap that processes change by turns, with the turn; null of any other. `upkeep`: may be null.
     manager_core(std::unique_ptr<heap::engine> opened, bool commit_on_close, bool check_transactions,
-                 std::unique_ptr<process_turns> turns = nullptr);
+                 std::unique_ptr<process_turns> turns = nullptr, std::unique_ptr<heap::upkeep_thread> upkeep = nullptr);
     manager_core(const manager_core&) = delete;
     manager_core& operator=(const manager_core&) = delete;
     ~manager_core();
@@ -195,6 +196,7 @@ private:
 
     std::unique_ptr<heap::engine> engine_;
     std::unique_ptr<process_turns> turns_;  ///< null: of this process alone
+    std::unique_ptr<heap::upkeep_thread> upkeep_;
     heap_life life_;
     std::unique_ptr<open_ranges> ranges_;
     pending_commits pending_;

@@ -1,9 +1,11 @@
 // Space that goes back to the file system, in each durability: faded, shrunk, shortened, and taken again.
 #include <sys/mman.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -194,6 +196,28 @@ TEST_P(manager_space_test, freed_memory_fades) {
     EXPECT_LT(charged(heap), full / 2);
     expect_filled(heap, 60, mebibyte, 6);
     EXPECT_THAT(heap.check(true), IsEmpty());
+}
+
+TEST_P(manager_space_test, freed_memory_fades_while_the_program_rests) {
+    open_options wanted = options();
+    wanted.decay = std::chrono::milliseconds(50);
+    wanted.upkeep_thread = true;
+    manager heap(create_only, path(), wanted);
+    fill(heap, 8, 2 * mebibyte);
+    if (commits()) {
+        heap.commit();
+    }
+    free_all_but(heap, 8, 0);
+    const std::uint64_t freed = charged(heap);
+    EXPECT_TRUE(base::succeeds_in_child([&] {
+        return reason_of([&] { heap.close(); }) == errc::wrong_process;  // and waits for no such thread
+    }));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(commits() ? 0 : 60);
+    while (charged(heap) > freed - 12 * mebibyte && std::chrono::steady_clock::now() < end) {
+        std::this_thread::yield();
+    }
+    EXPECT_EQ(charged(heap) <= freed - 12 * mebibyte, !commits());
+    heap.close();
 }
 
 TEST_P(manager_space_test, huge_blocks_come_and_go) {

@@ -64,12 +64,6 @@ private:
 
 class manager_stopped_reader_test : public manager_test {
 protected:
-    static open_options shared_options() {
-        open_options options = small_options();
-        options.shared = true;
-        return options;
-    }
-    [[nodiscard]] manager share() const { return {open_only, path(), shared_options()}; }
     static std::uint64_t& number_of(const manager& heap) { return *heap.find<std::uint64_t>("number").first; }
     void make_heap() const {
         create().transact([] {});

@@ -19,6 +19,12 @@ inline open_options small_options() {
     return options;
 }
 
+inline open_options shared_options() {
+    open_options options = small_options();
+    options.shared = true;
+    return options;
+}
+
 /// None where the call returned, out_of_memory for bad_alloc.
 template <class Call>
 errc reason_of(Call&& call) {
@@ -37,6 +43,7 @@ class manager_test : public testing::Test {
 protected:
     manager create(const std::string& name = "heap") const { return {create_only, path(name), small_options()}; }
     manager open(const std::string& name = "heap") const { return {open_only, path(name)}; }
+    [[nodiscard]] manager share() const { return {open_only, path(), shared_options()}; }
     [[nodiscard]] std::string path(const std::string& name = "heap") const { return directory_.path(name); }
 
     segment::test_directory directory_;

@@ -27,12 +27,6 @@ namespace {
 
 class turns_mix {
 public:
-    static open_options shared_options() {
-        open_options options = small_options();
-        options.shared = true;
-        return options;
-    }
-
     turns_mix(const std::string& path, unsigned seed) : path_(path), random_(seed) {
         {
             open_options options = small_options();
@@ -275,7 +269,6 @@ INSTANTIATE_TEST_SUITE_P(seeds, manager_turns_mix_test, testing::Range(1U, 5U));
 
 class manager_kept_turns_test : public manager_test {
 protected:
-    [[nodiscard]] manager share() const { return {open_only, path(), turns_mix::shared_options()}; }
     /// Each engine forgets it when it goes.
     static bool knows_its_last_check(const manager& heap) { return heap.last_comparison().compared != 0; }
 };
@@ -303,7 +296,7 @@ TEST_F(manager_kept_turns_test, the_allocator_stays_where_another_turn_changed_n
 TEST_F(manager_kept_turns_test, tables_of_an_aborted_transaction_do_not_stay_beside_those_of_another_turn) {
     constexpr std::ptrdiff_t granule = 65536;
     constexpr std::size_t half = std::size_t{2} << 20;
-    open_options options = turns_mix::shared_options();
+    open_options options = shared_options();
     options.segment_size = 4 * half;
     std::array<std::vector<std::ptrdiff_t>, 2> blocks;
     const auto block_in = [](const manager& heap, std::ptrdiff_t offset) {

@@ -26,12 +26,6 @@ using texts = map<int, string>;
 
 class manager_turns_test : public manager_test {
 protected:
-    static open_options shared_options() {
-        open_options options = small_options();
-        options.shared = true;
-        return options;
-    }
-    [[nodiscard]] manager share() const { return {open_only, path(), shared_options()}; }
     void make_shared_heap() const {
         manager heap = create();
         heap.construct<texts>("texts")();

@@ -1,12 +1,17 @@
 // Memory that waits for a commit is bounded: an error comes before the kernel ends the process; a commit makes room.
+#include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <random>
+#include <shared_mutex>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -146,6 +151,124 @@ TEST_F(manager_test, the_bound_is_an_option_of_c) {
     EXPECT_EQ(hf_commit(heap), HF_OK);
     EXPECT_NE(hf_allocate(heap, mebibyte), nullptr);
     EXPECT_EQ(hf_close(heap), HF_OK);
+}
+
+/// Was: each look opened a file of /proc, and without it every allocation failed.
+TEST_F(manager_test, the_bound_needs_no_files_but_those_that_are_open) {
+    std::filesystem::create_directory(path("root"));
+    const base::process_end end = base::run_in_child([&]() -> int {
+        manager heap(create_only, path(), bounded_options());
+        std::vector<void*> blocks;
+        static_cast<void>(fill(heap, 48, blocks, 1000));
+        heap.commit();
+        if (::chroot(path("root").c_str()) != 0) {
+            return 2;  // another user than root may not
+        }
+        const std::string refused = fill(heap, 48, blocks);
+        heap.commit();
+        const bool goes_on = fill(heap, 48, blocks, 1000).empty() && heap.statistics().private_bytes < bound / 2;
+        if (refused.find("maximum_uncommitted") == std::string::npos || !goes_on) {
+            std::fprintf(stderr, "%s\n", refused.c_str());
+            return 1;
+        }
+        return 0;
+    });
+    EXPECT_TRUE(end.exit_status() == 0 || end.exit_status() == 2) << end.text();
+}
+
+/// Who allocates looks at the heap's memory while others allocate, make objects and commit.
+TEST_F(manager_test, threads_that_allocate_find_the_bound_beside_those_that_make_objects_and_commit) {
+    constexpr unsigned threads = 3;
+    manager heap(create_only, path(), bounded_options(4 * mebibyte));
+    std::shared_mutex stand_still;
+    std::atomic<bool> ends{false};
+    std::atomic<bool> commits{false};
+    std::atomic<unsigned> refused{0};
+    std::vector<std::thread> workers;
+    for (unsigned id = 0; id < threads; ++id) {
+        workers.emplace_back([&, id] {
+            std::vector<void*> blocks;
+            for (unsigned step = 0; !ends; ++step) {
+                if (commits) {  // a lock alone lets those who share it go before
+                    std::this_thread::yield();
+                    continue;
+                }
+                const std::shared_lock working(stand_still);
+                const std::size_t bytes = id == 0 ? 100'000 : 200 + step % 5000;
+                void* const block = heap.allocate(bytes, std::nothrow);
+                if (block == nullptr) {
+                    ++refused;
+                    continue;
+                }
+                std::memset(block, 1, bytes);
+                blocks.push_back(block);
+                if (blocks.size() > 200) {
+                    heap.deallocate(blocks[step % 200]);
+                    blocks[step % 200] = blocks.back();
+                    blocks.pop_back();
+                }
+            }
+        });
+    }
+    for (int round = 0; round < 12; ++round) {
+        for (int i = 0; i < 40; ++i) {  // their directory grows
+            const std::shared_lock working(stand_still);
+            try {
+                heap.construct<int>(("object " + std::to_string(round * 100 + i) + std::string(2000, 'x')).c_str())(i);
+            } catch (const bad_alloc&) {
+                ++refused;
+            }
+        }
+        while (refused == 0) {
+            std::this_thread::yield();
+        }
+        commits = true;
+        const std::unique_lock alone(stand_still);
+        commits = false;
+        if (round % 3 == 2) {
+            heap.transact([&] { heap.root(0) = heap.allocate(100, std::nothrow); });
+        } else if (round % 3 == 1) {
+            heap.sync(heap.commit_later());
+        } else {
+            heap.commit();
+        }
+    }
+    ends = true;
+    for (std::thread& each : workers) {
+        each.join();
+    }
+    EXPECT_GT(refused, 0U);
+    EXPECT_THAT(heap.check(false), IsEmpty());
+}
+
+/// Was: the files that are read for the bound are cancellation points, and the thread ended within a call that may not
+/// throw, with a lock held.
+TEST_F(manager_test, a_thread_that_is_cancelled_while_it_allocates_ends_behind_the_call) {
+    const base::process_end end = base::run_in_child([&] {
+        for (const durability kind : {durability::commit, durability::collect}) {
+            open_options options = bounded_options();
+            options.durability = kind;
+            options.accept_process_crash_only = true;
+            manager heap(create_only, path(kind == durability::commit ? "commit" : "collect"), options);
+            std::atomic<int> given{0};
+            std::thread worker([&] {
+                ::pthread_cancel(::pthread_self());
+                for (int i = 0; i < 64; ++i) {
+                    void* const block = heap.allocate(100'000, std::nothrow);
+                    given += block == nullptr ? 0 : 1;
+                    heap.deallocate(heap.allocate(mebibyte, std::nothrow));
+                    heap.deallocate(heap.allocate(48, std::nothrow));
+                }
+                ::pthread_testcancel();
+            });
+            worker.join();
+            if (given < 32 || !heap.check(false).empty()) {
+                return false;
+            }
+        }
+        return true;
+    });
+    EXPECT_TRUE(end.succeeded()) << end.text();
 }
 
 using base::has_memory_of_others;

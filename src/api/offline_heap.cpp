@@ -67,7 +67,7 @@ ptr<void>& offline_heap::root(std::size_t index) {
                                     {},
                                     0});
     }
-    return reinterpret_cast<ptr<void>*>(state_->heap.roots())[index];
+    return reinterpret_cast<ptr<void>*>(state_->heap.files().view().base())[index];
 }
 
 void offline_heap::keep(const void* address) {

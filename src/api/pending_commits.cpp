@@ -33,7 +33,7 @@ void append_word(std::vector<heap::data_piece>& to, std::uint64_t offset, std::u
 }  // namespace
 
 pending_batch::pending_batch(manager_core& heap, std::uint64_t index)
-    : heap_(heap), index_(index), made_(heap.engine().destinations()->new_list()) {}
+    : heap_(heap), index_(index), made_(heap.engine().destinations()->groups().new_list()) {}
 
 /// Null for a word outside of the blocks that the batch has made.
 std::uint64_t* pending_batch::find_made(std::uint64_t offset) const {
@@ -93,7 +93,7 @@ ticket pending_batch::add(const heap::group_request& changes) {
     const base::scoped_lock lock(mutex_);
     const std::size_t blocks =
         std::max(made_->all().size() + changes.made.size(), freed_.size() + changes.freed.size());
-    if (blocks >= heap_.engine().destinations()->largest_group()) {
+    if (blocks >= heap_.engine().destinations()->groups().largest()) {
         carry_out();  // nothing could carry out both together
     }
     std::vector<std::uint64_t> dropped;
@@ -112,7 +112,7 @@ ticket pending_batch::add(const heap::group_request& changes) {
         made_->add(each);
     }
     for (const std::uint64_t offset : dropped) {
-        heap_.engine().destinations()->release(made_->remove(offset));
+        heap_.engine().destinations()->groups().release(made_->remove(offset));
     }
     freed_ = std::move(freed);
     words_ = std::move(words);
@@ -154,7 +154,7 @@ void pending_batch::carry_out() {
         engine.drain();
     }
     if (!data.empty() || !made_->all().empty() || !freed_.empty()) {
-        if (!engine.destinations()->commit_group({made_->all(), freed_, data})) {
+        if (!engine.destinations()->groups().commit({made_->all(), freed_, data})) {
             throw_last_failure(engine);
         }
     }

@@ -117,7 +117,7 @@ void transaction_core::end_all() noexcept {
         checks_.end(is_alive());
     }
     if (is_alive() && !made_.empty()) {
-        made_.give_back_all(*heap_->engine().destinations());
+        made_.give_back_all(heap_->engine().destinations()->groups());
     }
     made_.clear();
     inner_.clear();
@@ -440,7 +440,7 @@ HF_HOT void transaction_core::gather(bool made_too) {
         put_changes_of(each);
     }
     if (stored_.size() > 1) {
-        stored_.settle();
+        stored_.keep_last();
     }
     for (const stored_word& each : stored_) {
         if (!each.in_copy) [[likely]] {
@@ -451,7 +451,7 @@ HF_HOT void transaction_core::gather(bool made_too) {
 }
 
 void transaction_core::commit() {
-    heap::destination_operations& operations = this->operations();
+    heap::group_operations& operations = this->operations();
     if (heap_->pending().is_used()) [[unlikely]] {
         if (const auto batch = heap_->pending().find_own()) {
             batch->sync();  // a thread's transactions become durable in order
@@ -462,9 +462,9 @@ void transaction_core::commit() {
     if (kept.empty() && freed_.empty() && words_.pieces().empty()) {
         return;
     }
-    if (!operations.commit_group({kept, freed_, words_.pieces()})) [[unlikely]] {
+    if (!operations.commit({kept, freed_, words_.pieces()})) [[unlikely]] {
         if (heap::engine::last_failure().code == failure_code::limit && heap::engine::last_failure().field.empty()) {
-            refuse_blocks(heap(), kept.size(), freed_.size(), operations.largest_group() - 1);
+            refuse_blocks(heap(), kept.size(), freed_.size(), operations.largest() - 1);
         }
         throw_last_failure(heap().engine());
     }
@@ -485,9 +485,9 @@ ticket transaction_core::commit_later() {
     }
     gather(false);
     const std::span<const slab::held_block> kept = made_.empty() ? std::span<const slab::held_block>() : made_.kept();
-    if (std::max(kept.size(), freed_.size()) >= operations().largest_group()) {
+    if (std::max(kept.size(), freed_.size()) >= operations().largest()) {
         // A sync could never carry it out.
-        refuse_blocks(heap(), kept.size(), freed_.size(), operations().largest_group() - 1);
+        refuse_blocks(heap(), kept.size(), freed_.size(), operations().largest() - 1);
     }
     const ticket made = batch->add({kept, freed_, words_.pieces()});
     if (!made_.empty()) {
@@ -547,7 +547,7 @@ void transaction_core::drop_inner() noexcept {
     inner_.pop_back();
     while (made_.size() > begin.made) {
         if (is_alive()) {
-            made_.give_back_last(*heap_->engine().destinations());
+            made_.give_back_last(heap_->engine().destinations()->groups());
         } else {
             made_.forget_last();
         }

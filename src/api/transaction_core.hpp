@@ -25,7 +25,7 @@
 #include "api/transaction_guests.hpp"
 #include "base/hot.hpp"
 #include "base/units.hpp"
-#include "heap/destination_operations.hpp"
+#include "heap/group_operations.hpp"
 
 namespace holdfast::detail {
 
@@ -104,12 +104,12 @@ private:
 
     void begin_in(manager_core& heap);
     void end_all() noexcept;
-    [[nodiscard]] heap::destination_operations& operations() const {
+    [[nodiscard]] heap::group_operations& operations() const {
         heap::engine& engine = heap().engine();
         if (engine.destinations() == nullptr) [[unlikely]] {
             throw_read_only(engine, "transaction");
         }
-        return *engine.destinations();
+        return engine.destinations()->groups();
     }
     [[nodiscard]] std::uint64_t offset_of(const void* place, std::size_t bytes) const {
         static_cast<void>(heap());

@@ -19,6 +19,7 @@
 #define HF_ACQUIRE(...) HF_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define HF_RELEASE(...) HF_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 #define HF_TRY_ACQUIRE(...) HF_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
+#define HF_ASSERTS_HELD(...) HF_THREAD_ANNOTATION(assert_capability(__VA_ARGS__))
 #define HF_EXCLUDES(...) HF_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 /// A comment at each use gives the reason.
 #define HF_NO_THREAD_SAFETY_ANALYSIS HF_THREAD_ANNOTATION(no_thread_safety_analysis)

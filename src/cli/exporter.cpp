@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,7 +41,7 @@ constexpr std::size_t most_header_bytes = 8192;
 /// The heaps, and what was seen of them before.
 class watched_heaps {
 public:
-    explicit watched_heaps(const std::vector<std::string>& heaps) : heaps_(heaps) {}
+    explicit watched_heaps(const std::vector<std::string>& heaps) : heaps_(each_once(heaps)) {}
 
     [[nodiscard]] std::string text() {
         std::vector<reading> all;
@@ -74,7 +75,7 @@ private:
         now.replacements = known.replacements;
     }
 
-    const std::vector<std::string>& heaps_;
+    std::vector<std::string> heaps_;
     std::map<std::string, memory> known_;
 };
 
@@ -108,15 +109,45 @@ response answer_to(const request& asked, watched_heaps& heaps) {
     return say(http::status::not_found, "text/plain; charset=utf-8", "the numbers are at /metrics\n");
 }
 
+class connection;
+
+/// The connections there are, in the order in which the last request of each began to be waited for.
+class open_connections {
+public:
+    using place = std::list<connection*>::iterator;
+
+    place add(connection& one) { return all_.insert(all_.end(), &one); }
+    void remove(place of) { all_.erase(of); }
+    /// It waits for a request from now on.
+    void note_wait(place of) { all_.splice(all_.end(), all_, of); }
+    /// Clients that keep connections and ask nothing must not keep others out.
+    void make_room();
+
+private:
+    std::list<connection*> all_;
+};
+
 /// One connection. Lives as long as it waits for something.
 class connection : public std::enable_shared_from_this<connection> {
 public:
-    connection(tcp::socket socket, watched_heaps& heaps, std::shared_ptr<void> counted)
-        : stream_(std::move(socket)), heaps_(heaps), counted_(std::move(counted)) {}
+    connection(tcp::socket socket, watched_heaps& heaps, std::shared_ptr<open_connections> all)
+        : stream_(std::move(socket)), heaps_(heaps), all_(std::move(all)), place_(all_->add(*this)) {}
+    connection(const connection&) = delete;
+    connection& operator=(const connection&) = delete;
+    ~connection() { leave(); }
+
+    /// What it waits for ends with an error, and so does it.
+    void close() {
+        leave();
+        stream_.close();
+    }
 
     void read() {
         parser_.emplace();
         parser_->header_limit(most_header_bytes);
+        if (place_) {
+            all_->note_wait(*place_);
+        }
         stream_.expires_after(longest_wait);
         http::async_read(stream_, buffer_, *parser_,
                          [self = shared_from_this()](beast::error_code failed, std::size_t) { self->answer(failed); });
@@ -153,14 +184,27 @@ private:
         stream_.socket().shutdown(tcp::socket::shutdown_send, failed);
     }
 
+    void leave() {
+        if (place_) {
+            all_->remove(*std::exchange(place_, std::nullopt));
+        }
+    }
+
     beast::tcp_stream stream_;
     watched_heaps& heaps_;
-    std::shared_ptr<void> counted_;
+    std::shared_ptr<open_connections> all_;
+    std::optional<open_connections::place> place_;
     beast::flat_buffer buffer_{most_header_bytes};
     std::optional<http::request_parser<http::empty_body>> parser_;
     std::optional<response> answer_;
     std::optional<http::response_serializer<http::string_body>> serializer_;
 };
+
+void open_connections::make_room() {
+    if (all_.size() >= most_connections) {
+        all_.front()->close();
+    }
+}
 
 class listener {
 public:
@@ -169,16 +213,14 @@ public:
 
     [[nodiscard]] tcp::endpoint endpoint() const { return acceptor_.local_endpoint(); }
 
-    /// Each connection holds `connections_`, so that its use count tells how many there are.
     void accept() {
         acceptor_.async_accept([this](beast::error_code failed, tcp::socket socket) {
             if (failed == asio::error::operation_aborted) {
                 return;
             }
-            if (!failed && static_cast<std::size_t>(connections_.use_count()) <= most_connections) {
-                std::make_shared<connection>(std::move(socket), heaps_, connections_)->read();
-            }
             if (!failed) {
+                connections_->make_room();
+                std::make_shared<connection>(std::move(socket), heaps_, connections_)->read();
                 accept();
                 return;
             }
@@ -195,7 +237,7 @@ private:
     tcp::acceptor acceptor_;
     asio::steady_timer again_;
     watched_heaps& heaps_;
-    std::shared_ptr<void> connections_ = std::make_shared<int>(0);
+    std::shared_ptr<open_connections> connections_ = std::make_shared<open_connections>();
 };
 
 /// "127.0.0.1:9633", "[::1]:9633".

@@ -4,9 +4,12 @@
 #include <cstdio>
 #include <functional>
 #include <iterator>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
+#include <holdfast/store_in_heap.hpp>
 
 #include "commands.hpp"
 #include "output.hpp"
@@ -252,12 +255,31 @@ const std::vector<metric>& all_metrics() {
     return all;
 }
 
-/// Also what takes the time of a look at every block. Where a writer keeps readers out, there is less.
-reading look_into(const std::string& path) {
+reading look_at_store(holdfast::manager& heap, const std::string& path, const std::string& name) {
+    reading made;
+    made.heap = path;
+    made.name_in_heap = name;
+    try {
+        const holdfast::heap_store opened(heap, name);
+        made.store = numbers_of_store(opened.native(), path);
+    } catch (const std::exception& what) {  // of a call of the store, or of the system
+        made.reason = "store_error";
+        made.message = fmt::format("{}: the store {}: {}", path, name, what.what());
+    }
+    return made;
+}
+
+/// Also what takes the time of a look at every block, and the stores that lie in it. Where a writer keeps readers out,
+/// there is less.
+reading look_into(const std::string& path, std::vector<reading>& stores) {
     reading made = look_at(path);
     if (made.glance) {
         try {
-            made.statistics = holdfast::manager(holdfast::open_read_only, path, to_examine()).statistics();
+            holdfast::manager opened(holdfast::open_read_only, path, to_examine());
+            made.statistics = opened.statistics();
+            for (const std::string& name : holdfast::stores_of(opened)) {
+                stores.push_back(look_at_store(opened, path, name));
+            }
         } catch (const holdfast::error& what) {
             made.message = what.what();
             if (what.reason() != holdfast::errc::locked) {
@@ -298,7 +320,8 @@ std::string prometheus_text(const std::vector<reading>& all) {
         std::string lines;
         for (const reading& each : all) {
             if (const number value = of.value(each)) {
-                fmt::format_to(std::back_inserter(lines), "{}{{heap=\"{}\"{}}} {}\n", of.name, label_text(each.heap),
+                fmt::format_to(std::back_inserter(lines), "{}{{heap=\"{}\"{}{}}} {}\n", of.name, label_text(each.heap),
+                               each.name_in_heap.empty() ? "" : label("store", each.name_in_heap),
                                of.labels ? of.labels(each) : "", *value);
             }
         }
@@ -310,16 +333,30 @@ std::string prometheus_text(const std::vector<reading>& all) {
     return text;
 }
 
+std::vector<std::string> each_once(const std::vector<std::string>& heaps) {
+    std::vector<std::string> kept;
+    std::set<std::string> labels;
+    for (const std::string& each : heaps) {
+        if (labels.insert(label_text(each)).second) {
+            kept.push_back(each);
+        }
+    }
+    return kept;
+}
+
 int metrics(const std::vector<std::string>& heaps) {
     std::vector<reading> all;
-    all.reserve(heaps.size());
+    for (const std::string& each : each_once(heaps)) {
+        std::vector<reading> stores;
+        all.push_back(look_into(each, stores));
+        std::ranges::move(stores, std::back_inserter(all));
+    }
     bool are_readable = true;
-    for (const std::string& each : heaps) {
-        all.push_back(look_into(each));
-        if (!all.back().message.empty()) {
-            fmt::print(stderr, "holdfast: {}\n", printable(all.back().message));
+    for (const reading& each : all) {
+        if (!each.message.empty()) {
+            fmt::print(stderr, "holdfast: {}\n", printable(each.message));
         }
-        are_readable = are_readable && (all.back().glance || all.back().store);
+        are_readable = are_readable && (each.glance || each.store);
     }
     fmt::print("{}", prometheus_text(all));
     return are_readable ? exit_sound : exit_failed;

@@ -19,6 +19,7 @@ struct reading {
     std::optional<holdfast::heap_glance> glance;
     std::optional<store_numbers> store;
     std::optional<holdfast::heap_statistics> statistics;
+    std::string name_in_heap;  ///< of a store that lies in the heap
     /// Why there is neither: the name of the error's code, and its message.
     std::string reason;
     std::string message;
@@ -27,6 +28,8 @@ struct reading {
 
 /// What the files of a heap say: takes no lock. A store is opened as a reader does. Never throws error.
 [[nodiscard]] reading look_at(const std::string& heap);
+/// A heap that is named twice would be two series of one name, for which Prometheus refuses all.
+[[nodiscard]] std::vector<std::string> each_once(const std::vector<std::string>& heaps);
 /// Each metric once, with its help, and a line for each heap that has it.
 [[nodiscard]] std::string prometheus_text(const std::vector<reading>& all);
 

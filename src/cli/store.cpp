@@ -182,21 +182,27 @@ bool is_known_store_format(std::uint32_t format) noexcept {
 
 store_numbers numbers_of_store(const std::string& path) {
     const environment opened = open_store(path);
+    store_numbers numbers = numbers_of_store(opened.get(), path);
+    numbers.format = format_version_of(data_file_of(path));
+    return numbers;
+}
+
+store_numbers numbers_of_store(MDB_env* opened, const std::string& path) {
     store_numbers numbers;
-    expect_success("hf_lmdb_activity_of", hf_lmdb_activity_of(opened.get(), &numbers.activity));
+    expect_success("hf_lmdb_activity_of", hf_lmdb_activity_of(opened, &numbers.activity));
     const transaction in(opened, MDB_RDONLY);  // behind that: it is a reader
     MDB_envinfo information{};
-    expect_success("mdb_env_info", mdb_env_info(opened.get(), &information));
-    struct stat file {};
+    expect_success("mdb_env_info", mdb_env_info(opened, &information));
+    mdb_filehandle_t file = -1;
+    expect_success("mdb_env_get_fd", mdb_env_get_fd(opened, &file));
+    struct stat of_file {};
     struct statvfs disk {};
-    const std::string name = data_file_of(path);
-    if (::stat(name.c_str(), &file) != 0 || ::statvfs(name.c_str(), &disk) != 0) {
+    if (::fstat(file, &of_file) != 0 || ::fstatvfs(file, &disk) != 0) {
         throw std::runtime_error(path + ": its file is gone");
     }
     constexpr std::uint64_t block = 512;  // of st_blocks
-    numbers.format = format_version_of(name);
-    numbers.apparent_bytes = static_cast<std::uint64_t>(file.st_size);
-    numbers.charged_bytes = static_cast<std::uint64_t>(file.st_blocks) * block;
+    numbers.apparent_bytes = static_cast<std::uint64_t>(of_file.st_size);
+    numbers.charged_bytes = static_cast<std::uint64_t>(of_file.st_blocks) * block;
     numbers.available_bytes = disk.f_bavail * disk.f_frsize;
     numbers.reader_slots = information.me_numreaders;
     for (const database& one : databases_of(in)) {

@@ -24,7 +24,7 @@ void refuse_lmdb(const std::string& path);
 // Each opens the store as a reader does, beside writers: after a crash it is recovered. Failures are thrown.
 
 struct store_numbers {
-    std::uint32_t format = 0;
+    std::uint32_t format = 0;     ///< 0: of a store in a heap
     std::uint64_t databases = 0;  ///< with the unnamed one
     std::uint64_t entries = 0;    ///< of all of them
     std::uint64_t page_bytes = 0;
@@ -36,6 +36,8 @@ struct store_numbers {
     hf_lmdb_activity activity{};
 };
 [[nodiscard]] store_numbers numbers_of_store(const std::string& path);
+/// Of a store that is open, with two databases at least that nobody has opened. `path`: for a message.
+[[nodiscard]] store_numbers numbers_of_store(MDB_env* opened, const std::string& path);
 
 int store_info(const arguments& given);
 /// Reads every page of the last version: checksums, order of keys, counts.

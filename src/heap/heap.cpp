@@ -6,7 +6,7 @@
 #include "heap/heap_opening.hpp"
 #include "heap/record_count.hpp"
 #include "heap/registry.hpp"
-#include "segment/files/copy.hpp"
+#include "segment/creation/copy.hpp"
 
 namespace holdfast::heap {
 
@@ -57,7 +57,7 @@ base::result<segment::commit_statistics> engine::commit() {
     HF_TRY(refuse_scratch());
     if (files().shared()) {
         const auto start = std::chrono::steady_clock::now();
-        write_back();
+        chosen().on_blocks().write_back();
         HF_TRY(check_health());
         HF_TRY(files().session().sync());
         segment::commit_statistics statistics;
@@ -88,7 +88,7 @@ base::result<void> engine::close(bool commit_changes) {
     }
     blocks().slabs().write_bitmaps();
     blocks().flush_extents();
-    const segment::free_runs free = free_space();
+    const segment::free_runs free = free_space_of(extents());
     HF_TRY_ASSIGN(const bool unchanged, files().unchanged(free));
     if (!unchanged) {
         HF_TRY(space_.commit(false));
@@ -99,7 +99,7 @@ base::result<void> engine::close(bool commit_changes) {
 /// Nobody knows what the storage kept. The next open replays what was acknowledged.
 base::result<void> engine::close_poisoned() {
     blocks().close();
-    stop();
+    chosen().stop();
     return {};
 }
 
@@ -111,11 +111,11 @@ base::result<void> engine::close_shared() {
         HF_TRY(check_health());
         clock = atomic()->lanes().checkpoint_time();
     } else {
-        write_back();  // the next open does not trace
+        chosen().on_blocks().write_back();  // the next open does not trace
     }
     HF_TRY(files().session().close(clock));
     blocks().close();
-    stop();
+    chosen().stop();
     return {};
 }
 
@@ -149,10 +149,11 @@ base::result<void> engine::snapshot(const std::string& destination) {
                              "there is no snapshot: it could hold a part of a transaction",
                              0};
     };
-    // A store to a block that the file system shares with a copy takes space, and ends in SIGBUS on a full disk.
+    HF_TRY_ASSIGN(const bool may_share, files().space().shared_blocks().may_share());
+    files().space().shared_blocks().begin_copy();
     return segment::copy_heap({files().storage(), files().paths(), state, is_unchanged}, persist::posix_storage(),
                               destination, {},
-                              files().shared() ? persist::shared_blocks::none : persist::shared_blocks::allowed);
+                              may_share ? persist::shared_blocks::allowed : persist::shared_blocks::none);
 }
 
 base::result<segment::superblock_on_media> read_superblock(const std::string& path) {

@@ -25,6 +25,8 @@
 
 namespace holdfast::heap {
 
+inline constexpr std::uint64_t default_decay_ns = 10'000'000'000;
+
 struct engine_options {
     durability_kind durability = durability_kind::commit;
     segment::creation_options files;  ///< open() uses `mapping` alone
@@ -42,7 +44,7 @@ struct engine_options {
     /// Durability `commit`: other processes do so, too (segment/files/heap_turns.hpp). The open has the turn.
     bool by_turns = false;
     /// The longest time that free memory keeps its space on disk.
-    std::uint64_t decay_ns = 10'000'000'000;
+    std::uint64_t decay_ns = default_decay_ns;
     /// For crash tests. Copies and snapshots use the kernel's file system.
     persist::storage* storage = &persist::posix_storage();
 };
@@ -63,8 +65,6 @@ public:
     static base::result<std::unique_ptr<engine>> create_scratch(const engine_options& options);
     /// A reader's files show another version: all that `old` has read of the tables is read anew. Null on failure.
     static base::result<std::unique_ptr<engine>> read_anew(std::unique_ptr<engine> old);
-    engine(const engine&) = delete;
-    engine& operator=(const engine&) = delete;
     ~engine();
 
     base::result<segment::commit_statistics> commit();
@@ -84,17 +84,11 @@ public:
     void leave_to_parent() noexcept;
     [[nodiscard]] savepoints& undo() noexcept { return undo_; }
 
-    /// After a crash in durability `collect`.
-    [[nodiscard]] const std::optional<trace_report>& traced() const noexcept { return recovered_.traced; }
-    /// All zero without a replay.
-    [[nodiscard]] const lane::replay_report& replayed() const noexcept { return recovered_.replayed; }
-
+    /// What a crash made necessary when the heap was opened.
+    [[nodiscard]] const recovered_heap& recovered() const noexcept { return recovered_; }
+    [[nodiscard]] heap_inspection& inspection() noexcept { return inspection_; }
     base::result<engine_statistics> statistics() { return inspection_.statistics(); }
-    base::result<void> for_each_extent(base::function_ref<void(const extent_state&)> each) {
-        return inspection_.for_each_extent(each);
-    }
     std::vector<std::string> check(bool pages) { return inspection_.check(pages); }
-    [[nodiscard]] segment::page_comparison last_comparison() const { return inspection_.last_comparison(); }
 
 private:
     friend class heap_opening;

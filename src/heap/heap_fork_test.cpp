@@ -57,7 +57,7 @@ TEST(heap_fork_test, a_heap_without_files_allocates_and_grows) {
         EXPECT_TRUE(heap->try_deallocate(block));
         EXPECT_FALSE(heap->try_deallocate(block));
     }
-    EXPECT_TRUE(heap->all_free());
+    EXPECT_TRUE(heap->blocks().inspect().all_free());
     EXPECT_THAT(heap->check(false), IsEmpty());
     EXPECT_EQ(heap->commit().error().code, base::failure_code::unsupported);
     EXPECT_TRUE(heap->close(true));

@@ -86,7 +86,7 @@ base::result<void> heap_forks::continue_in_child(fork_point forked) {
     if (mapped_anew) {
         heap_.blocks().slabs().source().renew_guards({}, files.frontier());
     }
-    heap_.continue_directly();
+    heap_.chosen().continue_directly();
     return {};
 }
 

@@ -325,7 +325,7 @@ TEST_P(heap_guards_test, the_next_open_of_a_killed_heap_finds_them_free) {
             auto heap = create();
             const auto blocks = fill(*heap, slabs);
             // A chain from a root: tracing must keep all blocks.
-            auto* previous = reinterpret_cast<std::uint64_t*>(heap->roots());
+            auto* previous = reinterpret_cast<std::uint64_t*>(heap->files().view().base());
             for (char* const block : blocks) {
                 std::memset(block, 0, block_bytes);
                 *previous = segment::encode_pointer(reinterpret_cast<std::uintptr_t>(previous),

@@ -72,7 +72,7 @@ std::vector<std::string> heap_inspection::check(bool pages) {
     }
     heap_.blocks().inspect().check(
         problems, heap_.destinations() != nullptr ? heap_.destinations()->reserved() : std::vector<std::uint64_t>{});
-    heap_.objects().check(problems, [this](std::uint64_t offset) { return heap_.block_size_at(offset); });
+    heap_.objects().check(problems, [this](std::uint64_t offset) { return block_size_at(heap_, offset); });
     check_pointers(problems);
     for (const base::failure& warning : heap_.files().warnings()) {
         problems.push_back("SB-1: " + warning.message());

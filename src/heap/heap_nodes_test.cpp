@@ -235,7 +235,7 @@ TEST_P(heap_nodes, ThreadsOfAllNodesAtOnce) {
     for (std::thread& thread : threads) {
         thread.join();
     }
-    EXPECT_TRUE(heap->all_free());
+    EXPECT_TRUE(heap->blocks().inspect().all_free());
     expect_sound(*heap);
     must(heap->close(true));
 }
@@ -257,7 +257,7 @@ TEST_P(heap_nodes_atomic, RecordsOfAThreadLieOnItsNode) {
         on_node(0, [&] {
             ASSERT_NE(heap->allocate(100, 16), nullptr);
             made_up_topology::move_this_thread_to(1);
-            EXPECT_TRUE(heap->follow_this_thread());
+            EXPECT_TRUE(heap->blocks().small().follow_this_thread());
             EXPECT_EQ(lane_of_this_thread(*heap) % 3, 1U);
             ASSERT_NE(heap->allocate(100, 16), nullptr);
         });

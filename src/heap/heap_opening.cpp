@@ -9,7 +9,7 @@
 
 #include "heap/registry.hpp"
 #include "persist/boot.hpp"
-#include "segment/files/copy.hpp"
+#include "segment/creation/copy.hpp"
 
 namespace holdfast::heap {
 
@@ -138,7 +138,7 @@ base::result<std::unique_ptr<engine>> heap_opening::create() {
 base::result<void> heap_opening::format(engine& made) const {
     HF_TRY(made.files().grow(base::pages_for(std::max(options_.initial_bytes, segment::region_size))));
     HF_TRY(made.blocks().format());
-    HF_TRY(made.files().commit(made.free_space()));
+    HF_TRY(made.files().commit(free_space_of(made.extents())));
     return {};
 }
 
@@ -146,7 +146,7 @@ base::result<void> heap_opening::start_created(engine& made) const {
     HF_TRY(keep_extents(made));
     made.space_.start_decay(decay_ns());
     HF_TRY(harden(made));
-    made.start_destinations();
+    made.chosen().start_destinations();
     made.find_fast_path();
     HF_TRY(register_engine(made));
     made.files().readers().admit(options_.by_turns);
@@ -213,8 +213,8 @@ base::result<std::unique_ptr<engine>> heap_opening::write_anew(std::unique_ptr<s
 base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) const {
     const bool shared = is_shared(mode, options_.durability);
     if (shared) {
-        HF_TRY(options_.durability == durability_kind::atomic ? opened.start_atomic(options_.lane_slots)
-                                                              : opened.start_collect());
+        HF_TRY(options_.durability == durability_kind::atomic ? opened.chosen().start_atomic(options_.lane_slots)
+                                                              : opened.chosen().start_collect());
     }
     opened.extents().write_opened();  // only after the superblock says that a crash needs recovery
     if (mode != access_mode::read_write) {
@@ -231,7 +231,7 @@ base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) 
     opened.space_.start_decay(decay_ns());
     HF_TRY(harden(opened));
     HF_TRY(pin_objects(opened));
-    opened.start_destinations();
+    opened.chosen().start_destinations();
     opened.find_fast_path();
     HF_TRY(register_engine(opened));
     if (!shared) {
@@ -249,8 +249,8 @@ base::result<void> heap_opening::harden(engine& heap) const {
     if (!options_.hardened) {
         return {};
     }
-    heap.harden();
-    return heap.start_guards();
+    heap.chosen().harden();
+    return heap.chosen().start_guards();
 }
 
 base::result<void> heap_opening::keep_extents(engine& heap) const {

@@ -66,7 +66,7 @@ TEST_F(heap_operations_test, refuse_a_second_free) {
                 EXPECT_FALSE(heap->try_deallocate(block));
                 EXPECT_EQ(engine::last_failure().code, failure_code::bad_address);
             }
-            EXPECT_TRUE(heap->all_free());
+            EXPECT_TRUE(heap->blocks().inspect().all_free());
             must(heap->close(true));
             heap.reset();  // the lock goes with it
             must(remove(path()));
@@ -80,9 +80,9 @@ TEST_F(heap_operations_test, mark_a_held_block_allocated) {
         slab::held_block held;
         ASSERT_TRUE(heap->blocks().hold(heap->blocks().this_cache(), 100, 16, held));
         void* const block = heap->files().view().address({held.offset});
-        EXPECT_FALSE(heap->usable_size(block)) << "held, not allocated";
+        EXPECT_FALSE(heap->blocks().inspect().usable_size(block)) << "held, not allocated";
         heap->keep(held);
-        EXPECT_EQ(must(heap->usable_size(block)), held.bytes());
+        EXPECT_EQ(must(heap->blocks().inspect().usable_size(block)), held.bytes());
         EXPECT_TRUE(heap->try_deallocate(block));
         must(heap->close(true));
         heap.reset();  // the lock goes with it
@@ -98,7 +98,7 @@ TEST_F(heap_operations_test, leave_the_inlined_path_while_a_filter_sees_the_free
     heap->set_free_filter([&](void* /*block*/) { return ++seen == 1; });
     EXPECT_NE(heap->fast_path(), inlined);
     EXPECT_TRUE(heap->try_deallocate(block));
-    EXPECT_FALSE(heap->all_free()) << "the filter kept it";
+    EXPECT_FALSE(heap->blocks().inspect().all_free()) << "the filter kept it";
     heap->set_free_filter({});
     EXPECT_EQ(heap->fast_path(), inlined);
     EXPECT_TRUE(heap->try_deallocate(block));

@@ -30,21 +30,11 @@ base::result<void> heap_parts::refuse_scratch() const {
                          0};
 }
 
-base::result<void> heap_parts::open_lanes(std::uint64_t slots) {
-    return files_->lanes().open(segment::shape_of_lanes(slots));
-}
-
-segment::free_runs heap_parts::free_space() const {
-    segment::free_runs free;
-    extents_.for_each_free([&free](const extent::extent& run) { free.emplace_back(run.start, run.length); });
-    return free;
-}
-
-std::uint64_t heap_parts::block_size_at(std::uint64_t offset) {
-    if (offset >= base::to_bytes(files_->frontier())) {
+std::uint64_t block_size_at(heap_parts& of, std::uint64_t offset) {
+    if (offset >= base::to_bytes(of.files().frontier())) {
         return 0;
     }
-    const auto size = blocks_.inspect().usable_size(files_->view().address({offset}));
+    const auto size = of.blocks().inspect().usable_size(of.files().view().address({offset}));
     return size ? size.value() : 0;
 }
 

@@ -21,14 +21,13 @@
 
 namespace holdfast::heap {
 
+/// Words at the beginning of the heap (files().view().base()) that hold a `ptr`.
 inline constexpr std::uint64_t root_count = 512;
 
 class heap_parts {
 public:
     /// The extents and blocks are not open yet.
     explicit heap_parts(std::unique_ptr<segment::heap_files> files);
-    heap_parts(const heap_parts&) = delete;
-    heap_parts& operator=(const heap_parts&) = delete;
 
     [[nodiscard]] segment::heap_files& files() noexcept { return *files_; }
     [[nodiscard]] const segment::heap_files& files() const noexcept { return *files_; }
@@ -38,8 +37,6 @@ public:
     [[nodiscard]] type_registry& types() noexcept { return types_; }
     [[nodiscard]] std::recursive_mutex& object_mutex() noexcept { return object_mutex_; }
 
-    /// root_count words that hold a `ptr`.
-    [[nodiscard]] std::byte* roots() const noexcept { return files_->view().base(); }
     [[nodiscard]] std::uint64_t key() const noexcept { return files_->superblock().heap_key; }
     /// Created so: no two blocks share a cache line.
     [[nodiscard]] bool separates_cache_lines() const noexcept {
@@ -50,12 +47,6 @@ public:
     [[nodiscard]] base::result<void> check_process() const { return files_->location().check_process(); }
     /// Fails with `unsupported` in a heap without files.
     [[nodiscard]] base::result<void> refuse_scratch() const;
-    /// With addresses for lanes of so many slots.
-    base::result<void> open_lanes(std::uint64_t slots);
-    /// In order of address.
-    [[nodiscard]] segment::free_runs free_space() const;
-    /// Usable bytes; 0 where no allocated block begins there.
-    [[nodiscard]] std::uint64_t block_size_at(std::uint64_t offset);
 
 protected:
     ~heap_parts() = default;
@@ -71,5 +62,8 @@ private:
     type_registry types_;
     std::recursive_mutex object_mutex_;
 };
+
+/// Usable bytes; 0 where no allocated block begins there.
+[[nodiscard]] std::uint64_t block_size_at(heap_parts& of, std::uint64_t offset);
 
 }  // namespace holdfast::heap

@@ -85,7 +85,7 @@ base::result<void> heap_recovery::replay_lanes() {
     const auto start = std::chrono::steady_clock::now();
     segment::heap_files& files = heap_.files();
     const segment::superblock_on_media& superblock = files.superblock();
-    HF_TRY(heap_.open_lanes(superblock.lane_slots));
+    HF_TRY(heap_.files().lanes().open(segment::shape_of_lanes(superblock.lane_slots)));
     lane::replay_source source;
     source.space = files.view();
     source.lanes = {files.lanes().lanes(), files.lanes().lanes_size()};
@@ -232,7 +232,7 @@ base::result<void> heap_recovery::repair_objects(bool blocks_are_known) {
             [&files = heap_.files()](const void* begin, std::uint64_t bytes) { persist_in(files, begin, bytes); });
     }
     return heap_.objects().repair([this, blocks_are_known](std::uint64_t offset) -> std::uint64_t {
-        return blocks_are_known ? heap_.block_size_at(offset) : 1;
+        return blocks_are_known ? block_size_at(heap_, offset) : 1;
     });
 }
 

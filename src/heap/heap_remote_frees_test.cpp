@@ -81,7 +81,7 @@ TEST_P(heap_remote_frees, WhatWasFreedElsewhereIsFreeAfterACloseAndACrash) {
     const auto expect_free = [&](engine& heap, std::size_t freed) {
         EXPECT_EQ(must(heap.statistics()).allocated_blocks, count - freed);
         for (std::size_t i = 0; i < count; i += 50) {
-            EXPECT_EQ(heap.usable_size(address(heap, i)).ok(), i >= freed) << i;
+            EXPECT_EQ(heap.blocks().inspect().usable_size(address(heap, i)).ok(), i >= freed) << i;
         }
         expect_sound(heap);
     };
@@ -175,7 +175,8 @@ TEST_P(heap_remote_frees, MorphedSlabsAreWhatTheyWereAfterACrash) {
     if (GetParam().durability != durability_kind::collect) {  // in `collect` no block was reachable
         const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
         for (std::size_t i = 0; i < offsets.size(); ++i) {
-            EXPECT_EQ(heap->usable_size(heap->files().view().address({offsets[i]})).ok(), !freed[i]) << i;
+            EXPECT_EQ(heap->blocks().inspect().usable_size(heap->files().view().address({offsets[i]})).ok(), !freed[i])
+                << i;
         }
         EXPECT_EQ(must(heap->statistics()).allocated_blocks,
                   static_cast<std::uint64_t>(std::ranges::count(freed, false)));
@@ -216,7 +217,7 @@ TEST_P(heap_remote_frees, ManyThreadsOfTwoNodes) {
     for (auto& place : passed) {
         EXPECT_TRUE(place.load() == nullptr || heap->try_deallocate(place.load()));
     }
-    EXPECT_TRUE(heap->all_free());
+    EXPECT_TRUE(heap->blocks().inspect().all_free());
     EXPECT_GT(heap->blocks().slabs().remote().merged().blocks, 0U);
     must(heap->close(true));
 }
@@ -295,7 +296,7 @@ TEST_P(heap_remote_frees, OfSeveralNodesThatFreeABlockOfAHardenedHeapOneSucceeds
         one.join();
     }
     EXPECT_EQ(succeeded, blocks.size());
-    EXPECT_TRUE(heap->all_free());
+    EXPECT_TRUE(heap->blocks().inspect().all_free());
     expect_sound(*heap);
     must(heap->close(true));
 }
@@ -326,12 +327,12 @@ TEST_P(heap_remote_frees, WhatIsFreedElsewhereOfAHardenedHeapIsInQuarantine) {
             ASSERT_TRUE(heap->try_deallocate(block));
         }
     });
-    EXPECT_TRUE(heap->all_free());
+    EXPECT_TRUE(heap->blocks().inspect().all_free());
     expect_sound(*heap);
     must(heap->commit());
     heap.reset();  // without close()
     heap = must(engine::open(path(), access_mode::read_write, wanted));
-    EXPECT_TRUE(heap->all_free());
+    EXPECT_TRUE(heap->blocks().inspect().all_free());
     expect_sound(*heap);
     must(heap->close(true));
 }
@@ -343,16 +344,16 @@ TEST_P(heap_remote_frees, AThreadFollowsItsProcessor) {
     };
     on_node(1, [&] {
         EXPECT_EQ(node_of(heap->allocate(300, 8)), 1U);
-        EXPECT_FALSE(heap->follow_this_thread());
+        EXPECT_FALSE(heap->blocks().small().follow_this_thread());
         made_up_topology::move_this_thread_to(0);
-        EXPECT_TRUE(heap->follow_this_thread());
+        EXPECT_TRUE(heap->blocks().small().follow_this_thread());
         EXPECT_EQ(node_of(heap->allocate(300, 8)), 0U);
     });
     expect_sound(*heap);
     must(heap->close(true));
     heap.reset();
     const auto reader = must(engine::open(path(), access_mode::read_only, options(segment::minimum_segment_size * 8)));
-    EXPECT_FALSE(reader->follow_this_thread());
+    EXPECT_FALSE(reader->blocks().small().follow_this_thread());
 }
 
 INSTANTIATE_TEST_SUITE_P(ways, heap_remote_frees,

@@ -99,6 +99,12 @@ base::result<void> heap_space::check_metadata(std::uint64_t segment, std::uint64
     return heap_.blocks().inspect().check_headers({first_granule.value + at / segment::slab_header_size}, count);
 }
 
+segment::free_runs free_space_of(const extent::extent_allocator& extents) {
+    segment::free_runs free;
+    extents.for_each_free([&free](const extent::extent& run) { free.emplace_back(run.start, run.length); });
+    return free;
+}
+
 void heap_space::start_decay(std::uint64_t total_ns) {
     keeps_space_ = total_ns == extent::decay_curve::never;
     heap_.extents().space().set_decay(total_ns, coarse_clock);
@@ -140,8 +146,9 @@ base::result<segment::commit_statistics> heap_space::commit(bool give_all_back) 
         space.frontier = heap_.extents().frontier();
     }
     const base::pages mapped_before = files.mapping().adopted();
-    HF_TRY_ASSIGN(const segment::commit_statistics done,
-                  write_commit(merged(heap_.free_space(), sparse.free), space, segment::commit_of::everything));
+    HF_TRY_ASSIGN(
+        const segment::commit_statistics done,
+        write_commit(merged(free_space_of(heap_.extents()), sparse.free), space, segment::commit_of::everything));
     end.moved = false;
     blocks.slabs().sparse().note_holes(sparse.holes);
     heap_.extents().space().gave_back(going);
@@ -170,7 +177,7 @@ base::result<bool> heap_space::capture() {
     heap_.blocks().slabs().write_bitmaps();
     object_directory::page_check directory(heap_.objects());
     const auto check = [&](std::uint64_t file, std::uint64_t at) { return check_page(directory, file, at); };
-    return heap_.files().commits().capture(heap_.free_space(), check);
+    return heap_.files().commits().capture(free_space_of(heap_.extents()), check);
 }
 
 base::result<segment::commit_statistics> heap_space::commit_with_savepoint() {
@@ -181,7 +188,7 @@ base::result<segment::commit_statistics> heap_space::commit_with_savepoint() {
     slab::undo_of(heap_.blocks()).note_bitmaps();
     heap_.blocks().slabs().write_bitmaps();
     HF_TRY_ASSIGN(const segment::commit_statistics done,
-                  write_commit(heap_.free_space(), {}, segment::commit_of::transaction));
+                  write_commit(free_space_of(heap_.extents()), {}, segment::commit_of::transaction));
     heap_.blocks().slabs().source().renew_guards(mapped_before, heap_.files().mapping().adopted());
     return done;
 }
@@ -198,7 +205,8 @@ void heap_space::give_back_decayed() noexcept {
 
 base::result<base::pages> heap_space::shorten(base::pages keep) {
     heap_.blocks().flush_extents();
-    return heap_.extents().space().shrink(keep, [this] { return heap_.settle(); });
+    return heap_.extents().space().shrink(
+        keep, [this] { return heap_.atomic() == nullptr || heap_.atomic()->wait_until_void(); });
 }
 
 base::result<shrink_report> heap_space::shrink(std::uint64_t target, shrink_progress progress) {

@@ -34,6 +34,9 @@ struct shrink_report {
     return {std::max(least, frontier.value / 8)};
 }
 
+/// In order of address.
+[[nodiscard]] segment::free_runs free_space_of(const extent::extent_allocator& extents);
+
 class heap_space {
 public:
     explicit heap_space(heap_operations& heap) noexcept : heap_(heap) {}

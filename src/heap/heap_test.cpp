@@ -352,18 +352,20 @@ TEST_F(heap_test, counts_what_is_allocated) {
     const auto heap = create();
     const auto before = must(heap->statistics());
     EXPECT_EQ(before.allocated_blocks, 0U);
-    EXPECT_TRUE(heap->all_free());
+    EXPECT_TRUE(heap->blocks().inspect().all_free());
     void* const small = heap->allocate(100, 8);
     void* const big = heap->allocate(100000, 8);
     const auto numbers = must(heap->statistics());
     EXPECT_EQ(numbers.allocated_blocks, 2U);
-    EXPECT_EQ(numbers.allocated_bytes, must(heap->usable_size(small)) + must(heap->usable_size(big)));
-    EXPECT_FALSE(heap->all_free());
-    EXPECT_EQ(heap->usable_size(static_cast<std::byte*>(big) + 8).error().code, failure_code::bad_address);
+    EXPECT_EQ(numbers.allocated_bytes,
+              must(heap->blocks().inspect().usable_size(small)) + must(heap->blocks().inspect().usable_size(big)));
+    EXPECT_FALSE(heap->blocks().inspect().all_free());
+    EXPECT_EQ(heap->blocks().inspect().usable_size(static_cast<std::byte*>(big) + 8).error().code,
+              failure_code::bad_address);
     must(heap->deallocate(small));
     must(heap->deallocate(big));
     EXPECT_EQ(heap->deallocate(big).error().code, failure_code::bad_address);
-    EXPECT_TRUE(heap->all_free());
+    EXPECT_TRUE(heap->blocks().inspect().all_free());
     EXPECT_THAT(heap->check(false), IsEmpty());
 }
 

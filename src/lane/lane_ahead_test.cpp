@@ -101,7 +101,7 @@ TEST_F(lane_ahead_test, what_is_void_is_not_written_back_any_more) {
         call_on(set, own, i);
     }
     ASSERT_LT(own.ahead->next, own.ahead->until) << "within a window";
-    ASSERT_TRUE(set.settle());
+    ASSERT_TRUE(set.wait_until_void());
     const std::uint64_t lines = set.statistics().flushed_lines;
     for (std::uint64_t i = 0; i < slots / 4 - 1; ++i) {
         call_on(set, own, i);
@@ -116,10 +116,10 @@ TEST_F(lane_ahead_test, memory_is_not_given_back_while_a_step_may_still_write_to
     lane& own = *set.acquire();
     call_on(set, own, 0);
     own.ahead->steps.store(1);  // its thread sleeps, or has ended
-    EXPECT_FALSE(set.settle());
+    EXPECT_FALSE(set.wait_until_void());
     EXPECT_EQ(make_replay(source()).value().report.pending, 0U) << "the records are void";
     set.release(own);
-    EXPECT_TRUE(set.settle());
+    EXPECT_TRUE(set.wait_until_void());
 }
 
 TEST_F(lane_ahead_test, threads_write_back_and_settle_at_once) {
@@ -137,12 +137,12 @@ TEST_F(lane_ahead_test, threads_write_back_and_settle_at_once) {
         });
     }
     for (int i = 0; i < 50; ++i) {
-        static_cast<void>(set.settle());  // false while a thread that writes back waits for a core
+        static_cast<void>(set.wait_until_void());  // false while a thread that writes back waits for a core
     }
     for (std::thread& each : all) {
         each.join();
     }
-    EXPECT_TRUE(set.settle());
+    EXPECT_TRUE(set.wait_until_void());
     EXPECT_EQ(make_replay(source()).value().report.pending, 0U);
 }
 

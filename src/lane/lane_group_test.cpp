@@ -51,7 +51,7 @@ protected:
     void carry_out_last(lane& own, std::uint64_t records) {
         const std::uint64_t end = own.sequence.load();
         for (std::uint64_t number = end - records + 1; number <= end; ++number) {
-            set_.carry_out(own.slots[number & own.slot_mask]);
+            set_.effects().carry_out(own.slots[number & own.slot_mask]);
         }
     }
     [[nodiscard]] std::uint64_t writes() { return make_replay(source()).value().report.replayed; }

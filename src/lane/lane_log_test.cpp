@@ -271,7 +271,7 @@ TEST_F(lane_log_test, a_replay_before_a_restart_did_not_write_again_what_a_faile
     record_on_media record = allocation(8, 1, base::granule_size);
     set.append(own, record, {&word(8), nullptr, nullptr});
     EXPECT_TRUE(set.fence(own));
-    set.carry_out(record);
+    set.effects().carry_out(record);
     set.complete(own);
 
     auto failed = std::make_unique<files_behind_a_failed_write>(memory_.data(), most_files, file_size);
@@ -324,7 +324,7 @@ TEST_F(lane_log_test, nothing_was_settled_beside_threads_that_call_all_the_time)
     }
     for (int i = 0; i < 10; ++i) {
         EXPECT_TRUE(call(set, own, 0));
-        EXPECT_TRUE(set.settle());
+        EXPECT_TRUE(set.wait_until_void());
     }
     ends = true;
 }

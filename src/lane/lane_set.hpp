@@ -7,6 +7,9 @@
 //     ... plain stores to destinations and bits ...
 //     complete(lane)
 //
+// Its parts: lane_list, which thread has which lane; lane_checkpoint, how records stop counting; lanes_ahead, what
+// owners write back before checkpoints come; record_log, the log on disks; record_effects, a call whose thread is gone.
+//
 // In record_order::in_flight only a process can crash: there is no flush, fence or checkpoint.
 //
 // Thread safety: only its owner uses a lane; all threads may call everything else.
@@ -15,24 +18,26 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <optional>
+#include <thread>
 
 #include "base/hot.hpp"
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
 #include "lane/announcement_barrier.hpp"
+#include "lane/checkpoint_progress.hpp"
 #include "lane/clock.hpp"
-#include "lane/effects.hpp"
 #include "lane/head.hpp"
 #include "lane/lane.hpp"
+#include "lane/lane_checkpoint.hpp"
+#include "lane/lane_list.hpp"
+#include "lane/lane_options.hpp"
 #include "lane/lanes_ahead.hpp"
-#include "lane/line_set.hpp"
 #include "lane/record.hpp"
+#include "lane/record_effects.hpp"
 #include "lane/record_log.hpp"
 #include "lane/writer_counters.hpp"
 #include "persist/domain.hpp"
@@ -42,39 +47,6 @@
 #include "segment/space.hpp"
 
 namespace holdfast::lane {
-
-inline constexpr std::uint64_t largest_log = ~std::uint64_t{0};
-
-struct lane_options {
-    std::uint64_t heap_key = 0;
-    std::uint64_t incarnation = 0;
-    std::uint64_t slots = default_slots;
-    record_order order = record_order::clock;
-    std::uint64_t checkpoint_time = 0;  ///< in force; no record on media is newer
-    /// In force. Nothing: no record counts, and open() writes a new head.
-    std::optional<std::uint64_t> lane_count;
-    block_states* states = nullptr;  ///< or null; in order `clock`, checkpoints store bitmaps from them
-    record_clock::source clock =
-        has_invariant_counter() ? record_clock::source::processor : record_clock::source::memory;
-    std::uint64_t log_chain = 0;              ///< order `logged`: a random number
-    std::uint64_t log_records = largest_log;  ///< that the log holds at most
-    unsigned files = 1;                       ///< lane k lies in file k mod files; at most segment::maximum_nodes
-    unsigned machine_nodes = 1;               ///< the memory of file f belongs to node f mod machine_nodes
-    std::uint64_t lanes_for_ahead = 5;        ///< with so many, each writes back ahead; that of all threads is one
-};
-
-/// Between the reading of T' and its store. A fence waits only for its own thread's lines, so the calls of one owner
-/// share the work.
-struct running_checkpoint {
-    const lane* owner = nullptr;  ///< null: none runs
-    std::uint64_t time = 0;       ///< T'
-    std::uint64_t lanes = 0;      ///< with records up to T'
-    std::uint64_t at = 0;         ///< lanes before this one are written back
-    std::uint64_t next = 0;       ///< of lane `at`, written back
-    std::uint64_t passed = 0;
-    std::uint64_t pending = 0;  ///< at its beginning
-    std::uint64_t step = 0;     ///< records for each call
-};
 
 /// What does not depend on the domain.
 class lane_pool {
@@ -95,7 +67,7 @@ public:
     /// A call that its thread left in flight is finished where its record was appended, else undone.
     virtual void release(lane& given) noexcept = 0;
 
-    [[nodiscard]] lane& shared() noexcept { return *lanes_[0]; }
+    [[nodiscard]] lane& shared() noexcept { return lanes_[0]; }
     [[nodiscard]] base::mutex& shared_mutex() noexcept { return shared_mutex_; }
 
     /// False where no record became void.
@@ -103,41 +75,25 @@ public:
 
     /// Takes checkpoints until every earlier record is void. False where a call stayed in flight for too long. This
     /// thread has no call in flight, and holds no lock that such calls need.
-    [[nodiscard]] bool settle() noexcept;
+    [[nodiscard]] bool wait_until_void() noexcept;
 
     /// `poisoned` once a sync has failed: no call that needs one is acknowledged any more.
     [[nodiscard]] base::result<void> check_health() const;
     [[nodiscard]] lane_statistics statistics() const noexcept;
-    [[nodiscard]] std::uint64_t checkpoint_time() const noexcept { return time_.load(std::memory_order_acquire); }
+    [[nodiscard]] std::uint64_t checkpoint_time() const noexcept {
+        return checkpoints_.time.load(std::memory_order_acquire);
+    }
     [[nodiscard]] const segment::space_view& space() const noexcept { return space_; }
     [[nodiscard]] std::uint64_t largest_batch() const noexcept { return ring_slots_ / 2; }
 
 protected:
-    [[nodiscard]] lane* make_lane() noexcept HF_REQUIRES(lanes_mutex_);
-    [[nodiscard]] unsigned group_of(std::uint64_t index) const noexcept {
-        return static_cast<unsigned>(index % options_.files) % options_.machine_nodes;
-    }
-    [[nodiscard]] unsigned group_of_threads(unsigned machine_node) const noexcept {
-        return machine_node % std::min(options_.files, options_.machine_nodes);
-    }
-    [[nodiscard]] lane* take_free(unsigned group) noexcept HF_REQUIRES(lanes_mutex_);
-    [[nodiscard]] lane* find_or_make(unsigned group) noexcept HF_REQUIRES(lanes_mutex_);
-    [[nodiscard]] lane* make_lanes(std::uint64_t count) noexcept HF_REQUIRES(lanes_mutex_);
-    void keep(lane& unused) noexcept HF_REQUIRES(lanes_mutex_);
-    void put_back(lane& given) noexcept;
-    /// Its lines wait for a fence of the thread that has the lane.
-    void drop_checkpoint_of(const lane& given) noexcept;
-    void note_checkpoint_time(std::uint64_t ticks) noexcept HF_REQUIRES(checkpoint_mutex_);
-    void note_checkpoint(unsigned fences) noexcept HF_REQUIRES(checkpoint_mutex_);
     [[nodiscard]] lanes_head_on_media& head() const noexcept {
         return *reinterpret_cast<lanes_head_on_media*>(area_.lanes());
     }
-    base::result<void> open_log(const log::mark& begin) HF_REQUIRES(lanes_mutex_);
-    base::result<void> open_head() HF_REQUIRES(lanes_mutex_);
-    [[nodiscard]] std::uint64_t first_sequence_of(const lane& made) const noexcept;
+    base::result<void> open_log(const log::mark& begin);
+    base::result<std::uint64_t> open_head();
     void wait_for_calls(unsigned tried) const noexcept;
-    bool extend(std::uint64_t wanted) noexcept HF_REQUIRES(lanes_mutex_);
-    void publish_counters() noexcept HF_REQUIRES(checkpoint_mutex_) {
+    void publish_counters() noexcept HF_REQUIRES(checkpoints_.mutex) {
         auto& to = *reinterpret_cast<writer_counters_on_media*>(area_.lanes() + writer_counters_at);
         store_writer_counters(to, options_.heap_key, options_.incarnation, statistics());
     }
@@ -154,37 +110,13 @@ protected:
     record_clock clock_;
     span_counter spans_;
     announcement_barrier barrier_;
-    std::atomic<std::uint64_t> time_{0};
 
-    base::mutex lanes_mutex_;
-    std::array<std::unique_ptr<lane>, maximum_lanes> lanes_;
-    std::atomic<std::uint64_t> lane_count_{0};
-    lanes_ahead ahead_{{lanes_, lane_count_}, ring_slots_, options_.lanes_for_ahead, spans_};
-    std::unique_ptr<record_log> log_;                                                     ///< or null
-    std::uint64_t sealed_lanes_ HF_GUARDED_BY(lanes_mutex_) = 0;                          ///< in force on media
-    std::array<lane*, segment::maximum_nodes> first_free_ HF_GUARDED_BY(lanes_mutex_){};  ///< by group
+    lane_list lanes_{area_, options_, ring_slots_};
+    lanes_ahead ahead_{lanes_.view(), ring_slots_, options_.lanes_for_ahead, spans_};
+    std::unique_ptr<record_log> log_;  ///< or null
+    checkpoint_progress checkpoints_;
     base::mutex shared_mutex_;
-
-    base::mutex checkpoint_mutex_;
-    /// By line: only one thread at a time stores to words that follow states.
-    struct alignas(base::cache_line_size) word_mutex {
-        base::mutex mutex;
-    };
-    std::array<word_mutex, 16> word_mutexes_;
-    line_set lines_ HF_GUARDED_BY(checkpoint_mutex_);
-    std::array<std::uint64_t, maximum_lanes> reached_ HF_GUARDED_BY(checkpoint_mutex_){};
-    std::array<std::uint64_t, 4> last_lines_ HF_GUARDED_BY(checkpoint_mutex_){};
-    running_checkpoint running_ HF_GUARDED_BY(checkpoint_mutex_);
-    std::uint64_t completed_before_ HF_GUARDED_BY(checkpoint_mutex_) = 0;
-    // Written under checkpoint_mutex_, by relaxed atomic stores.
-    lane_statistics checkpointed_;
-    std::uint64_t helped_ = 0;
-    std::uint64_t checkpoint_ticks_ = 0;
-    std::uint64_t longest_checkpoint_ticks_ = 0;
 };
-
-template <class Domain>
-inline constexpr bool may_log = Domain::kind == persist::domain_kind::disk || requires { Domain::models_disks; };
 
 template <persist::persistence_domain Domain>
 class lane_set final : public lane_pool {
@@ -193,6 +125,7 @@ public:
         : lane_pool(space, area, options), domain_(std::move(domain)) {}
 
     [[nodiscard]] Domain& domain() noexcept { return domain_; }
+    [[nodiscard]] record_effects<Domain>& effects() noexcept { return effects_; }
     /// Whether records become void by a checkpoint, not by their completion.
     [[nodiscard]] bool by_clock() const noexcept { return !process_crashes_only && is_by_clock(options_.order); }
 
@@ -284,7 +217,7 @@ public:
     }
 
     /// False once a sync has failed.
-    [[nodiscard]] bool is_healthy() noexcept;
+    [[nodiscard]] bool is_healthy() noexcept { return media_are_healthy(domain_, log_.get()); }
 
     /// The fence of the call's record waits for it.
     void start_write_back(lane& own, const void* address, persist::site where) noexcept {
@@ -298,8 +231,9 @@ public:
     }
 
     bool checkpoint() noexcept override {
-        const base::scoped_lock lock(checkpoint_mutex_);
-        const bool done = begin_checkpoint(nullptr) && advance_checkpoint(all_records);
+        const base::scoped_lock lock(checkpoints_.mutex);
+        checkpoint_.has_lock();
+        const bool done = checkpoint_.begin(nullptr) && checkpoint_.advance(checkpoint_.all_records);
         publish_counters();
         return done;
     }
@@ -311,56 +245,8 @@ public:
         if (in_call && !HF_MUTANT("lane.release.finish")) {
             finish_for(given);
         }
-        drop_checkpoint_of(given);
-        put_back(given);
-    }
-
-    /// The stamp tells whether the destination was written before.
-    void carry_out(const record_on_media& record) noexcept {
-        if (has_flag(record, data_flag)) {
-            store_data(record);
-            return;
-        }
-        if (record.destination != nowhere) {
-            const std::uint64_t offset = destination_offset(record.destination);
-            const std::uint16_t stamp = destination_stamp(record.destination);
-            auto& word = *reinterpret_cast<std::uint64_t*>(space_.address({offset}));
-            const std::uint64_t found = std::atomic_ref<std::uint64_t>(word).load(std::memory_order_acquire);
-            if (segment::stamp_of(found) != stamp) {
-                domain_.store(word,
-                              record.allocated == nowhere ? segment::null_pointer(stamp)
-                                                          : segment::encode_pointer(offset, record.allocated, stamp),
-                              "lane.finish.destination");
-            }
-        }
-        const block_word old = morphed_from(record);
-        change(record.allocated, record.allocated_block, true, old);
-        if (old.kind == block_kind::none) {
-            change(record.freed, record.freed_block, false, {});
-        }
-    }
-
-    /// No descriptor has the lines of a payload: a fence must come before complete().
-    void store_data(const record_on_media& record) noexcept {
-        const data_place place = decode_data(record.destination);
-        if (place.words == payload_marker) {
-            const payload_place payload = payload_of(record);
-            const auto* const records = reinterpret_cast<const record_on_media*>(space_.address({payload.offset}));
-            for (std::uint64_t i = 0; i < payload.records; ++i) {
-                carry_out(records[i]);
-                if (has_flag(records[i], data_flag)) {
-                    const data_place stored = decode_data(records[i].destination);
-                    domain_.flush(space_.address({stored.offset}), stored.words * sizeof(std::uint64_t),
-                                  "lane.payload.flush");
-                }
-            }
-            return;
-        }
-        const auto words = words_of(record);
-        for (std::uint64_t i = 0; i < place.words; ++i) {
-            domain_.store(*reinterpret_cast<std::uint64_t*>(space_.address({place.offset + i * sizeof(std::uint64_t)})),
-                          words[i], "lane.data.store");
-        }
+        checkpoints_.drop(given);
+        lanes_.put_back(given);
     }
 
 private:
@@ -381,28 +267,6 @@ private:
         domain_.copy_line(&slot, words, where);
     }
 
-    void change(std::uint64_t offset, std::uint64_t encoded, bool allocate, block_word old) noexcept {
-        if (offset == nowhere) {
-            return;
-        }
-        const block_word block = decode_block(encoded);
-        const bool has_state = options_.states != nullptr && block.kind == block_kind::small &&
-                               options_.states->set_state(offset, block, allocate);
-        if (has_state && is_by_clock(options_.order)) {
-            return;  // a checkpoint stores the bitmap
-        }
-        const block_place place = place_of(space_, offset, block);
-        if (allocate && block.kind == block_kind::slab) {
-            store_slab_header(space_, offset, block, old, [this](std::uint64_t& word, std::uint64_t value) {
-                domain_.store(word, value, "lane.finish.header");
-            });
-        }
-        domain_.fetch_and(*place.word, ~place.mask, "lane.finish.clear");
-        if (allocate) {
-            domain_.fetch_or(*place.word, place.set, "lane.finish.set");
-        }
-    }
-
     void finish_for(lane& given) noexcept {
         const std::uint64_t sequence = given.sequence.load(std::memory_order_relaxed);
         // A record that is not counted yet must not count after a crash.
@@ -415,7 +279,7 @@ private:
         const record_on_media& last = given.slots[sequence & given.slot_mask];
         if (!has_flag(last, group_flag) || has_flag(last, last_flag)) {
             for (std::uint64_t i = given.completed.load(std::memory_order_relaxed) + 1; i <= sequence; ++i) {
-                carry_out(given.slots[i & given.slot_mask]);
+                effects_.carry_out(given.slots[i & given.slot_mask]);
             }
             if (has_payload(last)) {
                 fence_data(given, "lane.finish.fence");
@@ -435,8 +299,8 @@ private:
             own.free_until = end;
             return;
         }
-        const bool is_ahead =
-            ahead_.work(own, [this](const void* line, base::mutex** held) { return write_back_line(line, held); });
+        const bool is_ahead = ahead_.work(
+            own, [this](const void* line, base::mutex** held) { return checkpoint_.write_back_line(line, held); });
         const std::uint64_t half = ahead_.enough_for_checkpoint(is_ahead);
         const std::uint64_t last = ring_slots_ - 1;  // one slot stays free for the wipe in finish_for()
         const std::uint64_t next_work = is_ahead ? std::max(end, ahead_.next_work(own)) : ~std::uint64_t{0};
@@ -500,28 +364,38 @@ private:
         }
     }
 
-    void wait(unsigned tries) noexcept;
+    void wait(unsigned tries) noexcept {
+        constexpr unsigned patience = 64;
+        if (base::give_others_a_turn()) {  // the crash tests alone
+        } else if (tries < patience) {
+            std::this_thread::yield();
+        } else {
+            std::this_thread::sleep_for(std::chrono::microseconds(20));  // the other thread sleeps, or has ended
+        }
+        checkpoints_.note_wait();
+    }
 
-    static constexpr std::uint64_t all_records = std::numeric_limits<std::uint64_t>::max();
     /// Takes a step of this lane's checkpoint, or begins one where no other lane's runs, or `room`, in records, is
     /// small. `of_call`: records of a call. Several threads call through the shared lane, so it takes a whole
     /// checkpoint. Returns whether steps remain.
     [[nodiscard]] bool work_on_checkpoint(lane& own, std::uint64_t room, std::uint64_t of_call) noexcept {
-        if (!checkpoint_mutex_.try_lock()) {
+        if (!checkpoints_.mutex.try_lock()) {
             return false;
         }
-        const bool is_shared = &own == lanes_[0].get();
+        checkpoint_.has_lock();
+        const bool is_shared = &own == &lanes_[0];
         const bool is_late = room < std::max<std::uint64_t>(ring_slots_ / 16, 2);
-        if (running_.owner != &own && (running_.owner == nullptr || is_late || is_shared) && begin_checkpoint(&own)) {
+        running_checkpoint& running = checkpoints_.running;
+        if (running.owner != &own && (running.owner == nullptr || is_late || is_shared) && checkpoint_.begin(&own)) {
             const std::uint64_t steps =
                 room / 2 / (ahead_.records_between_steps() + of_call - 1) + 1;  // so it ends in time
-            running_.step = running_.pending / steps + 1;
+            running.step = running.pending / steps + 1;
         }
-        if (running_.owner == &own && advance_checkpoint(is_shared ? all_records : running_.step)) {
+        if (running.owner == &own && checkpoint_.advance(is_shared ? checkpoint_.all_records : running.step)) {
             publish_counters();
         }
-        const bool goes_on = running_.owner == &own;
-        checkpoint_mutex_.unlock();
+        const bool goes_on = running.owner == &own;
+        checkpoints_.mutex.unlock();
         return goes_on;
     }
     /// Publishes at every turn of the ring at first, then at one of 1,024.
@@ -529,32 +403,12 @@ private:
         constexpr std::uint64_t first_turns = 64;
         constexpr std::uint64_t turns = 1024;
         const std::uint64_t turn = (own.sequence.load(std::memory_order_relaxed) - own.first_sequence) / ring_slots_;
-        if ((turn < first_turns || turn % turns == 0) && checkpoint_mutex_.try_lock()) {
+        if ((turn < first_turns || turn % turns == 0) && checkpoints_.mutex.try_lock()) {
             publish_counters();
-            checkpoint_mutex_.unlock();
+            checkpoints_.mutex.unlock();
         }
     }
 
-    [[nodiscard]] bool begin_checkpoint(const lane* owner) noexcept HF_REQUIRES(checkpoint_mutex_);
-    bool advance_checkpoint(std::uint64_t records) noexcept HF_REQUIRES(checkpoint_mutex_);
-    void end_checkpoint() noexcept HF_REQUIRES(checkpoint_mutex_);
-    [[nodiscard]] std::uint64_t time_of_checkpoint(std::uint64_t& lanes) noexcept HF_REQUIRES(checkpoint_mutex_);
-    [[nodiscard]] std::uint64_t write_back(const lane& of, std::uint64_t records) noexcept
-        HF_REQUIRES(checkpoint_mutex_);
-    void flush_line(const void* address) noexcept HF_REQUIRES(checkpoint_mutex_);
-    /// `held`: the lock while it is held. False: another thread has it. It is not waited for: its thread may have
-    /// ended.
-    [[nodiscard]] bool follow_states(const void* address, base::mutex** held) noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
-    [[nodiscard]] bool write_back_line(const void* line, base::mutex** held) noexcept {
-        if (does_follow_states(line) && !follow_states(line, held)) {
-            return false;
-        }
-        domain_.flush(line, 1, "lane.ahead.flush");
-        return true;
-    }
-    void write_time(std::uint64_t time) noexcept HF_REQUIRES(checkpoint_mutex_) {
-        seal_checkpoint({time, log_ != nullptr ? log_->begin_at(time) : log::mark{}});
-    }
     void write_head(const lanes_head_on_media& made) noexcept override {
         domain_.copy_nontemporal(&head(), &made, sizeof made, "lane.head.write");
         domain_.fence("lane.head.fence");
@@ -562,15 +416,12 @@ private:
     void seal_lane_count(std::uint64_t count) noexcept override {
         write_in_turn(head().lane_counts, count, options_.heap_key, domain_, "lane.count.write", "lane.count.fence");
     }
-    void seal_checkpoint(const checkpoint_on_media& checkpoint) noexcept override {
-        write_in_turn(head().checkpoints, checkpoint, options_.heap_key, domain_, "lane.checkpoint.time.write",
-                      "lane.checkpoint.time.fence");
-        time_.store(checkpoint.time, std::memory_order_release);
-    }
+    void seal_checkpoint(const checkpoint_on_media& checkpoint) noexcept override { checkpoint_.seal(checkpoint); }
 
     Domain domain_;
+    record_effects<Domain> effects_{domain_, space_, options_};
+    lane_checkpoint<Domain> checkpoint_{
+        domain_, {lanes_.view(), options_, area_, ahead_, barrier_, clock_, spans_, log_}, checkpoints_};
 };
 
 }  // namespace holdfast::lane
-
-#include "lane/lane_set_checkpoint.hpp"

@@ -80,7 +80,7 @@ protected:
     }
     void call(lane_set<domain>& set, lane& own, const record_on_media& record) {
         append_only(set, own, record);
-        set.carry_out(record);
+        set.effects().carry_out(record);
         set.complete(own);
     }
     void replay() {

@@ -58,7 +58,8 @@ bool lanes_ahead::work(lane& own, write_back_line write_back) const noexcept {
     }
     if (state.until != state.durable.load(std::memory_order_relaxed)) {
         const std::uint64_t begin = spans_.now();
-        // Sequentially consistent, as the load of `voided` behind it: settle() sees the step, or the step what is void.
+        // Sequentially consistent, as the load of `voided` behind it: wait_until_void() sees the step, or the step what
+        // is void.
         const std::uint64_t steps = state.steps.load(std::memory_order_relaxed);
         state.steps.exchange(steps + 1, std::memory_order_seq_cst);
         write_back_window(own, write_back);

@@ -15,15 +15,18 @@
 #include <new>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "base/checked.hpp"
 #include "base/no_signals.hpp"
 #include "heap/heap.hpp"
 #include "heap/reallocate.hpp"
+#include "heap/upkeep_thread.hpp"
 #include "malloc/call_gate.hpp"
 #include "malloc/fork_locks.hpp"
 #include "malloc/internal_arena.hpp"
+#include "malloc/kept_errno.hpp"
 #include "malloc/process_heap.hpp"
 #include "segment/files/private_zeros.hpp"
 
@@ -50,6 +53,8 @@ struct process_heap {
     std::atomic<bool> refused{false};
     call_state state_of_closer = call_state::unknown;  ///< earlier state of the thread that closed the gate
     bool statistics = false;
+    bool wants_upkeep = false;
+    std::atomic<bool> lacks_upkeep{false};  ///< the thread that settings::upkeep_thread asks for
 
     [[nodiscard]] bool contains(const void* address) const noexcept {
         return reinterpret_cast<std::uintptr_t>(address) - begin < reservation;
@@ -166,19 +171,6 @@ private:
     std::optional<base::no_signals> late_;  ///< and with it late_mutex()
 };
 
-/// For calls that succeed.
-class kept_errno {
-public:
-    kept_errno() noexcept : before_(errno) {}
-    kept_errno(const kept_errno&) = delete;
-    kept_errno& operator=(const kept_errno&) = delete;
-    ~kept_errno() { errno = before_; }
-    void fail(int with) noexcept { before_ = with; }
-
-private:
-    int before_;
-};
-
 void* allocate_in(const call& here, std::size_t bytes, std::size_t alignment) noexcept {
     if (engine* const heap = here.heap_for_new()) [[likely]] {
         return heap->allocate(std::max<std::size_t>(bytes, 1), std::max(alignment, malloc_alignment));
@@ -224,6 +216,39 @@ std::size_t usable_size_in(const call& here, void* block) noexcept {
     }
     slab::held_block found;
     return here.heap()->blocks().find_allocated(block, found) ? found.bytes() : 0;
+}
+
+constinit const base::atomic<std::uint32_t> never_ends{0};
+
+bool give_back_some() noexcept {
+    const call here;
+    if (here.heap() != nullptr) {
+        here.heap()->blocks().slabs().upkeep().age_alone();
+    }
+    return here.heap() != nullptr;
+}
+
+/// A child of fork gets its thread when it first comes here: most children soon end, or run another program.
+[[gnu::noinline]] void start_upkeep(process_heap& of) noexcept {
+    if (call_gate::state_of(this_thread) != call_state::outside || !of.lacks_upkeep.exchange(false)) {
+        return;
+    }
+    const base::no_signals while_it_begins;  // the program's handlers run on its own threads
+    try {
+        std::thread([&of] {
+            constexpr auto periods = heap::upkeep_thread::periods_for(heap::default_decay_ns);
+            heap::upkeep_thread::run(of.owned->blocks().slabs().upkeep().alarm(), periods, never_ends,
+                                     [] { return give_back_some(); });
+        }).detach();
+    } catch (const std::exception& thrown) {
+        say(thrown.what());
+    }
+}
+
+void start_upkeep_where_due(process_heap* of) noexcept {
+    if (of != nullptr && of->lacks_upkeep.load(std::memory_order_relaxed)) [[unlikely]] {
+        start_upkeep(*of);
+    }
 }
 
 [[noreturn]] void end_child(std::string_view why) noexcept {
@@ -324,6 +349,7 @@ void fork_in_child() noexcept {
             end_child("a child of fork has no memory for a copy of the heap");
         }
         of->statistics = false;
+        of->lacks_upkeep = of->wants_upkeep;
         close_end(of->pipe[1]);
         restore_state(of->state_of_closer);
     }
@@ -348,6 +374,7 @@ bool open(const settings& wanted) noexcept {
     }
     of->owned->forks().keep_in_children();
     of->statistics = wanted.statistics;
+    of->wants_upkeep = of->lacks_upkeep = wanted.upkeep_thread;
     of->begin = reinterpret_cast<std::uintptr_t>(of->owned->files().view().base());
     of->reservation = of->owned->files().view().reservation();
     of->open.store(of->owned.get(), std::memory_order_relaxed);
@@ -362,6 +389,7 @@ bool open(const settings& wanted) noexcept {
     if (begin_thread(*of, *of->owned)) {
         call_gate::leave(this_thread);
     }
+    start_upkeep_where_due(of);
     return true;
 }
 
@@ -415,6 +443,7 @@ void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
     if (block == nullptr) [[unlikely]] {
         kept.fail(ENOMEM);
     }
+    start_upkeep_where_due(process.load(std::memory_order_relaxed));
     return block;
 }
 
@@ -543,6 +572,7 @@ namespace {
     if (const call here; !here.nested()) {
         of.look_at(due);
     }
+    start_upkeep_where_due(process.load(std::memory_order_relaxed));
 }
 
 }  // namespace

@@ -23,9 +23,10 @@ struct settings {
     std::uint64_t capacity = 0;  ///< bytes of user space at most; 0: no limit
     bool statistics = false;     ///< close() prints them on standard error
     bool hardened = false;       ///< heap::engine_options::hardened
+    bool upkeep_thread = false;  ///< heap::upkeep_thread
 };
-/// Reads HOLDFAST_MALLOC_HEAP, HOLDFAST_MALLOC_SIZE (bytes; K, M, G or T behind the number), HOLDFAST_MALLOC_HARDENED
-/// and HOLDFAST_MALLOC_STATS (anything but 0). May throw std::bad_alloc.
+/// Reads HOLDFAST_MALLOC_HEAP, HOLDFAST_MALLOC_SIZE (bytes; K, M, G or T behind the number), HOLDFAST_MALLOC_HARDENED,
+/// HOLDFAST_MALLOC_STATS and HOLDFAST_MALLOC_UPKEEP_THREAD (anything but 0). May throw std::bad_alloc.
 [[nodiscard]] settings settings_from_environment();
 
 /// Comes once, before there are other threads. Where the heap at the path cannot be had, the heap has no files, and

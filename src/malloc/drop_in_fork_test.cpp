@@ -2,10 +2,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <latch>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -93,6 +97,46 @@ TEST_P(drop_in_fork_test, forks_of_several_threads_at_once) {
             });
         }
     });
+}
+
+bool has_upkeep_thread() {
+    const std::filesystem::directory_iterator threads("/proc/self/task");
+    return std::any_of(begin(threads), end(threads), [](const auto& thread) {
+        std::string name;
+        std::getline(std::ifstream(thread.path() / "comm"), name);
+        return name == "holdfast-upkeep";
+    });
+}
+
+/// A thread has its name a moment after its begin. False after a minute.
+bool gets_upkeep_thread() {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!has_upkeep_thread()) {
+        if (std::chrono::steady_clock::now() > end) {
+            return false;
+        }
+        std::this_thread::yield();
+    }
+    return true;
+}
+
+TEST_P(drop_in_fork_test, a_child_gets_an_upkeep_thread_of_its_own_when_it_allocates) {
+    const outcome done = in_process([this] {
+        settings with_thread = wanted();
+        with_thread.upkeep_thread = true;
+        ASSERT_TRUE(open(with_thread));
+        ASSERT_TRUE(gets_upkeep_thread());
+        for (int i = 0; i < 20; ++i) {
+            work_for_a_while(1, 300);
+            ASSERT_TRUE(base::succeeds_in_child([] {
+                const bool had_none = !has_upkeep_thread();
+                work_for_a_while(2, 2000);
+                return had_none && gets_upkeep_thread() && base::succeeds_in_child([] { return !has_upkeep_thread(); });
+            }));
+        }
+        close();
+    });
+    EXPECT_TRUE(done.passed) << done.said;
 }
 
 /// The parent would wait for its child by a pipe.

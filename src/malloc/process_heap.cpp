@@ -120,10 +120,13 @@ settings settings_from_environment() {
         return std::string_view(text == nullptr ? "" : text);
     };
     found.path = text_of("HOLDFAST_MALLOC_HEAP");
-    const std::string_view statistics = text_of("HOLDFAST_MALLOC_STATS");
-    const std::string_view hardened = text_of("HOLDFAST_MALLOC_HARDENED");
-    found.hardened = !hardened.empty() && hardened != "0";
-    found.statistics = !statistics.empty() && statistics != "0";
+    const auto is_on = [&](const char* name) {
+        const std::string_view text = text_of(name);
+        return !text.empty() && text != "0";
+    };
+    found.hardened = is_on("HOLDFAST_MALLOC_HARDENED");
+    found.statistics = is_on("HOLDFAST_MALLOC_STATS");
+    found.upkeep_thread = is_on("HOLDFAST_MALLOC_UPKEEP_THREAD");
     if (const std::string_view size = text_of("HOLDFAST_MALLOC_SIZE"); !size.empty()) {
         char* end = nullptr;
         constexpr std::string_view units = "KMGT";

@@ -28,6 +28,10 @@ TEST(drop_in_settings_test, come_from_the_environment) {
     ::setenv("HOLDFAST_MALLOC_HARDENED", "1", 1);
     const settings found = settings_from_environment();
     EXPECT_TRUE(found.hardened);
+    EXPECT_FALSE(found.upkeep_thread);
+    ::setenv("HOLDFAST_MALLOC_UPKEEP_THREAD", "1", 1);
+    EXPECT_TRUE(settings_from_environment().upkeep_thread);
+    ::unsetenv("HOLDFAST_MALLOC_UPKEEP_THREAD");
     EXPECT_EQ(found.path, "/somewhere/heap.%p");
     EXPECT_EQ(found.capacity, std::uint64_t{3} << 30U);
     EXPECT_TRUE(found.statistics);

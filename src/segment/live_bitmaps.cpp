@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/cancellation.hpp"
 #include "base/checksum.hpp"
 #include "segment/format/page_sums.hpp"
 
@@ -124,6 +125,7 @@ base::result<void> live_bitmaps::back(base::granule position, slab_is use) {
     if (!location_.is_writer()) {
         return {};
     }
+    const base::cancellation_off until_done;
     HF_TRY_ASSIGN(const auto file, segments_.open(segment));
     const auto preferred = location_.near(segment);
     const auto reserve = [&](std::uint64_t first, std::uint64_t count) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/cancellation.hpp"
 #include "segment/commit/fault_count.hpp"
 #include "segment/files/available_memory.hpp"
 
@@ -57,6 +58,7 @@ base::result<void> uncommitted_bound::admit(base::pages more) {
     if (out < next_count_.load(std::memory_order_relaxed)) {
         return {};
     }
+    const base::cancellation_off until_known;
     const base::scoped_lock lock(mutex_);
     const std::uint64_t faults = faults_of_process();
     const std::uint64_t grown =

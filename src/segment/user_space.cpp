@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/cancellation.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/mapping_limit.hpp"
 #include "segment/uncommitted_bound.hpp"
@@ -39,14 +40,17 @@ user_space::user_space(const user_space_parts& parts) noexcept
       superblock_(parts.superblock),
       segments_(parts.segments),
       mapping_(parts.mapping),
-      bitmaps_(parts.bitmaps) {}
+      bitmaps_(parts.bitmaps),
+      shared_blocks_(parts.location) {}
 
 base::result<pages> user_space::grow(pages wanted) {
+    const base::cancellation_off until_done;
     HF_TRY(begin_growth(wanted));
     return grow_by({}, wanted, {ahead_pages(mapping_.frontier().value, wanted.value, location_.is_in_memory())});
 }
 
 base::result<pages> user_space::grow_beyond(pages skipped, pages wanted, pages most) {
+    const base::cancellation_off until_done;
     HF_TRY(begin_growth(skipped + wanted));
     return grow_by(
         skipped, wanted,
@@ -171,6 +175,7 @@ base::result<void> user_space::give_back(pages start, pages length) {
         drop_private_pages(mapping_.view().base() + base::to_bytes(start), base::to_bytes(length));
         return {};
     }
+    const base::cancellation_off until_done;
     std::uint64_t index = start.value / mapping_.view().shape().pages();
     return segments_.for_each(start, length,
                               [&](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
@@ -183,6 +188,7 @@ base::result<void> user_space::take_back(pages start, pages length) {
     if (location_.is_scratch()) {
         return {};
     }
+    const base::cancellation_off until_done;
     if (!location_.shared()) {
         HF_TRY(superblock_.mark_running());  // reserves the log before blocks take what is left
     }
@@ -190,6 +196,7 @@ base::result<void> user_space::take_back(pages start, pages length) {
         HF_TRY(location_.check_process());
         return promised_.add(location_.storage(), location_.paths().segment_directories(), start, length);
     }
+    HF_TRY(shared_blocks_.admit(length, mapping_.frontier()));
     return segments_.for_each(
         start, length, [this](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
             HF_TRY(file.allocate(first * page_size, count * page_size, "space.take_back"));

@@ -34,14 +34,12 @@
 
 namespace holdfast::slab {
 
-class commit_gate;
-
 /// Thread-safe, except for reset() and where a part says otherwise.
 class slab_pool {
 public:
-    /// `verifier` may be null. `gate` need not be constructed yet.
+    /// `verifier` may be null.
     slab_pool(segment::space_view space, extent::extent_allocator& extents, segment::bitmap_verifier* verifier,
-              commit_gate& gate) noexcept
+              gate_of_pool& gate) noexcept
         : state_(space, extents, gate), source_(state_, verifier) {}
     slab_pool(const slab_pool&) = delete;
     slab_pool& operator=(const slab_pool&) = delete;

@@ -44,19 +44,6 @@ private:
     [[nodiscard]] status put_long(std::string_view key, MDB_val* data, unsigned flags, bool exists);
     [[nodiscard]] status drop_long();
     [[nodiscard]] status remove_key();
-
-    // cursor_values.cpp
-    [[nodiscard]] status put_value(std::string_view key, std::string_view value, unsigned flags, bool exists);
-    [[nodiscard]] status put_beside_one(std::string_view key, std::string_view value, unsigned flags);
-    [[nodiscard]] status put_into_few(std::string_view key, std::string_view value, unsigned flags);
-    [[nodiscard]] status move_in_few(std::string_view key, std::string_view value, const place& goes);
-    [[nodiscard]] status replace_in_few(std::string_view key, std::string_view value, unsigned index);
-    [[nodiscard]] status grow_few(std::string_view key, std::string_view value, unsigned index);
-    [[nodiscard]] status put_into_tree(std::string_view value, unsigned flags);
-    [[nodiscard]] status plant_values(std::string_view key, const block_header* block, std::string_view value,
-                                      bool exists);
-    [[nodiscard]] status save_values_record();
-    [[nodiscard]] status remove_value(bool& left);
 };
 
 }  // namespace holdfast::store_engine

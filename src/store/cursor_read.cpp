@@ -7,7 +7,7 @@ namespace holdfast::store_engine {
 // Most steps of a scan: from an entry with one value to another in its leaf.
 bool cursor::step_to_plain(bool right, MDB_val* key, MDB_val* data) noexcept {
     constexpr unsigned entries_ahead = 6;
-    if (gone_ || kind_ != values_kind::one) {
+    if (gone_ || values_.kind != values_kind::one) {
         return false;
     }
     const block_header& block = tree_.block();
@@ -20,8 +20,8 @@ bool cursor::step_to_plain(bool right, MDB_val* key, MDB_val* data) noexcept {
     fetch_node(block, right ? to + entries_ahead : to - entries_ahead);
     tree_.set_index(to);
     at_end_ = false;
-    value_gone_ = false;
-    value_placed_ = true;
+    values_.gone = false;
+    values_.placed = true;
     if (key != nullptr) {
         *key = to_value(found_key);
     }
@@ -34,14 +34,14 @@ bool cursor::step_to_plain(bool right, MDB_val* key, MDB_val* data) noexcept {
 status cursor::first(MDB_val* key, MDB_val* data) {
     HF_STORE_TRY(tree_.first());
     at_end_ = false;
-    HF_STORE_TRY(enter_values(false));
+    HF_STORE_TRY(values_.enter(false));
     return give(key, data);
 }
 
 status cursor::last(MDB_val* key, MDB_val* data) {
     HF_STORE_TRY(tree_.last());
     at_end_ = false;
-    HF_STORE_TRY(enter_values(true));
+    HF_STORE_TRY(values_.enter(true));
     return give(key, data);
 }
 
@@ -56,7 +56,7 @@ status cursor::next(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     if (!tree_.placed()) {
         return first(key, data);
     }
-    const bool among_values = operation == MDB_NEXT_DUP && is_dupsort();
+    const bool among_values = operation == MDB_NEXT_DUP && values_.is_dupsort();
     if (!among_values && step_to_plain(true, key, data)) [[likely]] {
         return status::ok;
     }
@@ -66,37 +66,37 @@ status cursor::next(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
         }
         at_end_ = false;
     }
-    if (has_many() && operation != MDB_NEXT_NODUP) {
-        const status outcome = next_value();
+    if (values_.has_many() && operation != MDB_NEXT_NODUP) {
+        const status outcome = values_.next();
         if (operation != MDB_NEXT || outcome != status::not_found) {
             return outcome == status::ok ? give(key, data) : outcome;
         }
     } else if (among_values) {
         return status::not_found;
     }
-    const status outcome = gone_ || !tree_.on_entry() ? tree_.settle() : tree_.next();
+    const status outcome = gone_ || !tree_.on_entry() ? tree_.go_to_entry() : tree_.next();
     at_end_ = outcome == status::not_found;
     HF_STORE_TRY(outcome);
-    HF_STORE_TRY(data != nullptr ? enter_values(false) : enter_without_value());
+    HF_STORE_TRY(data != nullptr ? values_.enter(false) : values_.enter_without_value());
     return give(key, data);
 }
 
 status cursor::previous(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
-    const bool among_values = operation == MDB_PREV_DUP && is_dupsort();
+    const bool among_values = operation == MDB_PREV_DUP && values_.is_dupsort();
     if (!tree_.placed()) {
         HF_STORE_TRY(last(key, data));
         if (!among_values) {
             return status::ok;
         }
         tree_.set_index(tree_.block().count);
-        kind_ = values_kind::one;
+        values_.kind = values_kind::one;
         return status::not_found;
     }
     if (!among_values && step_to_plain(false, key, data)) [[likely]] {
         return status::ok;
     }
-    if (has_many() && operation != MDB_PREV_NODUP) {
-        const status outcome = previous_value();
+    if (values_.has_many() && operation != MDB_PREV_NODUP) {
+        const status outcome = values_.previous();
         if (operation != MDB_PREV || outcome != status::not_found) {
             at_end_ = at_end_ && outcome != status::ok;
             return outcome == status::ok ? give(key, data) : outcome;
@@ -106,7 +106,7 @@ status cursor::previous(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     }
     at_end_ = false;
     HF_STORE_TRY(tree_.previous());
-    HF_STORE_TRY(data != nullptr ? enter_values(true) : enter_without_value());
+    HF_STORE_TRY(data != nullptr ? values_.enter(true) : values_.enter_without_value());
     return give(key, data);
 }
 
@@ -115,18 +115,18 @@ status cursor::edge_value(MDB_val* key, MDB_val* data, bool at_last) {
     if (data == nullptr || !tree_.placed()) {
         return status::invalid_argument;
     }
-    if (!is_dupsort()) {
+    if (!values_.is_dupsort()) {
         return status::incompatible;
     }
-    HF_STORE_TRY(settle());
-    if (!has_many()) {
+    HF_STORE_TRY(go_to_entry());
+    if (!values_.has_many()) {
         return give(key, data);
     }
-    if (!value_placed_) {
+    if (!values_.placed) {
         return status::invalid_argument;
     }
     at_end_ = false;
-    HF_STORE_TRY(enter_values(at_last));
+    HF_STORE_TRY(values_.enter(at_last));
     return give(nullptr, data);
 }
 
@@ -134,18 +134,18 @@ status cursor::current(MDB_val* key, MDB_val* data) {
     if (!tree_.placed()) {
         return status::invalid_argument;
     }
-    HF_STORE_TRY(settle());
+    HF_STORE_TRY(go_to_entry());
     HF_STORE_TRY(give(key, nullptr));
     if (data == nullptr) {
         return status::ok;
     }
-    if (lacks_value()) {
+    if (values_.lacks_value()) {
         return status::invalid_argument;
     }
-    if (value_gone_ && kind_ == values_kind::tree) {
-        HF_STORE_TRY(values_.settle());
+    if (values_.gone && values_.kind == values_kind::tree) {
+        HF_STORE_TRY(values_.tree.go_to_entry());
     }
-    value_gone_ = false;  // it has shown where it stands
+    values_.gone = false;  // it has shown where it stands
     return give(nullptr, data);
 }
 
@@ -163,11 +163,11 @@ status cursor::set(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     bool exact = false;
     HF_STORE_TRY(tree_.seek(wanted, exact));
     if (!exact) {
-        kind_ = values_kind::one;
-        const status behind = tree_.settle();
+        values_.kind = values_kind::one;
+        const status behind = tree_.go_to_entry();
         if (operation != MDB_SET_RANGE || behind != status::ok) {
-            if (behind == status::ok && is_dupsort()) {
-                attach_values();
+            if (behind == status::ok && values_.is_dupsort()) {
+                values_.inspect();
             }
             return behind == status::ok ? status::not_found : behind;
         }
@@ -175,28 +175,28 @@ status cursor::set(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     if (operation == MDB_GET_BOTH || operation == MDB_GET_BOTH_RANGE) {
         return set_value(*data, operation == MDB_GET_BOTH_RANGE);
     }
-    HF_STORE_TRY(data != nullptr ? enter_values(false) : enter_without_value());
+    HF_STORE_TRY(data != nullptr ? values_.enter(false) : values_.enter_without_value());
     return give(operation == MDB_SET ? nullptr : key, data);
 }
 
 // Of the key that it stands on: this value, or the first that is not below it.
 status cursor::set_value(MDB_val& data, bool range) {
     const std::string_view wanted(static_cast<const char*>(data.mv_data), data.mv_size);
-    attach_values();
-    value_placed_ = true;
-    if (kind_ == values_kind::one) {
+    values_.inspect();
+    values_.placed = true;
+    if (values_.kind == values_kind::one) {
         const int difference = compare(state_->values, tree_.value(), wanted);
-        value_placed_ = difference == 0 || (difference > 0 && range);
-        return value_placed_ ? give(nullptr, &data) : status::not_found;
+        values_.placed = difference == 0 || (difference > 0 && range);
+        return values_.placed ? give(nullptr, &data) : status::not_found;
     }
     bool exact = false;
-    if (kind_ == values_kind::few) {
-        const place found = find_in_leaf(few(), state_->values, wanted);
-        few_index_ = found.index;
+    if (values_.kind == values_kind::few) {
+        const place found = find_in_leaf(values_.few(), state_->values, wanted);
+        values_.few_index = found.index;
         exact = found.exact;
     } else {
-        HF_STORE_TRY(values_.seek(wanted, exact));
-        const status behind = values_.settle();
+        HF_STORE_TRY(values_.tree.seek(wanted, exact));
+        const status behind = values_.tree.go_to_entry();
         HF_STORE_TRY(behind == status::not_found ? status::ok : behind);
     }
     HF_STORE_TRY(exact || range ? status::ok : status::not_found);
@@ -216,20 +216,20 @@ status cursor::find(std::string_view key, const std::string_view* value) {
 
 // All values of the position's leaf or block; then stands on the last.
 status cursor::give_multiple(MDB_val* data) {
-    if (!has_many()) {
+    if (!values_.has_many()) {
         return give(nullptr, data);
     }
-    const block_header& items = kind_ == values_kind::few ? few() : values_.block();
+    const block_header& items = values_.kind == values_kind::few ? values_.few() : values_.tree.block();
     if (items.kind != page_kind::packed || items.count == 0) {
         return status::corrupted;
     }
     *data = to_value(text_at(items, sizeof(block_header), std::size_t{items.count} * items.item_size));
-    if (kind_ == values_kind::few) {
-        few_index_ = items.count - 1U;
+    if (values_.kind == values_kind::few) {
+        values_.few_index = items.count - 1U;
     } else {
-        values_.set_index(items.count - 1U);
+        values_.tree.set_index(items.count - 1U);
     }
-    value_gone_ = false;
+    values_.gone = false;
     return status::ok;
 }
 
@@ -237,7 +237,7 @@ status cursor::multiple(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
     if (data == nullptr || (operation == MDB_GET_MULTIPLE && !tree_.placed())) {
         return status::invalid_argument;
     }
-    if (!is_dupfixed()) {
+    if (!values_.is_dupfixed()) {
         return status::incompatible;
     }
     if (operation == MDB_NEXT_MULTIPLE) {
@@ -246,11 +246,11 @@ status cursor::multiple(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
         if (!tree_.placed()) {
             HF_STORE_TRY(last(key, data));
         }
-        const bool among_many = kind_ == values_kind::tree && value_placed_ && values_.placed();
-        HF_STORE_TRY(among_many ? values_.previous_leaf() : status::not_found);
+        const bool among_many = values_.kind == values_kind::tree && values_.placed && values_.tree.placed();
+        HF_STORE_TRY(among_many ? values_.tree.previous_leaf() : status::not_found);
     } else {
-        const status outcome = settle();
-        if (outcome != status::ok || !value_placed_) {
+        const status outcome = go_to_entry();
+        if (outcome != status::ok || !values_.placed) {
             return outcome == status::not_found ? status::ok : outcome;  // gives nothing, as liblmdb
         }
     }
@@ -290,7 +290,7 @@ status cursor::perform(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
             if (data == nullptr) {
                 return status::invalid_argument;
             }
-            return is_dupsort() ? set(key, data, operation) : status::incompatible;
+            return values_.is_dupsort() ? set(key, data, operation) : status::incompatible;
         case MDB_SET:
         case MDB_SET_KEY:
         case MDB_SET_RANGE: return set(key, data, operation);
@@ -299,7 +299,7 @@ status cursor::perform(MDB_val* key, MDB_val* data, MDB_cursor_op operation) {
 }
 
 status cursor::count(std::size_t& values) {
-    if (!is_dupsort()) {
+    if (!values_.is_dupsort()) {
         return status::incompatible;
     }
     HF_STORE_TRY(transaction_->check_usable());
@@ -307,14 +307,14 @@ status cursor::count(std::size_t& values) {
     if (!tree_.placed()) {
         return status::invalid_argument;
     }
-    HF_STORE_TRY(settle());
-    if (lacks_value()) {
+    HF_STORE_TRY(go_to_entry());
+    if (values_.lacks_value()) {
         return status::invalid_argument;
     }
-    switch (kind_) {
+    switch (values_.kind) {
         case values_kind::one: values = 1; break;
-        case values_kind::few: values = few().count; break;
-        case values_kind::tree: values = values_record_.entries; break;
+        case values_kind::few: values = values_.few().count; break;
+        case values_kind::tree: values = values_.record.entries; break;
     }
     return status::ok;
 }

@@ -16,7 +16,7 @@ std::string_view text_of(const MDB_val& value) noexcept {
 
 status cursor::check_sizes(std::string_view key, std::string_view value) const noexcept {
     const std::size_t most = transaction_->env().max_key_size();
-    const std::size_t most_data = is_dupsort() ? std::min(most, max_key) : most_value;
+    const std::size_t most_data = values_.is_dupsort() ? std::min(most, max_key) : most_value;
     if (key.empty() || key.size() > most || value.size() > most_data) {
         return status::bad_value_size;
     }
@@ -28,10 +28,10 @@ status cursor::check_integers(std::string_view key, std::string_view value) cons
         return text.size() == sizeof(std::uint32_t) || text.size() == sizeof(std::uint64_t);
     };
     if ((state_->keys.kind == order_kind::integer && !is_integer(key)) ||
-        (is_dupsort() && state_->values.kind == order_kind::integer && !is_integer(value))) {
+        (values_.is_dupsort() && state_->values.kind == order_kind::integer && !is_integer(value))) {
         return status::bad_value_size;
     }
-    if (is_dupfixed() && value.empty()) {
+    if (values_.is_dupfixed() && value.empty()) {
         return status::bad_value_size;
     }
     return status::ok;
@@ -46,7 +46,7 @@ status cursor::put(std::string_view key, MDB_val* data, unsigned flags) {
     if ((flags & MDB_MULTIPLE) == 0) {
         return put_one(key, data, flags);
     }
-    if (!is_dupfixed()) {
+    if (!values_.is_dupfixed()) {
         return status::incompatible;
     }
     const std::size_t wanted = data[1].mv_size;
@@ -68,7 +68,7 @@ status cursor::put_one(std::string_view key, MDB_val* data, unsigned flags) {
     bool exists = false;
     HF_STORE_TRY(place_for_put(key, data, flags, exists));
     gone_ = false;
-    const bool reserves = is_dupsort() && (flags & MDB_RESERVE) != 0;
+    const bool reserves = values_.is_dupsort() && (flags & MDB_RESERVE) != 0;
     const bool fits = leaf_size(stored_size(key.size()), value.size()) <= max_node;
     if (reserves && (exists || !fits) && data->mv_data == nullptr) {
         return status::incompatible;  // where it goes depends on its bytes, which are not there yet
@@ -76,12 +76,12 @@ status cursor::put_one(std::string_view key, MDB_val* data, unsigned flags) {
     transaction_->keep_positions(number_, this);
     transaction_->changed(*state_);
     if (reserves && !exists && fits) {
-        value_placed_ = true;
+        values_.placed = true;
         const status outcome = put_plain(key, data, flags, false);
         return outcome == status::ok ? outcome : transaction_->spoil(outcome);
     }
-    if (is_dupsort()) {
-        const status outcome = put_value(key, value, flags, exists);
+    if (values_.is_dupsort()) {
+        const status outcome = values_.put(key, value, flags, exists);
         return outcome == status::ok || outcome == status::key_exists || outcome == status::bad_value_size
                    ? outcome
                    : transaction_->spoil(outcome);
@@ -99,16 +99,17 @@ status cursor::place_for_put(std::string_view key, MDB_val* data, unsigned flags
         if (!tree_.placed()) {
             return status::invalid_argument;
         }
-        HF_STORE_TRY(settle());
+        HF_STORE_TRY(go_to_entry());
         exists = true;
-        if (!has_many() || !value_placed_) {
-            return has_many() ? status::invalid_argument : status::ok;
+        if (!values_.has_many() || !values_.placed) {
+            return values_.has_many() ? status::invalid_argument : status::ok;
         }
         std::string_view value;  // a missing one is no reason to spoil the transaction
-        HF_STORE_TRY(kind_ == values_kind::tree && values_.placed() ? values_.settle() : status::ok);
-        return value_here(value);
+        HF_STORE_TRY(values_.kind == values_kind::tree && values_.tree.placed() ? values_.tree.go_to_entry()
+                                                                                : status::ok);
+        return values_.read(value);
     }
-    kind_ = values_kind::one;
+    values_.kind = values_kind::one;
     at_end_ = false;
     if ((flags & MDB_APPEND) != 0) {
         const status outcome = tree_.last();
@@ -118,7 +119,7 @@ status cursor::place_for_put(std::string_view key, MDB_val* data, unsigned flags
         std::string_view last;
         HF_STORE_TRY(tree_.key(last));
         if (compare(state_->keys, key, last) <= 0) {
-            HF_STORE_TRY(enter_values(true));
+            HF_STORE_TRY(values_.enter(true));
             at_end_ = true;
             return status::key_exists;
         }
@@ -130,7 +131,7 @@ status cursor::place_for_put(std::string_view key, MDB_val* data, unsigned flags
         return outcome == status::not_found ? status::ok : outcome;
     }
     if (exists && (flags & MDB_NOOVERWRITE) != 0) {
-        HF_STORE_TRY(enter_values(false));
+        HF_STORE_TRY(values_.enter(false));
         static_cast<void>(give(nullptr, data));
         return status::key_exists;
     }
@@ -155,7 +156,7 @@ status cursor::put_plain(std::string_view key, MDB_val* data, unsigned flags, bo
         HF_STORE_TRY(tree_.insert(key, value, 0, &written));
         ++state_->record.entries;
     }
-    kind_ = values_kind::one;
+    values_.kind = values_kind::one;
     if (reserve) {
         data->mv_data = written;
     }
@@ -184,7 +185,7 @@ status cursor::put_long(std::string_view key, MDB_val* data, unsigned flags, boo
         ++state_->record.entries;
     }
     state_->record.long_pages += run_pages_for(where.size);
-    kind_ = values_kind::one;
+    values_.kind = values_kind::one;
     return status::ok;
 }
 
@@ -207,24 +208,24 @@ status cursor::remove(bool all_values) {
     if (!tree_.placed()) {
         return status::invalid_argument;
     }
-    HF_STORE_TRY(settle());
-    if (lacks_value() && !all_values) {
+    HF_STORE_TRY(go_to_entry());
+    if (values_.lacks_value() && !all_values) {
         return status::invalid_argument;
     }
-    if (!is_dupsort() && (tree_.flags() & node_is_tree) != 0) {
+    if (!values_.is_dupsort() && (tree_.flags() & node_is_tree) != 0) {
         return status::incompatible;  // a named database
     }
-    if (!all_values && has_many()) {
+    if (!all_values && values_.has_many()) {
         std::string_view value;
-        HF_STORE_TRY(kind_ == values_kind::tree && value_gone_ ? values_.settle() : status::ok);
-        HF_STORE_TRY(value_here(value));
+        HF_STORE_TRY(values_.kind == values_kind::tree && values_.gone ? values_.tree.go_to_entry() : status::ok);
+        HF_STORE_TRY(values_.read(value));
     }
     transaction_->keep_positions(number_, this);
     transaction_->changed(*state_);
     at_end_ = false;
-    if (!all_values && kind_ != values_kind::one) {
+    if (!all_values && values_.kind != values_kind::one) {
         bool left = false;
-        if (const status outcome = remove_value(left); outcome != status::ok || left) {
+        if (const status outcome = values_.remove(left); outcome != status::ok || left) {
             return outcome == status::ok ? outcome : transaction_->spoil(outcome);
         }
     }
@@ -234,20 +235,20 @@ status cursor::remove(bool all_values) {
 
 status cursor::remove_key() {
     std::uint64_t values = 1;
-    if (kind_ == values_kind::few) {
-        values = few().count;
-    } else if (kind_ == values_kind::tree) {
-        values = values_record_.entries;
-        HF_STORE_TRY(drop_tree(transaction_->pages(), values_record_));
+    if (values_.kind == values_kind::few) {
+        values = values_.few().count;
+    } else if (values_.kind == values_kind::tree) {
+        values = values_.record.entries;
+        HF_STORE_TRY(drop_tree(transaction_->pages(), values_.record));
     } else if ((tree_.flags() & node_is_long) != 0) {
         HF_STORE_TRY(drop_long());
     }
     state_->record.entries -= values;
     HF_STORE_TRY(tree_.remove());
     gone_ = true;
-    kind_ = values_kind::one;
-    value_gone_ = false;
-    return tree_.on_entry() ? enter_before_values() : status::ok;
+    values_.kind = values_kind::one;
+    values_.gone = false;
+    return tree_.on_entry() ? values_.enter_before() : status::ok;
 }
 
 }  // namespace holdfast::store_engine

@@ -11,8 +11,8 @@
 #include "store/check.hpp"
 #include "store/copy.hpp"
 #include "store/environment_place.hpp"
-#include "store/halves_of_commit.hpp"
 #include "store/lmdb_api.hpp"
+#include "store/two_phase_commit.hpp"
 
 using namespace holdfast::store_engine;  // NOLINT(google-build-using-namespace): the functions below are C's
 
@@ -323,12 +323,12 @@ int hf_lmdb_open_in_heap(MDB_env* env, const char* path, unsigned int flags, mdb
 
 int hf_lmdb_prepare(MDB_txn* txn, uint64_t* commit) {
     return txn == nullptr || commit == nullptr ? EINVAL
-                                               : guarded([&] { return halves_of_commit::prepare(*of(txn), *commit); });
+                                               : guarded([&] { return two_phase_commit::prepare(*of(txn), *commit); });
 }
 
 int hf_lmdb_settle(MDB_txn* txn, int of_heap) {
     return txn == nullptr ? EINVAL
-                          : guarded([&] { return halves_of_commit::settle(*of(txn), static_cast<status>(of_heap)); });
+                          : guarded([&] { return two_phase_commit::finish(*of(txn), static_cast<status>(of_heap)); });
 }
 
 void hf_lmdb_announce_writers(MDB_env* env, void* (*begin)(void* context), void (*end)(void* context, void* begun),

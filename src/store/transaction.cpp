@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "store/cursor.hpp"
-#include "store/halves_of_commit.hpp"
 #include "store/pages_beyond.hpp"
+#include "store/two_phase_commit.hpp"
 
 namespace holdfast::store_engine {
 
@@ -195,7 +195,7 @@ void transaction::abort() noexcept {
     }
     if (prepared_) {
         static_cast<void>(
-            halves_of_commit::settle(*this, status::bad_transaction));  // where that fails, nobody writes any more
+            two_phase_commit::finish(*this, status::bad_transaction));  // where that fails, nobody writes any more
         return;
     }
     if (outer_ != nullptr) {
@@ -337,12 +337,12 @@ status transaction::commit_nested() {
 status transaction::commit_writes() {
     if (env_->is_in_heap()) {
         std::uint64_t number = 0;
-        HF_STORE_TRY(halves_of_commit::prepare(*this, number));
+        HF_STORE_TRY(two_phase_commit::prepare(*this, number));
         if (number == 0) {
             return status::ok;
         }
         const status of_heap = env_->ask_heap(number);
-        const status outcome = halves_of_commit::decide(*this, of_heap);
+        const status outcome = two_phase_commit::decide(*this, of_heap);
         if (outcome == status::ok) {
             move_pages_within_limit(*env_);
         }
@@ -350,7 +350,7 @@ status transaction::commit_writes() {
         return outcome;
     }
     bool changed = false;
-    HF_STORE_TRY(halves_of_commit::save_records(*this, changed));
+    HF_STORE_TRY(two_phase_commit::save_records(*this, changed));
     if (changed) {
         HF_STORE_TRY(env_->store().commit(own_state_->changes, own_state_->lock));
         publish_handles();
@@ -532,7 +532,7 @@ status transaction::drop(MDB_dbi number, bool remove) {
     const space_freeing frees(pages_);
     // The named databases go with the main one, whose entries must lead to their trees as they are now.
     const bool all = number == main_database;
-    if (const status outcome = all ? halves_of_commit::save_named(*this) : status::ok; outcome != status::ok) {
+    if (const status outcome = all ? two_phase_commit::save_named(*this) : status::ok; outcome != status::ok) {
         return spoil(outcome);
     }
     for (cursor* one : cursors_) {

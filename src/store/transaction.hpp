@@ -83,7 +83,7 @@ public:
     free_list_view free_list;
 
 private:
-    friend class halves_of_commit;
+    friend class two_phase_commit;
     explicit transaction(environment& env) noexcept
         : env_(&env), closes_(&env.closes()), closed_before_(closes_->load(std::memory_order_relaxed)) {}
     [[nodiscard]] status begin_read();

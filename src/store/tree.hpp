@@ -48,7 +48,7 @@ public:
     [[nodiscard]] status first();
     [[nodiscard]] status last();
     /// To the next leaf from behind the last entry of one. not_found, and no change: there is none.
-    [[nodiscard]] status settle();
+    [[nodiscard]] status go_to_entry();
     /// not_found, and no change: there is none.
     [[nodiscard]] status next();
     [[nodiscard]] status previous();

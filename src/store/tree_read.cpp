@@ -144,7 +144,7 @@ bool tree_cursor::in_last_leaf() const noexcept {
     return true;
 }
 
-status tree_cursor::settle() { return on_entry() ? status::ok : placed() ? step_leaf(true) : status::not_found; }
+status tree_cursor::go_to_entry() { return on_entry() ? status::ok : placed() ? step_leaf(true) : status::not_found; }
 
 status tree_cursor::next() {
     level& leaf = levels_[depth_ - 1];

@@ -79,8 +79,9 @@ private:
 class transaction {
 public:
     /// Throws call_failure.
-    explicit transaction(const environment& of, unsigned flags = 0) {
-        expect_success("mdb_txn_begin", mdb_txn_begin(of.get(), nullptr, flags, &handle_));
+    explicit transaction(const environment& of, unsigned flags = 0) : transaction(of.get(), flags) {}
+    explicit transaction(MDB_env* of, unsigned flags = 0) {
+        expect_success("mdb_txn_begin", mdb_txn_begin(of, nullptr, flags, &handle_));
     }
     transaction(const transaction&) = delete;
     transaction& operator=(const transaction&) = delete;

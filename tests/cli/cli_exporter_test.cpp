@@ -349,17 +349,39 @@ TEST_F(cli_exporter, answers_what_is_no_scrape_and_goes_on) {
     EXPECT_EQ(asked.end().exit_status(), 0);
 }
 
-TEST_F(cli_exporter, closes_what_is_too_many_connections) {
+/// Was: who had kept 64 connections shut all others out, for 30 seconds at a time.
+TEST_F(cli_exporter, answers_beside_connections_that_ask_nothing) {
     manager(create_only, heap_, small_segments()).close();
     const exporter asked({heap_});
-    std::vector<std::unique_ptr<connection>> all;
-    constexpr int more_than_it_takes = 70;
+    const std::string ask = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
+    const connection kept(asked.port());
+    std::vector<std::unique_ptr<connection>> idle;
+    constexpr int more_than_it_takes = 200;
     for (int i = 0; i < more_than_it_takes; ++i) {
-        all.push_back(std::make_unique<connection>(asked.port()));
+        idle.push_back(std::make_unique<connection>(asked.port()));
+        if (i % 10 == 0) {
+            kept.say(ask);
+            EXPECT_THAT(kept.hear("</a>\n"), HasSubstr("200 OK")) << i << ": what asks is no idle one";
+        }
     }
-    EXPECT_THAT(all.back()->hear(), IsEmpty()) << "closed at once";
-    all.clear();
-    EXPECT_THAT(asked.metrics(), HasSubstr("\nholdfast_up{")) << "the next ones are served";
+    EXPECT_THAT(asked.metrics(), HasSubstr("\nholdfast_up{"));
+    EXPECT_THAT(idle.front()->hear(), IsEmpty()) << "the one that has waited longest was closed";
+    idle.back()->say(ask);
+    EXPECT_THAT(idle.back()->hear("</a>\n"), HasSubstr("200 OK"));
+}
+
+/// Was: each series twice, for which Prometheus refuses all of them.
+TEST_F(cli_exporter, counts_a_heap_once_that_is_named_twice) {
+    manager(create_only, heap_, small_segments()).close();
+    const std::string other = scratch_ / "other.hf";
+    const exporter asked({heap_, other, heap_});
+    for (const std::string& all : {asked.metrics(), run_holdfast({"metrics", heap_, other, heap_}).out}) {
+        const std::string up = "\nholdfast_up{heap=\"" + heap_ + "\"} 1\n";
+        const std::size_t first = all.find(up);
+        ASSERT_NE(first, std::string::npos) << all;
+        EXPECT_EQ(all.find(up, first + 1), std::string::npos) << all;
+        EXPECT_THAT(all, HasSubstr("\nholdfast_up{heap=\"" + other + "\"} 0\n"));
+    }
 }
 
 TEST_F(cli_exporter, says_where_it_cannot_listen) {

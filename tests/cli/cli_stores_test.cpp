@@ -17,6 +17,7 @@
 namespace holdfast::support {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -60,6 +61,23 @@ TEST_F(cli_stores, are_named_and_checked) {
     EXPECT_THAT(said.out, HasSubstr("store shop: MDB_CORRUPTED"));
     std::filesystem::remove(file_);
     EXPECT_THAT(run_holdfast({"check", heap_}).out, HasSubstr("store shop: missing"));
+}
+
+TEST_F(cli_stores, have_numbers_for_prometheus) {
+    const answer whole = run_holdfast({"metrics", heap_});
+    EXPECT_EQ(whole.status, 0) << whole.err;
+    const std::string labels = "{heap=\"" + heap_ + "\",store=\"shop\"";
+    EXPECT_THAT(whole.out, AllOf(HasSubstr("\nholdfast_up" + labels + "} 1\n"),
+                                 HasSubstr("\nholdfast_state" + labels + ",state=\"store\"} 1\n"),
+                                 HasSubstr("\nholdfast_store_entries" + labels + "} 1000\n"),
+                                 HasSubstr("\nholdfast_store_databases" + labels + "} 1\n"),
+                                 HasSubstr("\nholdfast_allocated_blocks{heap=\"" + heap_ + "\"} ")));
+    std::filesystem::remove(file_);
+    const answer without = run_holdfast({"metrics", heap_});
+    EXPECT_EQ(without.status, 2);
+    EXPECT_THAT(without.err, HasSubstr("the store shop: "));
+    EXPECT_THAT(without.out, AllOf(HasSubstr("\nholdfast_up" + labels + "} 0\n"),
+                                   HasSubstr("\nholdfast_up{heap=\"" + heap_ + "\"} 1\n")));
 }
 
 TEST_F(cli_stores, go_with_a_copy) {

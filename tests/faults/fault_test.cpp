@@ -129,6 +129,49 @@ TEST(faults, commit) {
                   judge_commits});
 }
 
+/// The log begins anew with longer files, a record has parts, and several threads write the pages home.
+TEST(faults, commit_of_a_long_record) {
+    constexpr std::size_t bytes = std::size_t{40} << 20U;
+    constexpr std::size_t changed = std::size_t{20} << 20U;
+    const auto wide = [] {
+        open_options options = small_segments();
+        options.segment_size = std::uint64_t{16} << 20U;
+        return options;
+    };
+    const auto has = [](const manager& heap, int value) {
+        const auto* const block = static_cast<const char*>(heap.root(1).get());
+        return block[0] == value && std::equal(block, block + changed - 1, block + 1);
+    };
+    run_campaign({"commit of a long record",
+                  [&](const std::string& path) {
+                      manager heap(create_only, path, wide());
+                      auto* const block = static_cast<char*>(heap.allocate(bytes));
+                      heap.root(1) = block;
+                      std::fill_n(block, changed, '\1');
+                      heap.close(true);
+                  },
+                  [&](const trial& one) {
+                      one.done(1);
+                      manager heap(open_only, one.heap, wide());
+                      auto* const block = static_cast<char*>(heap.root(1).get());
+                      for (const std::uint64_t step : {2U, 3U}) {
+                          std::fill_n(block, changed, static_cast<char>(step));
+                          commit(heap, one, step);
+                      }
+                      heap.close(false);
+                  },
+                  [&](const trial& one, bool /*once*/) {
+                      manager heap(open_only, one.heap, wide());
+                      EXPECT_THAT(heap.check(true), IsEmpty());
+                      EXPECT_TRUE(has(heap, static_cast<int>(one.told.acknowledged)) ||
+                                  has(heap, static_cast<int>(one.told.attempted)))
+                          << "acknowledged " << one.told.acknowledged << ", attempted " << one.told.attempted;
+                      std::fill_n(static_cast<char*>(heap.root(1).get()), changed, '\4');
+                      heap.close(true);
+                      EXPECT_TRUE(has(manager(open_read_only, one.heap, wide()), 4));
+                  }});
+}
+
 /// New memory and old, pinned for a device, compared with the files, let go.
 TEST(faults, commit_of_pinned_memory) {
     run_campaign({"commit of pinned memory", heap_at(4),

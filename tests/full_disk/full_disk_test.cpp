@@ -266,6 +266,23 @@ TEST_P(full_disk_commit, a_commit_whose_blocks_lost_their_space_to_others_is_ref
     EXPECT_EQ(heap.check(true), std::vector<std::string>());
 }
 
+/// Was: the log went with its room, and the next commit on a full disk failed, though it would have given space back.
+TEST_P(full_disk_commit, a_shrink_leaves_room_for_commits_that_only_free) {
+    manager heap(create_only, path_, small_segments());
+    std::array<void*, 3> blocks{};
+    for (void*& each : blocks) {
+        each = std::memset(heap.allocate(5 * mebibyte), 1, 5 * mebibyte);
+    }
+    heap.commit();
+    heap.deallocate(blocks[0]);
+    heap.shrink();
+    const ballast full(directory_, 0);
+    const std::uint64_t before = charged(path_);
+    heap.deallocate(blocks[1]);
+    heap.commit();
+    EXPECT_LT(charged(path_), before);
+}
+
 TEST_P(full_disk, create_leaves_nothing_behind) {
     // From no room at all to nearly enough.
     int refused = 0;

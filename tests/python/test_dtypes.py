@@ -99,7 +99,8 @@ def test_a_scalar_keeps_its_type(heap):
     for number, scalar in enumerate(scalars):
         heap[number] = scalar
         found = heap[number]
-        assert type(found) is type(scalar) and found.dtype == scalar.dtype and found.tobytes() == scalar.tobytes()
+        assert type(found) is type(scalar) and found.dtype == scalar.dtype
+        assert found == scalar or found.tobytes() == scalar.tobytes()  # those of a longdouble are padded with anything
     heap["text"] = numpy.array(["a"])[0]
     heap["bytes"] = numpy.array([b"a"])[0]
     assert heap["text"] == "a" and type(heap["text"]) is str

@@ -4,6 +4,7 @@ Two heaps of one process are as those of two processes: each has files and memor
 """
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import pickle
@@ -485,3 +486,91 @@ def test_processes_that_make_an_array_at_once_make_one(path):
         assert other.array("x", 3).tolist() == [1, 1, 1]
         with pytest.raises(TypeError):
             other.array("x", 4)
+
+
+class Alarm(Exception):
+    """What the handler of a signal raises, as KeyboardInterrupt is raised."""
+
+
+@contextlib.contextmanager
+def expect_alarm():
+    """SIGALRM each 20 ms until the block raises it: the first one may come before the call waits."""
+
+    def handle(_number, _frame):
+        signal.setitimer(signal.ITIMER_REAL, 1)  # a finalizer may have swallowed this one
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+    try:
+        with pytest.raises(Alarm):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def has_turn(heap):
+    """Another thread is in a transaction of the heap, which stores something."""
+    begun, ends = threading.Event(), threading.Event()
+
+    def run():
+        with heap.transaction():
+            heap["n"] = 2
+            begun.set()
+            ends.wait(60)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        assert begun.wait(30)
+        yield
+    finally:
+        ends.set()
+        thread.join()
+
+
+def test_a_signal_ends_the_wait_for_a_turn(pair, path):
+    """Was: Ctrl-C had no effect until another process ended its turn."""
+    one, other = pair
+    one["n"] = 1
+    other.refresh()
+
+    def nothing():
+        with other.transaction():
+            pytest.fail("one has the turn")
+
+    waits = [
+        nothing,
+        lambda: other.update(n=3),
+        lambda: other.setdefault("m", {}),
+        other.refresh,
+        lambda: other.wait_for_change(60),
+        lambda: share(path),
+    ]
+    with has_turn(one):
+        for wait in waits:
+            with expect_alarm():
+                wait()
+            assert other["n"] == 1
+    assert other.refresh() == one.version and other["n"] == 2
+    with other.transaction():
+        other["n"] = 3
+    one.refresh()
+    assert one["n"] == 3 and one.check(pages=True) == other.check(pages=True) == []
+
+
+def test_a_signal_ends_the_wait_in_a_task(pair):
+    one, other = pair
+
+    async def wait():
+        async with other.transaction():
+            pytest.fail("one has the turn")
+
+    with has_turn(one):
+        with expect_alarm():
+            asyncio.run(wait())
+    other["n"] = 1
+    one.refresh()
+    assert one["n"] == 1

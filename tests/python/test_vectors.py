@@ -10,6 +10,7 @@ import numpy
 import pytest
 
 import holdfast
+from holdfast import _vectors
 
 pytest.importorskip("usearch", reason="NOT TESTED HERE: usearch is not installed")
 
@@ -115,7 +116,7 @@ def test_values_filter(heap):
 
 
 def test_many_small_additions_make_few_graphs(path, monkeypatch):
-    monkeypatch.setattr(holdfast._vectors, "_FEW", 256)
+    monkeypatch.setattr(_vectors, "_FEW", 256)
     with holdfast.open(path) as heap:
         index = holdfast.VectorIndex(heap, "texts", 2, metric="l2sq", connectivity=4)
         points = numpy.random.default_rng(1).standard_normal((6000, 2)).astype("f4")
@@ -221,15 +222,15 @@ def test_numbers_that_are_not_finite_are_refused(heap, dtype):
 
 
 def test_graphs_that_are_as_they_were_are_not_opened_again(heap, monkeypatch):
-    monkeypatch.setattr(holdfast._vectors, "_FEW", 256)
+    monkeypatch.setattr(_vectors, "_FEW", 256)
     opened = []
-    graph = holdfast._vectors.Graph
+    graph = _vectors.Graph
 
     def counted(settings, first, end, memory):
         opened.append(first)
         return graph(settings, first, end, memory)
 
-    monkeypatch.setattr(holdfast._vectors, "Graph", counted)
+    monkeypatch.setattr(_vectors, "Graph", counted)
     index = holdfast.VectorIndex(heap, "texts", DIMENSIONS)
     vectors = clouds(1200)
     for begin in range(0, 900, 300):

@@ -18,16 +18,12 @@
 namespace holdfast::heap {
 
 /// Each operation of a batch is atomic; the batch shares its fences.
-class atomic_operations : public destination_operations, public block_operations {
+class atomic_operations : public destination_operations {
 public:
-    using block_operations::keep;
+    /// For calls that give no destination.
+    [[nodiscard]] virtual block_operations& on_blocks() noexcept = 0;
     /// The program keeps track of it.
     [[nodiscard]] virtual void* allocate(const block_request& wanted) noexcept = 0;
-    void* allocate(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type) noexcept final {
-        return allocate({bytes, alignment, false, type});
-    }
-    bool deallocate_exactly(void* block) noexcept final { return deallocate(block); }
-    slab::change_gate* changes() noexcept final { return nullptr; }
 
     /// Marks it allocated, without a destination.
     [[nodiscard]] virtual bool keep(void* reserved) noexcept = 0;
@@ -35,8 +31,8 @@ public:
     [[nodiscard]] virtual bool withdraw(void* block) noexcept = 0;
 
     virtual void checkpoint() noexcept = 0;
-    /// See lane_pool::settle().
-    [[nodiscard]] virtual bool settle() noexcept = 0;
+    /// See lane_pool::wait_until_void().
+    [[nodiscard]] virtual bool wait_until_void() noexcept = 0;
     [[nodiscard]] virtual const lane::lane_pool& lanes() const noexcept = 0;
 };
 

@@ -189,7 +189,7 @@ bool atomic_protocol<Domain>::commit_with_payload(slab::thread_cache* cache, con
     }
     for (const record& each : records) {
         if (lane::has_flag(each, lane::data_flag)) {
-            lanes_.store_data(each);
+            lanes_.effects().store_data(each);
             const lane::data_place stored = lane::decode_data(each.destination);
             if (!HF_MUTANT("heap.payload.flush")) {
                 lanes_.domain().flush(space_.address({stored.offset}), stored.words * sizeof(std::uint64_t),

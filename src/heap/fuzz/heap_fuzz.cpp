@@ -142,7 +142,7 @@ public:
             finding("more bytes are allocated than there are");
         }
         for (const std::uint64_t offset : offsets_) {
-            const auto size = engine_.usable_size(engine_.files().view().address({offset}));
+            const auto size = engine_.blocks().inspect().usable_size(engine_.files().view().address({offset}));
             if (size && size.value() > frontier() - std::min(offset, frontier())) {
                 finding("a block reaches beyond the heap");
             }
@@ -221,7 +221,7 @@ private:
         if (!bytes || entry.offset > frontier() || *bytes > frontier() - entry.offset) {
             finding("an object lies outside the heap");
         }
-        const auto size = engine_.usable_size(engine_.files().view().address({entry.offset}));
+        const auto size = engine_.blocks().inspect().usable_size(engine_.files().view().address({entry.offset}));
         expect(size.ok() && size.value() >= *bytes, "an object has no block");
     }
 
@@ -237,7 +237,7 @@ private:
             bytes > frontier() - offset) {
             finding("a block that is misplaced");
         }
-        const auto found = engine_.type_of(block);
+        const auto found = engine_.blocks().inspect().type_of(block);
         expect(found.ok() && found.value() == type, "a block has another type");
         const auto next = blocks_.lower_bound(offset);
         if ((next != blocks_.end() && next->first < offset + bytes) ||

@@ -229,7 +229,7 @@ crashed_heap make_heap() {
     if (on.heap().lanes().statistics().checkpoints > 1) {
         finding("a checkpoint in the midst of what was to be pending");
     }
-    lanes.carry_out(record);
+    lanes.effects().carry_out(record);
     for (std::uint64_t i = 0; i < 33; ++i) {
         made.targets[i] = target_of(memory, i);
     }
@@ -410,7 +410,7 @@ private:
             }
             if (!blocks.empty() && sound) {
                 const std::uint64_t old = blocks.begin()->first;
-                expect(next.heap().deallocate(on_.view().address({old})), "an old block cannot be freed");
+                expect(next.heap().on_blocks().deallocate(on_.view().address({old})), "an old block cannot be freed");
                 blocks.erase(old);
             }
         }

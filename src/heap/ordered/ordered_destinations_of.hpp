@@ -32,7 +32,7 @@ namespace holdfast::heap {
 /// - store(word, value), copy(to, from, bytes), zero(to, bytes, site), persist(begin, bytes, site): access to user
 ///   memory. The zeros are persisted.
 template <class Heap>
-class ordered_destinations final : public destination_operations {
+class ordered_destinations final : public destination_operations, public group_operations {
 public:
     explicit ordered_destinations(Heap heap) noexcept : heap_(std::move(heap)) {}
 
@@ -175,7 +175,8 @@ public:
         return done;
     }
 
-    bool commit_group(const group_request& changes) noexcept override {
+    group_operations& groups() noexcept override { return *this; }
+    bool commit(const group_request& changes) noexcept override {
         const slab::change_call call(heap_.changes());
         group_blocks blocks;
         if (is_abandoned() || !blocks.gather(changes.freed, heap_.blocks(), &claims_)) {
@@ -197,13 +198,13 @@ public:
         return true;
     }
     /// No record is written.
-    std::uint64_t largest_group() const noexcept override { return ~std::uint64_t{0}; }
+    std::uint64_t largest() const noexcept override { return ~std::uint64_t{0}; }
 
     slab::change_gate* changes() noexcept override { return heap_.changes(); }
 
     std::vector<std::uint64_t> reserved() override {
         std::vector<std::uint64_t> offsets = reservations_.small_offsets();
-        held_lists_.list_small(offsets);
+        list_small(offsets);
         return offsets;
     }
     void cancel_all() noexcept override {
@@ -211,7 +212,7 @@ public:
         while (const auto held = reservations_.remove_one()) {
             blocks.release(blocks.this_cache(), *held);
         }
-        held_lists_.release_all([&blocks](const slab::held_block& each) { blocks.release(blocks.this_cache(), each); });
+        release_all([&blocks](const slab::held_block& each) { blocks.release(blocks.this_cache(), each); });
     }
     void abandon() noexcept override { abandoned_.store(true, std::memory_order_release); }
 

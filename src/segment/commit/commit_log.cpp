@@ -353,7 +353,7 @@ base::result<void> commit_log::checkpoint(persist::storage& storage, const heap_
 }
 
 base::result<void> commit_log::end(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
-                                   heap_state state) {
+                                   heap_state state, std::uint64_t next_file_size) {
     if (lag_.is_on()) {
         return checkpoint_behind(storage, paths, superblock);
     }
@@ -368,6 +368,10 @@ base::result<void> commit_log::end(persist::storage& storage, const heap_paths& 
     if (!is_log_read(superblock.sequence)) {
         remove_log_files(storage, paths, superblock);
     }
+    // With the lock: a growth beside a commit, which reserves space, opens the next log where the superblock says.
+    if (next_file_size != 0) {
+        empty_log(superblock, superblock.log_begin, next_file_size);
+    }
     return {};
 }
 
@@ -380,8 +384,7 @@ base::result<void> commit_log::lengthen_files(persist::storage& storage, const h
     if (wanted <= superblock.log_file_size || lag_.is_on() || is_read()) {
         return {};
     }
-    HF_TRY(end(storage, paths, superblock, superblock.state));
-    empty_log(superblock, superblock.log_begin, wanted);
+    HF_TRY(end(storage, paths, superblock, superblock.state, wanted));
     // The room for commits that only free went with the log. On a full disk there is none.
     static_cast<void>(reserve(storage, paths, superblock, base::pages_for(superblock.frontier)).ok());
     return {};
@@ -420,7 +423,7 @@ base::result<void> write_state(persist::storage& storage, const heap_paths& path
     if (durable) {
         HF_TRY(file->sync("state.sync.second"));
     }
-    superblock = *next;
+    replace_what_differs(superblock, *next);
     return {};
 }
 

@@ -138,9 +138,9 @@ public:
     /// `superblock`: of the last commit. It says on return what is on media.
     base::result<void> checkpoint(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
     /// A checkpoint, behind which there is no log until get() or reserve() makes one. Removes its files. Where home
-    /// lags it is but a checkpoint, and the state on media stays.
+    /// lags it is but a checkpoint, and the state on media stays. The next log has files of this size, or of the same.
     base::result<void> end(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock,
-                           heap_state state);
+                           heap_state state, std::uint64_t next_file_size = 0);
 
 private:
     base::result<log::log*> open(persist::storage& storage, const heap_paths& paths,

@@ -13,7 +13,7 @@
 #include "persist/mutant.hpp"
 #include "segment/commit/captured_commit.hpp"
 #include "segment/commit/commit_builder.hpp"
-#include "segment/files/heap_creation.hpp"
+#include "segment/commit/first_commit.hpp"
 #include "segment/page_runs.hpp"
 
 namespace holdfast::segment {
@@ -236,7 +236,7 @@ base::result<void> committer::run(commit_plan& plan, transaction_report& report)
     if (superblock_.is_on_media()) {
         return run_transaction(location_.storage(), location_.paths(), log_, plan, superblock_.of_commit(), report);
     }
-    HF_TRY(finish_creation(location_, plan, report));
+    HF_TRY(write_first_commit(location_, plan, report));
     superblock_.set_on_media();
     return {};
 }
@@ -261,7 +261,13 @@ base::result<void> committer::map_adopted() {
 }
 
 base::result<private_memory> committer::find_private() const {
-    HF_TRY_ASSIGN(const pagemap tables, pagemap::open());
+    std::optional<pagemap> anew;
+    // That of the commits, while it is open: the process may have no descriptor left, or another root directory.
+    const pagemap* tables = scanner_ != nullptr && location_.check_process() ? &scanner_->tables() : nullptr;
+    if (tables == nullptr) {
+        HF_TRY_ASSIGN(anew, pagemap::open());
+        tables = &*anew;
+    }
     const space_view& view = mapping_.view();
     const std::uint64_t user = base::to_bytes(mapping_.frontier());
     const std::uint64_t committed = std::min(user, base::to_bytes(mapping_.committed()));
@@ -273,8 +279,8 @@ base::result<private_memory> committer::find_private() const {
         if (bytes == 0) {
             return std::uint64_t{0};
         }
-        if (!tables.find_private(begin, bytes, pagemap::swapped::left_out, runs)) {
-            HF_TRY(tables.find_private_by_entries(begin, bytes, runs));
+        if (!tables->find_private(begin, bytes, pagemap::swapped::left_out, runs)) {
+            HF_TRY(tables->find_private_by_entries(begin, bytes, runs));
         }
         std::uint64_t pages = 0;
         for (const memory_run& run : runs) {

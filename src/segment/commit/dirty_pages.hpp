@@ -96,6 +96,7 @@ public:
     [[nodiscard]] std::uint64_t watched_bytes() const noexcept;
     /// In a child of fork: no scan succeeds any more.
     void close_in_child() noexcept { pages_.close(); }
+    [[nodiscard]] const pagemap& tables() const noexcept { return pages_; }
 
 private:
     /// The part [begin, begin + watched) is watched.

@@ -1,8 +1,6 @@
 #include "segment/commit/heap_superblock.hpp"
 
-#include <array>
 #include <chrono>
-#include <cstring>
 #include <memory>
 
 #include "segment/commit/transaction.hpp"
@@ -14,20 +12,6 @@ namespace {
 std::int64_t wall_clock_ns() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
         .count();
-}
-
-/// Other threads read what stays the same (uuid, flags, nodes) without the lock, so these words are not even stored
-/// again.
-void replace_what_differs(superblock_on_media& old, const superblock_on_media& next) noexcept {
-    std::array<std::uint32_t, sizeof next / sizeof(std::uint32_t)> wanted;
-    std::memcpy(wanted.data(), &next, sizeof next);
-    auto* const bytes = reinterpret_cast<std::byte*>(&old);
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-        std::byte* const word = bytes + i * sizeof(std::uint32_t);
-        if (std::memcmp(word, &wanted[i], sizeof(std::uint32_t)) != 0) {
-            std::memcpy(word, &wanted[i], sizeof(std::uint32_t));
-        }
-    }
 }
 
 }  // namespace
@@ -142,7 +126,14 @@ base::result<void> heap_superblock::checkpoint() {
 }
 
 base::result<void> heap_superblock::end_log() {
-    return log_.end(location_.storage(), location_.paths(), now_, now_.state);
+    HF_TRY(log_.end(location_.storage(), location_.paths(), now_, now_.state));
+    if (now_.state == heap_state::running && !log_.lag().is_on()) {
+        // The session goes on as it began: with room for commits that only free, where the disk has any.
+        log_.begin_session(now_);
+        static_cast<void>(
+            log_.reserve(location_.storage(), location_.paths(), now_, base::pages_for(now_.frontier)).ok());
+    }
+    return {};
 }
 
 base::result<void> heap_superblock::close_cleanly() {
@@ -155,7 +146,7 @@ base::result<void> heap_superblock::look_whether_copied() {
     return {};
 }
 
-base::result<void> heap_superblock::settle_here() {
+base::result<void> heap_superblock::end_copy() {
     HF_TRY(write(now_.state, [this](superblock_on_media& next) { next.file_identity = file_identity_; }));
     copied_ = false;
     return {};

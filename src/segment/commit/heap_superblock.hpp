@@ -9,28 +9,23 @@
 
 #include <cstdint>
 
-#include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "segment/commit/commit_log.hpp"
 #include "segment/files/heap_location.hpp"
+#include "segment/files/superblock_of_files.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {
 
 /// write() and mark_running() may be called while the heap is in use. The other changes run alone.
-class heap_superblock {
+class heap_superblock final : public superblock_of_files {
 public:
     heap_superblock(const heap_location& location, commit_log& log) noexcept : location_(location), log_(log) {}
-    heap_superblock(const heap_superblock&) = delete;
-    heap_superblock& operator=(const heap_superblock&) = delete;
     ~heap_superblock() = default;
 
-    using change = base::function_ref<void(superblock_on_media&)>;
-
-    /// Takes no lock: for what stays the same while the heap is open.
-    [[nodiscard]] const superblock_on_media& now() const noexcept { return now_; }
+    [[nodiscard]] const superblock_on_media& now() const noexcept override { return now_; }
     [[nodiscard]] geometry shape() const noexcept { return geometry_of(now_); }
     /// False until the first commit of a new heap; true for a scratch heap.
     [[nodiscard]] bool is_on_media() const noexcept { return on_media_; }
@@ -47,12 +42,10 @@ public:
 
     /// Durable on return.
     base::result<void> write(heap_state state, change by);
-    /// For a new size; durable on return where heap_location::syncs_growth().
-    base::result<void> write_size(change by);
+    base::result<void> write_size(change by) override;
     /// Space for a commit that only frees; comes after mark_running().
     base::result<void> reserve_log(base::pages frontier);
-    /// Comes before the first change of a session.
-    base::result<void> mark_running();
+    base::result<void> mark_running() override;
     /// Durability `atomic` or `collect`; counts the recovery.
     base::result<void> begin_session(const std::byte* base_address, change by);
 
@@ -66,26 +59,21 @@ public:
     base::result<void> maintain_log();
     /// What went home becomes durable, and the log empty.
     base::result<void> checkpoint();
-    /// Its files are gone, until the next change makes them anew.
+    /// Its files are gone, and others of the usual size take their place while the session goes on.
     base::result<void> end_log();
 
     base::result<void> close_cleanly();
 
-    /// A crash in durability `atomic`: its lanes must be replayed first.
-    [[nodiscard]] bool has_pending_lanes() const noexcept {
-        return (now_.flags & flag_lanes) != 0 && now_.state != heap_state::clean;
-    }
     /// A crash in durability `collect`: a trace must find the live blocks first.
     [[nodiscard]] bool has_pending_tracing() const noexcept {
         return (now_.flags & flag_tracing) != 0 && now_.state != heap_state::clean;
     }
 
-    /// Space that was reserved and never written may be holes.
-    [[nodiscard]] bool is_copied() const noexcept { return copied_; }
+    [[nodiscard]] bool is_copied() const noexcept override { return copied_; }
     /// Finds out, by its file identity, whether the superblock is in the file that it was written for.
     base::result<void> look_whether_copied();
     /// The files have their space: they are no copies any more, durably.
-    base::result<void> settle_here();
+    base::result<void> end_copy();
 
 private:
     base::result<void> write(heap_state state, change by, bool durable);

@@ -92,7 +92,7 @@ TEST_F(heap_superblock_test, of_a_copy_is_settled_once) {
     copy.set_recovered(superblock_.now(), false);
     must(copy.look_whether_copied());
     ASSERT_TRUE(copy.is_copied());
-    must(copy.settle_here());
+    must(copy.end_copy());
     EXPECT_FALSE(copy.is_copied());
     must(copy.look_whether_copied());
     EXPECT_FALSE(copy.is_copied());

@@ -95,7 +95,7 @@ base::result<log_content> log_content::read(persist::storage& storage, const hea
                            0};
         }
     }
-    content.settle();
+    content.drop_what_does_not_count();
     return content;
 }
 
@@ -255,7 +255,7 @@ void log_content::leave_out_what_is_home() {
 
 /// Leaves out what does not count: parts without a commit; what was said of a page before it was written whole, or
 /// home, or beyond the end of the heap.
-void log_content::settle() {
+void log_content::drop_what_does_not_count() {
     if (!parts_.empty() && !HF_MUTANT("recover.parts")) {
         forget(parts_.front(), {patches_.size(), homes_.size()});
     }

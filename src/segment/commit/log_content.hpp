@@ -86,7 +86,7 @@ private:
     base::result<void> check_places() const;
     [[nodiscard]] bool is_beyond(const patch& one) const noexcept;
     void leave_out_what_is_home();
-    void settle();
+    void drop_what_does_not_count();
 
     superblock_on_media superblock_{};
     superblock_on_media home_{};

@@ -27,6 +27,7 @@ base::result<void> carry_home(persist::storage& storage, const heap_paths& paths
                               const replay_watch& watch) {
     patch_reader reader(storage, paths, content);
     replay_meter meter(watch, content.patches());
+    const bool starts_writeback = content.patches().size() >= writeback_pages;
     for (auto patches = content.patches(); !patches.empty();) {
         std::vector<std::shared_ptr<persist::file>> files;
         writeback device;
@@ -38,7 +39,9 @@ base::result<void> carry_home(persist::storage& storage, const heap_paths& paths
             HF_TRY_ASSIGN(auto home, std::move(opened));
             HF_TRY(write_to_first_file(*home, reader, patches, "recover.home.write", meter));
             files.push_back(std::move(home));
-            device.start(files.back());
+            if (starts_writeback) {
+                device.start(files.back());
+            }
         }
         for (const auto& file : files) {
             HF_TRY(file->sync("recover.home.sync"));

@@ -122,7 +122,9 @@ private:
         if (failed) {
             next.store(pieces.size());
             const base::scoped_lock lock(mutex_);
-            failure_ = failure_ ? std::move(failure_) : std::move(failed);
+            if (!failure_) {
+                failure_ = std::move(failed);
+            }
         }
     }
     base::result<void> write_piece(const piece& one, std::optional<page_copies>& copies) {
@@ -158,8 +160,6 @@ base::result<void> sync_file(persist::file& file, persist::site where, transacti
     return file.sync(where);
 }
 
-/// Below, a second thread costs more than it saves.
-constexpr std::uint64_t writeback_pages = 256;
 constexpr unsigned most_files_at_once = 8;
 
 /// As many as have a thread, where the device begins with them when they are written.

@@ -16,6 +16,9 @@ namespace holdfast::segment {
 /// They are open together.
 inline constexpr std::size_t files_synced_at_once = 64;
 
+/// Of fewer, the thread costs more than it saves.
+inline constexpr std::uint64_t writeback_pages = 256;
+
 /// Callers serialise start(). The thread ends when it has nothing to do.
 class writeback {
 public:

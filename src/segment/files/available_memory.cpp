@@ -37,6 +37,13 @@ std::string_view take(std::string_view& from, char mark) noexcept {
     return taken;
 }
 
+/// Of two numbers either of which may be unknown, as their sum is where it is too large.
+std::uint64_t plus(std::uint64_t a, std::uint64_t b) noexcept { return a > unknown - b ? unknown : a + b; }
+std::uint64_t minus(std::uint64_t from, std::uint64_t less) noexcept { return from - std::min(from, less); }
+std::uint64_t from_kibibytes(std::uint64_t number) noexcept {
+    return number > unknown / base::kibibyte ? unknown : number * base::kibibyte;
+}
+
 /// The number of the line that begins with the name and a space or colon; 0 where there is none.
 std::uint64_t value_of(std::string_view lines, std::string_view name) noexcept {
     while (!lines.empty()) {
@@ -48,11 +55,6 @@ std::uint64_t value_of(std::string_view lines, std::string_view name) noexcept {
     }
     return 0;
 }
-
-std::uint64_t minus(std::uint64_t from, std::uint64_t less) noexcept { return from - std::min(from, less); }
-
-/// Of two numbers either of which may be unknown.
-std::uint64_t plus(std::uint64_t a, std::uint64_t b) noexcept { return a > unknown - b ? unknown : a + b; }
 
 /// A file system of control groups that is mounted, or its memory controller.
 struct group_mount {
@@ -116,36 +118,42 @@ std::uint64_t room_in(const std::string& group, bool is_unified, std::uint64_t s
     }
     const std::string numbers = text_of(group + "/memory.stat");
     const auto droppable = [&](std::string_view active, std::string_view inactive) {
-        return value_of(numbers, active) + value_of(numbers, inactive);
+        return plus(value_of(numbers, active), value_of(numbers, inactive));
     };
     if (is_unified) {
         const std::uint64_t most = limit_of(group + "/memory.swap.max");
         const std::uint64_t more = minus(most, count_of(group + "/memory.swap.current"));
-        return minus(limit, count_of(group + "/memory.current")) + droppable("active_file", "inactive_file") +
-               std::min(swap, more);
+        const std::uint64_t free = minus(limit, count_of(group + "/memory.current"));
+        return plus(plus(free, droppable("active_file", "inactive_file")), std::min(swap, more));
     }
     const std::uint64_t cache = droppable("total_active_file", "total_inactive_file");
-    const std::uint64_t in_memory =
-        limit == unknown ? unknown : minus(limit, count_of(group + "/memory.usage_in_bytes")) + cache + swap;
-    const std::uint64_t in_both =
-        with_swap == unknown ? unknown : minus(with_swap, count_of(group + "/memory.memsw.usage_in_bytes")) + cache;
-    return std::min(in_memory, in_both);
+    const auto left = [&](std::uint64_t most, const char* in_use) {
+        return most == unknown ? unknown : plus(minus(most, count_of(group + in_use)), cache);
+    };
+    return std::min(plus(left(limit, "/memory.usage_in_bytes"), swap), left(with_swap, "/memory.memsw.usage_in_bytes"));
+}
+
+/// The group's path below the mount, which shows the group `root` and those within it; empty, for the mount itself,
+/// where it does not show this one. Else it begins with '/'.
+std::string below(std::string group, const std::string& root) {
+    if (root != "/") {
+        const bool is_shown = group.starts_with(root) && (group.size() == root.size() || group[root.size()] == '/');
+        group = is_shown ? group.substr(root.size()) : std::string();
+    }
+    return group.starts_with('/') ? group : std::string();
 }
 
 }  // namespace
 
 std::uint64_t available_memory(const memory_sources& from) {
     const std::string machine = text_of(from.meminfo);
-    const std::uint64_t swap = value_of(machine, "SwapFree") * base::kibibyte;
-    const std::uint64_t memory = value_of(machine, "MemAvailable") * base::kibibyte;
+    const std::uint64_t swap = from_kibibytes(value_of(machine, "SwapFree"));
+    const std::uint64_t memory = from_kibibytes(value_of(machine, "MemAvailable"));
     std::uint64_t least = memory == 0 ? unknown : plus(memory, swap);
     const std::string groups = text_of(from.groups);
     for (const group_mount& mount : group_mounts(text_of(from.mounts))) {
-        std::string path = group_path(groups, mount.is_unified);
         // In a container the mount shows the process's own group alone.
-        if (mount.root != "/") {
-            path = path.starts_with(mount.root) ? path.substr(mount.root.size()) : std::string();
-        }
+        std::string path = below(group_path(groups, mount.is_unified), mount.root);
         for (;; path.resize(path.rfind('/'))) {
             while (path.ends_with('/')) {
                 path.pop_back();

@@ -89,5 +89,32 @@ TEST_F(available_memory_test, is_that_of_the_mount_where_a_container_sees_its_ow
     EXPECT_EQ(now(), 50 * mebibyte);
 }
 
+/// Was: taken for a group below the mount's, and the walk up to it ended the process.
+TEST_F(available_memory_test, knows_nothing_of_a_group_beside_the_one_that_the_mount_shows) {
+    machine(700 * mebibyte, 0);
+    write("mounts", "30 1 0:25 /docker/one " + place_.path("unified") + " rw - cgroup2 cgroup2 rw\n");
+    write("unified/memory.max", 200 * mebibyte);
+    write("unified/memory.current", 150 * mebibyte);
+    for (const char* const group : {"0::/docker/one-more\n", "0::/docker/one2/inner\n", "0::/\n", "0::/dock\n",
+                                    "0::docker\n", "0::\n", "0::/../beside\n", "0"}) {
+        write("groups", group);
+        EXPECT_EQ(now(), 50 * mebibyte) << group;
+    }
+}
+
+TEST_F(available_memory_test, bears_whatever_the_files_say) {
+    const std::string most = std::to_string(std::numeric_limits<std::uint64_t>::max());
+    write("groups", "0::nothing/there\n4:memory:relative/path\n:::\n\n");
+    write("mounts", "30 1 0:25 / " + place_.path("unified") +
+                        " rw - cgroup2 cgroup2 rw\n - cgroup2\n1 - cgroup x memory\n" + "31 30 0:27 / " +
+                        place_.path("memory") + " rw - cgroup cgroup rw,memory\n");
+    write("memory/memory.limit_in_bytes", 100 * mebibyte);
+    write("memory/memory.stat", "total_active_file " + most + "\ntotal_inactive_file " + most + "\n");
+    write("meminfo", "MemAvailable: " + most + " kB\nSwapFree: " + most + " kB\n");
+    EXPECT_GE(now(), 100 * mebibyte) << "a sum that wraps around would refuse all memory";
+    write("meminfo", "MemAvailable\nSwapFree: -1 kB\nMemAvailable: 0x10 kB");
+    EXPECT_GE(now(), 100 * mebibyte);
+}
+
 }  // namespace
 }  // namespace holdfast::segment

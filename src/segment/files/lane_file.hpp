@@ -16,11 +16,11 @@
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
-#include "segment/commit/heap_superblock.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/hole_cover.hpp"
 #include "segment/files/lane_places.hpp"
+#include "segment/files/superblock_of_files.hpp"
 #include "segment/space.hpp"
 
 namespace holdfast::segment {
@@ -29,7 +29,7 @@ namespace holdfast::segment {
 /// closed.
 class lane_file final : public lane_area {
 public:
-    lane_file(const heap_location& location, const heap_superblock& superblock, hole_cover& cover) noexcept
+    lane_file(const heap_location& location, const superblock_of_files& superblock, hole_cover& cover) noexcept
         : location_(location), superblock_(superblock), cover_(cover) {}
 
     /// Makes missing files where no lane counts.
@@ -60,7 +60,7 @@ private:
     base::result<void> map(persist::file& file, std::uint32_t number, std::span<const lane_window> windows) const;
 
     const heap_location& location_;
-    const heap_superblock& superblock_;
+    const superblock_of_files& superblock_;
     hole_cover& cover_;
     std::optional<lane_places> places_;
     address_range range_;

@@ -11,7 +11,7 @@
 
 #include "base/checksum.hpp"
 #include "segment/commit/recovery.hpp"
-#include "segment/files/copy.hpp"
+#include "segment/creation/copy.hpp"
 #include "segment/files/lane_places.hpp"
 #include "segment/heap_files.hpp"
 #include "segment/test_support.hpp"

@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interruption.hpp"
 #include "base/process_identity.hpp"
 #include "persist/posix_io.hpp"
 
@@ -91,13 +92,15 @@ bool still_there(persist::storage& storage, const persist::file& locked, const s
            *named == fmt::format("{}:{}", status.st_dev, status.st_ino);
 }
 
-/// A signal does not end the wait.
+/// A signal ends the wait only where the thread wants that.
 int flock_until_done(int fd, int operation) noexcept {
-    int done = 0;
-    do {
-        done = ::flock(fd, operation);
-    } while (done != 0 && errno == EINTR);
-    return done;
+    for (;;) {
+        const int done = ::flock(fd, operation);
+        if (const int os_error = errno; done == 0 || os_error != EINTR || base::interruption::is_wanted()) {
+            errno = os_error;
+            return done;
+        }
+    }
 }
 
 base::result<void> take_lock(persist::storage& storage, const persist::file& what, const std::string& path,

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/checksum.hpp"
-#include "segment/files/copy.hpp"
+#include "segment/creation/copy.hpp"
 #include "segment/format/superblock.hpp"
 #include "segment/heap_files.hpp"
 #include "segment/test_support.hpp"

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/cancellation.hpp"
 #include "base/units.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/fork_copy.hpp"
@@ -25,7 +26,8 @@ constexpr std::uint64_t size_step = 64 * base::kibibyte;
 }  // namespace
 
 base::result<void> objects_file::map_committed() {
-    size_ = committed_size_ = adopted_size_ = superblock_.now().objects_size;
+    committed_size_ = adopted_size_ = superblock_.now().objects_size;
+    set_size(committed_size_);
     return map_from(0);
 }
 
@@ -40,7 +42,8 @@ base::result<void> objects_file::follow_growth(std::uint64_t bytes) {
                        "open the heap again",
                        0};
     }
-    size_ = committed_size_ = adopted_size_ = bytes;
+    committed_size_ = adopted_size_ = bytes;
+    set_size(bytes);
     return map_from(before);
 }
 
@@ -59,9 +62,10 @@ base::result<void> objects_file::grow(std::uint64_t bytes) {
     }
     if (location_.is_scratch()) {
         HF_TRY(map_zeroed(begin_ + size_, step, false));
-        size_ += step;
+        set_size(size_ + step);
         return {};
     }
+    const base::cancellation_off until_done;
     HF_TRY(superblock_.mark_running());
     HF_TRY_ASSIGN(auto file, location_.storage().open(location_.paths().objects(), access_mode::read_write));
     HF_TRY(file->allocate(size_, step, "grow.allocate_objects"));
@@ -77,7 +81,7 @@ base::result<void> objects_file::grow(std::uint64_t bytes) {
     } else {
         HF_TRY(map_zeroed(begin_ + size_, step, false));
     }
-    size_ += step;
+    set_size(size_ + step);
     return {};
 }
 

@@ -9,16 +9,16 @@
 #include <cstdint>
 
 #include "base/result.hpp"
-#include "segment/commit/heap_superblock.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/hole_cover.hpp"
+#include "segment/files/superblock_of_files.hpp"
 
 namespace holdfast::segment {
 
 /// Callers serialise grow(); the rest runs at an open, in a commit or in a child of fork.
 class objects_file {
 public:
-    objects_file(const heap_location& location, heap_superblock& superblock, hole_cover& cover) noexcept
+    objects_file(const heap_location& location, superblock_of_files& superblock, hole_cover& cover) noexcept
         : location_(location), superblock_(superblock), cover_(cover) {}
     objects_file(const objects_file&) = delete;
     objects_file& operator=(const objects_file&) = delete;
@@ -29,7 +29,8 @@ public:
         room_ = area.size();
     }
     [[nodiscard]] std::byte* begin() const noexcept { return begin_; }
-    [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+    /// Thread-safe.
+    [[nodiscard]] std::uint64_t size() const noexcept { return __atomic_load_n(&size_, __ATOMIC_ACQUIRE); }
     [[nodiscard]] std::uint64_t committed_size() const noexcept { return committed_size_; }
     [[nodiscard]] std::uint64_t adopted_size() const noexcept { return adopted_size_; }
 
@@ -51,10 +52,11 @@ public:
     base::result<void> copy_for_child();
 
 private:
+    void set_size(std::uint64_t bytes) noexcept { __atomic_store_n(&size_, bytes, __ATOMIC_RELEASE); }
     base::result<void> map_from(std::uint64_t from);
 
     const heap_location& location_;
-    heap_superblock& superblock_;
+    superblock_of_files& superblock_;
     hole_cover& cover_;
     std::byte* begin_ = nullptr;
     std::uint64_t room_ = 0;

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "base/interruption.hpp"
 #include "persist/boot.hpp"
 #include "segment/files/reader_table.hpp"
 
@@ -45,8 +46,8 @@ bool turn_locks::is_had_alone() const noexcept { return lock_of_others(file_, sh
 base::result<void> turn_locks::wait_in_line() const noexcept {
     struct flock wanted = byte_of_turns(line_byte, F_WRLCK);
     while (::fcntl(file_.native_handle(), F_OFD_SETLKW, &wanted) != 0) {
-        if (errno != EINTR) {
-            return base::os_failure(errno, "lock", file_.path());
+        if (const int os_error = errno; os_error != EINTR || base::interruption::is_wanted()) {
+            return base::os_failure(os_error, "lock", file_.path());
         }
     }
     return {};

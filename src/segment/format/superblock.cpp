@@ -1,6 +1,7 @@
 #include "segment/format/superblock.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 
@@ -218,6 +219,18 @@ void empty_log(superblock_on_media& block, const log::mark& begin, std::uint64_t
     block.log_file_size = file_size;
     block.log_begin = begin;
     block.log_begin.position = base::align_up(begin.position, file_size);
+}
+
+void replace_what_differs(superblock_on_media& old, const superblock_on_media& next) noexcept {
+    std::array<std::uint32_t, sizeof next / sizeof(std::uint32_t)> wanted;
+    std::memcpy(wanted.data(), &next, sizeof next);
+    auto* const bytes = reinterpret_cast<std::byte*>(&old);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        std::byte* const word = bytes + i * sizeof(std::uint32_t);
+        if (std::memcmp(word, &wanted[i], sizeof(std::uint32_t)) != 0) {
+            std::memcpy(word, &wanted[i], sizeof(std::uint32_t));
+        }
+    }
 }
 
 base::result<void> write_superblocks(persist::file& file, const superblock_on_media& block) {

@@ -46,6 +46,9 @@ base::result<void> check_own(const superblock_copies_read& there, const superblo
 void empty_log(superblock_on_media& block, const log::mark& begin, std::uint64_t file_size) noexcept;
 /// What `block` says of the log is what `of` says.
 void keep_log(superblock_on_media& block, const superblock_on_media& of) noexcept;
+/// Other threads read what stays the same (uuid, flags, nodes, state) without a lock, so these words are not even
+/// stored again.
+void replace_what_differs(superblock_on_media& old, const superblock_on_media& next) noexcept;
 
 /// Of a heap that is being made or copied, and has no name yet. Syncs.
 base::result<void> write_superblocks(persist::file& file, const superblock_on_media& block);

@@ -3,7 +3,7 @@
 // nothing to do; no segment changes its size. Control bits from 8 on: 2 for the heap that is damaged (crashed, with a
 // commit in its log, closed); verify all pages; copy the heap, too.
 #include "segment/commit/recovery.hpp"
-#include "segment/files/copy.hpp"
+#include "segment/creation/copy.hpp"
 #include "segment/fuzz/fuzz_support.hpp"
 
 namespace {

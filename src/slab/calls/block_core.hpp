@@ -49,11 +49,11 @@ struct block_core {
     segment::space_view space;
     extent::extent_allocator& extents;
     extent::extent_caches cached_extents;
-    slab_pool pool;
-    const persist::topology& machine;
     cache_group caches;
     commit_gate gate{caches};
     change_gate changes{caches};
+    slab_pool pool;
+    const persist::topology& machine;
     block_undo undo{pool, extents, caches};
     slab::fast_path fast_path;
     bool hardened = false;

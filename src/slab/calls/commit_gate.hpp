@@ -11,15 +11,14 @@
 #include "base/thread_annotations.hpp"
 #include "lane/announcement_barrier.hpp"
 #include "slab/calls/thread_cache.hpp"
+#include "slab/pool/gate_of_pool.hpp"
 
 namespace holdfast::slab {
 
 /// Thread-safe.
-class commit_gate {
+class commit_gate final : public gate_of_pool {
 public:
     explicit commit_gate(cache_group& caches) noexcept : caches_(caches) {}
-    commit_gate(const commit_gate&) = delete;
-    commit_gate& operator=(const commit_gate&) = delete;
 
     /// Waits until no other thread is inside. Must not be called from inside.
     void close() noexcept HF_NO_THREAD_SAFETY_ANALYSIS;
@@ -49,6 +48,16 @@ public:
             leave_late();
         } else {
             cache->inside.store(0, std::memory_order_release);
+        }
+    }
+
+    entry enter_pool() noexcept override {
+        thread_cache* const own = cache();
+        return {own, enter(own)};
+    }
+    void leave_pool(const entry& entered) noexcept override {
+        if (entered.is_first) {
+            leave(entered.of);
         }
     }
 

@@ -39,7 +39,7 @@ void give_place_back(cache_group& heap) noexcept HF_REQUIRES(registry_mutex) {
     }
 }
 
-void settle(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept HF_REQUIRES(registry_mutex) {
+void assign_arena(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept HF_REQUIRES(registry_mutex) {
     cache.machine_node = machine_node;
     const unsigned turn = heap.next_arena;
     std::atomic_ref(heap.next_arena).store(turn + 1, std::memory_order_relaxed);  // read without the lock
@@ -50,7 +50,7 @@ void attach_to(thread_cache& cache, cache_group& heap) noexcept HF_REQUIRES(regi
     cache.classes = {};
     cache.changes.store(0, std::memory_order_relaxed);
     cache.ended_by_others.store(0, std::memory_order_relaxed);
-    settle(cache, heap, heap.machine->current_node());
+    assign_arena(cache, heap, heap.machine->current_node());
     cache.heap = &heap;
     heap.pool->supply().thread_came();
     cache.own_lane = heap.lanes == nullptr ? nullptr : heap.lanes->acquire(cache.machine_node);
@@ -430,7 +430,7 @@ thread_cache* thread_cache_registry::attach(cache_group& heap) noexcept {
 
 void thread_cache_registry::move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept {
     const base::scoped_lock lock(registry_mutex);
-    settle(cache, heap, machine_node);
+    assign_arena(cache, heap, machine_node);
     if (cache.own_lane != nullptr) {
         cache.own_lane = heap.lanes->move(*cache.own_lane, machine_node);
     }

@@ -7,13 +7,12 @@
 #include "base/units.hpp"
 #include "extent/extent.hpp"
 #include "segment/space.hpp"
+#include "slab/pool/gate_of_pool.hpp"
 #include "slab/pool/pinned_blocks.hpp"
 #include "slab/pool/slab_log.hpp"
 #include "slab/pool/slab_table.hpp"
 
 namespace holdfast::slab {
-
-class commit_gate;
 
 /// A class is idle when so many slabs of others were wanted since one of its blocks was.
 inline constexpr std::uint64_t idle_after = 32;
@@ -40,12 +39,13 @@ struct alignas(base::cache_line_size) scan_cursor {
 
 /// Constant after open(), except for what is thread-safe.
 struct pool_state {
-    pool_state(segment::space_view of_heap, extent::extent_allocator& extents_of_heap, commit_gate& of_commits) noexcept
+    pool_state(segment::space_view of_heap, extent::extent_allocator& extents_of_heap,
+               gate_of_pool& of_commits) noexcept
         : space(of_heap), extents(extents_of_heap), gate(of_commits) {}
 
     segment::space_view space;
     extent::extent_allocator& extents;
-    commit_gate& gate;
+    gate_of_pool& gate;
     slab_log* log = nullptr;
     bool tracks_changes = true;  ///< slabs are clean after write_bitmaps()
     bool traced = false;

@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "extent/decay.hpp"
-#include "slab/calls/commit_gate.hpp"
 
 namespace holdfast::slab {
 
@@ -71,7 +70,7 @@ std::uint64_t slab_upkeep::bits_at_hand(granule slab, unsigned class_index, std:
 }
 
 void slab_upkeep::look_at(granule slab, std::uint32_t worth) noexcept {
-    const slow_call call(of_.gate);
+    const pool_call call(of_.gate);
     if (!slab_state::is_loaded(of_.table.state(slab))) {
         return;
     }
@@ -94,6 +93,14 @@ void slab_upkeep::look_at(granule slab, std::uint32_t worth) noexcept {
         }
     }
     age();
+}
+
+void slab_upkeep::age_alone() noexcept {
+    const pool_call call(of_.gate);
+    const std::uint64_t now = of_.extents.now();
+    if (now >= next_age_.load(std::memory_order_relaxed) && now != 0) {
+        age_at(now);
+    }
 }
 
 /// Who comes late does more: a thread that calls seldom gives back as much as one that calls often.
@@ -132,7 +139,7 @@ void slab_upkeep::look_at_every_slab() noexcept {
 }
 
 void slab_upkeep::note_change(granule slab) noexcept {
-    const slow_call call(of_.gate);
+    const pool_call call(of_.gate);
     slab_bin& owner = *of_.table.descriptor(slab).owner.load(std::memory_order_acquire);
     const base::scoped_lock lock(owner.mutex);
     if (slab_state::is_loaded(of_.table.state(slab)) &&

@@ -14,6 +14,7 @@
 #include "slab/pool/pool_state.hpp"
 #include "slab/pool/slab_bins.hpp"
 #include "slab/pool/slab_source.hpp"
+#include "slab/pool/upkeep_alarm.hpp"
 
 namespace holdfast::slab {
 
@@ -34,8 +35,13 @@ public:
     void age(std::uint64_t now) noexcept {
         if (now >= next_age_.load(std::memory_order_relaxed) && now != 0) [[unlikely]] {
             age_at(now);
+            alarm_.note_use();
         }
     }
+    /// As age(), but not inside a slow call: for a thread that does nothing else, and sleeps by alarm().
+    void age_alone() noexcept;
+    /// Where frees were noticed.
+    [[nodiscard]] upkeep_alarm& alarm() noexcept { return alarm_; }
     /// Null: nothing is cached. Comes while no other thread uses this object.
     void age_caches(extent::extent_caches* caches) noexcept { caches_ = caches; }
 
@@ -85,6 +91,7 @@ private:
     extent::extent_caches* caches_ = nullptr;
     base::mutex aging_;
     std::atomic<std::uint64_t> next_age_{0};  ///< nanoseconds
+    upkeep_alarm alarm_;
 };
 
 }  // namespace holdfast::slab

@@ -395,7 +395,7 @@ std::string atomic_explorer::use_and_empty(trial& on) {
     });
     const auto free_all = [&] {
         for (void* const block : all) {
-            if (!session.heap().deallocate(block)) {
+            if (!session.heap().on_blocks().deallocate(block)) {
                 return false;
             }
         }

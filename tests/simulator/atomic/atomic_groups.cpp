@@ -53,7 +53,7 @@ bool program_runner::transact(const step& one, unsigned thread) {
     }
     const std::uint64_t bytes = one.size == request::big ? bytes_of_large_block : bytes_of_block;
     slab::held_block made;
-    if (makes && !session_.heap().hold({bytes, 16, false}, made)) {
+    if (makes && !session_.heap().groups().hold({bytes, 16, false}, made)) {
         return true;
     }
     const std::uint64_t block = makes ? made.offset : no_offset;
@@ -83,9 +83,9 @@ bool program_runner::transact(const step& one, unsigned thread) {
     }
     model_.begin(thread, {change});
     void* const gone = frees ? space_.view().address({old}) : nullptr;
-    if (!session_.heap().commit_group({.made = {&made, makes ? std::size_t{1} : 0},
-                                       .freed = {&gone, frees ? std::size_t{1} : 0},
-                                       .data = group.pieces()})) {
+    if (!session_.heap().groups().commit({.made = {&made, makes ? std::size_t{1} : 0},
+                                          .freed = {&gone, frees ? std::size_t{1} : 0},
+                                          .data = group.pieces()})) {
         model_.failed(thread);
         return true;
     }

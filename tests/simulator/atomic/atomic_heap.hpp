@@ -135,7 +135,7 @@ public:
 private:
     struct {
         operations* of = nullptr;
-        bool operator()() const noexcept { return of == nullptr || of->settle(); }
+        bool operator()() const noexcept { return of == nullptr || of->wait_until_void(); }
     } settle_;
     extent::extent_allocator extents_;
     slab::block_allocator blocks_;

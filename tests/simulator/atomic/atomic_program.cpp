@@ -269,8 +269,8 @@ void program_runner::fill(void* block) {
 }
 
 void program_runner::persist(const void* begin, std::uint64_t bytes) {
-    session_.heap().flush(begin, bytes);
-    session_.heap().drain();
+    session_.heap().on_blocks().flush(begin, bytes);
+    session_.heap().on_blocks().drain();
 }
 
 bool program_runner::publish(const step& one, unsigned thread) {
@@ -371,7 +371,7 @@ bool program_runner::discard(unsigned thread) {
     void* const block = kept.back();
     kept.pop_back();
     model_.begin(thread, {{.freed = space_.view().offset(block).value}});
-    if (!session_.heap().deallocate(block)) {
+    if (!session_.heap().on_blocks().deallocate(block)) {
         model_.failed(thread);
         return true;
     }

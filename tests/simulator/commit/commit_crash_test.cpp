@@ -68,10 +68,14 @@ TEST(commit_crash_test, EveryImageRecoversToTheOldOrTheNewCommit) {
 }
 
 TEST(commit_crash_test, WhatIsSeenOfAProcessThatDiedStays) {
+    const std::uint64_t one_death_of = options().quick ? 4 : 1;
     explore_report total;
-    for (const auto& one : commit_scenarios()) {
-        total += explore_deaths(one, 512, death_effort());
-    }
+    std::mutex mutex;
+    for_each_in_parallel(commit_scenarios().size(), [&](std::size_t i) {
+        const auto report = explore_deaths(commit_scenarios()[i], 512, death_effort(), one_death_of);
+        const std::lock_guard lock{mutex};
+        total += report;
+    });
     print("with a death before", total);
     EXPECT_TRUE(total.violations.empty()) << total.violations.front();
     EXPECT_GT(total.images(), 25'000U);
@@ -79,11 +83,14 @@ TEST(commit_crash_test, WhatIsSeenOfAProcessThatDiedStays) {
 
 TEST(commit_crash_test, ALogThatIsDamagedShowsNoMixtureOfTwoCommits) {
     explore_report total;
-    for (const auto& one : commit_scenarios()) {
-        if (rewrites_under_one_checksum_page(one)) {
-            total += explore_damaged_logs(one, mutant_effort());
+    std::mutex mutex;
+    for_each_in_parallel(commit_scenarios().size(), [&](std::size_t i) {
+        if (const auto& one = commit_scenarios()[i]; rewrites_under_one_checksum_page(one)) {
+            const auto report = explore_damaged_logs(one, mutant_effort(), options().quick ? 3 * 136 : 136);
+            const std::lock_guard lock{mutex};
+            total += report;
         }
-    }
+    });
     print("with damage in the log", total);
     EXPECT_TRUE(total.violations.empty()) << total.violations.front();
     EXPECT_GT(total.images(), 500U);

@@ -36,6 +36,13 @@ std::vector<commit_scenario> scenarios_of_space() {
          small_segment,
          {begin, change(pages(0, {5})), giving({}, pages(0, {0, 1, 5}), 0, false), change(pages(0, {0, 1, 5}))},
          1});
+    // The log goes on to have what pages were before the heap ended below them, and comes again without them.
+    all.push_back({"a_segment_goes_that_a_long_log_has",
+                   small_segment,
+                   {begin, growing(pages(1, {0, 10})), change(pages(0, {1}) + pages(1, {0, 9, 10})),
+                    giving(pages(0, {1}), {}, 1, false), growing(pages(1, {3})), change(pages(0, {0}))},
+                   2,
+                   model_log::of_many_commits});
     all.push_back({"holes_beside_what_is_kept",
                    small_segment,
                    {begin, giving(pages(0, {0}), pages(0, {1, 5}), 0, false), change(pages(0, {0, 1})),

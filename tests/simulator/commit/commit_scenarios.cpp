@@ -23,7 +23,7 @@ using segment::objects_file_id;
 /// All states that a scenario, and the sessions after its crashes, may commit. Their indices are the explorer's states.
 class state_book {
 public:
-    explicit state_book(const commit_scenario& one) : program_(one.program) {
+    explicit state_book(const commit_scenario& one) : log(one.log), program_(one.program) {
         const std::uint64_t metadata = one.segment_size / base::page_size;
         later_steps_ = {
             {pages(0, {0, 9, metadata + 1}) + pages(objects_file_id, {1}), 0, 0, false},
@@ -54,6 +54,7 @@ public:
         return found->second;
     }
 
+    const model_log log;
     hash_set used;  ///< recovered images on which a session went on
     std::uint64_t judged = 0;
     std::uint64_t turns = 0;  ///< counts sessions, which take the steps by turns
@@ -91,7 +92,7 @@ using commit_timeline = crash_explorer<simulated_storage>::timeline;
 std::string run_program(simulated_storage& storage, commit_timeline& marks, const commit_scenario& one,
                         const state_book& book) {
     const segment::superblock_on_media found = superblock_on(storage, book[one.first_cut]);
-    model_heap heap(storage, book[one.first_cut], &found, storage.current().hash());
+    model_heap heap(storage, book[one.first_cut], &found, storage.current().hash(), book.log);
     for (std::uint64_t step = one.first_cut; step < one.program.size(); ++step) {
         marks.begins(step + 1);
         if (const auto done = run_step(heap, book, step); !done) {
@@ -128,7 +129,7 @@ std::string go_on(commit_trial& trial, state_book& book, std::uint64_t id, const
     trial.go_on();
     const std::uint64_t turn = book.turns++;
     model_heap heap(storage, book[id], recovered != nullptr ? &recovered->superblock : nullptr,
-                    storage.current().hash());
+                    storage.current().hash(), book.log);
     if (id == 0) {
         trial.begins(1);
         const auto done = heap.create(book.program()[0], book[1]);
@@ -250,9 +251,8 @@ std::string judge_damaged(simulated_storage& storage, const state_book& book, co
     return different;
 }
 
-std::string judge_with_damage(commit_trial& trial, const state_book& book, std::uint64_t atom_size,
-                              std::uint64_t first) {
-    constexpr std::uint64_t apart = 136;  // of damages: a record's head is met, and each page
+std::string judge_with_damage(commit_trial& trial, const state_book& book, std::uint64_t atom_size, std::uint64_t first,
+                              std::uint64_t apart) {
     trial.run_in_peace();
     const auto image = trial.device().current();
     for (const std::string& path : log_files_of(trial.device())) {
@@ -332,7 +332,7 @@ std::optional<expectation> run_until_death(simulated_storage& storage, const com
     expectation possible{one.first_cut, one.first_cut};
     {
         const segment::superblock_on_media found = superblock_on(storage, book[one.first_cut]);
-        model_heap heap(storage, book[one.first_cut], &found, storage.current().hash());
+        model_heap heap(storage, book[one.first_cut], &found, storage.current().hash(), book.log);
         for (std::uint64_t step = one.first_cut; step < one.program.size() && !is_dead; ++step) {
             possible.newest = step + 1;
             if (!run_step(heap, book, step) || is_dead) {
@@ -356,7 +356,7 @@ std::string live_after_death(simulated_storage& storage, commit_timeline& marks,
     }
     const std::uint64_t shown = state_of(recovered->superblock.sequence, book, possible);
     marks.returned(shown);
-    model_heap heap(storage, book[shown], &recovered->superblock, storage.current().hash());
+    model_heap heap(storage, book[shown], &recovered->superblock, storage.current().hash(), book.log);
     if (const auto done = heap.remove_leftovers(recovered->crashed); !done) {
         return "open after the death: " + done.error().message();
     }
@@ -410,10 +410,13 @@ explore_report explore(const commit_scenario& one, std::uint64_t atom_size, cons
     return explore_with(one, atom_size, effort, book, [&](auto& trial) { return judge(trial, book); });
 }
 
-explore_report explore_deaths(const commit_scenario& one, std::uint64_t atom_size, const explore_options& effort) {
+explore_report explore_deaths(const commit_scenario& one, std::uint64_t atom_size, const explore_options& effort,
+                              std::uint64_t one_death_of) {
     explore_report all;
     state_book book(one);
-    for (std::uint64_t at = 1; all.violations.empty(); ++at) {
+    // Of few deaths, those of scenarios that follow each other are at other operations.
+    const std::uint64_t first = 1 + std::hash<std::string>{}(one.name) % one_death_of;
+    for (std::uint64_t at = first; all.violations.empty(); at += one_death_of) {
         bool has_died = false;
         const auto die_and_go_on = [&](simulated_storage& storage, commit_timeline& marks) {
             const auto possible = run_until_death(storage, one, book, at);
@@ -446,13 +449,13 @@ bool rewrites_under_one_checksum_page(const commit_scenario& one) {
            });
 }
 
-explore_report explore_damaged_logs(const commit_scenario& one, const explore_options& effort) {
+explore_report explore_damaged_logs(const commit_scenario& one, const explore_options& effort, std::uint64_t apart) {
     constexpr std::uint64_t sector = 512;
     explore_options without_recoveries = effort;
     without_recoveries.recovery_depth = 0;
     state_book book(one);
     return explore_with(one, sector, without_recoveries, book,
-                        [&](auto& trial) { return judge_with_damage(trial, book, sector, one.first_cut); });
+                        [&](auto& trial) { return judge_with_damage(trial, book, sector, one.first_cut, apart); });
 }
 
 }  // namespace holdfast::simulator

@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "segment/files/copy.hpp"
+#include "segment/creation/copy.hpp"
 #include "segment/heap_files.hpp"
 #include "segment/test_support.hpp"
 #include "simulator/commit/space_explorer.hpp"

@@ -46,6 +46,12 @@ struct model_state {
     [[nodiscard]] model_state after(const model_step& step) const;
 };
 
+/// How long the log becomes before a checkpoint.
+enum class model_log {
+    of_few_commits,  ///< two or three
+    of_many_commits,
+};
+
 class model_heap {
 public:
     static constexpr const char* directory = "/heap";
@@ -53,9 +59,10 @@ public:
     /// Starts from a state on media. `found`: the superblock that recovery found, if it may differ.
     /// `epoch`: of its log.
     model_heap(persist::storage& storage, const model_state& state, const segment::superblock_on_media* found = nullptr,
-               std::uint64_t epoch = 1);
-    /// Files of the log that hold a page and a half, and a checkpoint with every third commit or so.
-    [[nodiscard]] static segment::commit_log_limits limits(std::uint64_t epoch = 1) noexcept;
+               std::uint64_t epoch = 1, model_log log = model_log::of_few_commits);
+    /// Files of the log that hold a page and a half.
+    [[nodiscard]] static segment::commit_log_limits limits(std::uint64_t epoch = 1,
+                                                           model_log log = model_log::of_few_commits) noexcept;
 
     /// The step that creates the heap; removes what an interrupted creation left.
     base::result<void> create(const model_step& step, const model_state& next);

@@ -124,8 +124,7 @@ typedef struct hf_options {
     /* 0: an open in the domain page-cache, which covers no power loss, fails with HF_PROMISE_UNAVAILABLE. Else
      * page-cache is also the domain of atomic on ordinary file systems. */
     uint32_t accept_process_crash_only;
-    /* Milliseconds that freed memory may keep its space on disk. 0: 10,000; 1 to 49: none; negative: for ever.
-     * Durability commit: until the next hf_commit after that. */
+    /* Milliseconds that freed memory keeps its space; 0: 10,000; 1 to 49: none; negative: for ever. */
     int64_t decay_ms;
     /* Create: `nodes` directories for the segments, one for each node of the machine; "" or NULL: the heap's own. */
     const char* const* node_directories;
@@ -145,9 +144,10 @@ typedef struct hf_options {
     uint32_t accept_machine_restart;
     uint32_t shared; /* commit: not 0: processes change it by turns, within hf_transact_begin and hf_transact_end */
     uint64_t maximum_uncommitted; /* commit: bytes that may wait for a commit; more fails with HF_OUT_OF_MEMORY */
+    uint32_t upkeep_thread;       /* atomic, collect: not 0: a thread gives freed memory back while the program rests */
 } hf_options;
 #define HF_OPTIONS_INIT \
-    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0 }
+    { sizeof(hf_options), 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0 }
 
 /* Creates a heap, empty and durable when this returns. HF_ALREADY_EXISTS where anything is at the path; HF_NOT_FOUND
  * where the directory above is missing. `options` may be NULL. hf_close or hf_discard ends the handle `*heap`.

@@ -102,6 +102,11 @@ struct open_options {
     /// Below 50 ms: none; above an hour: an hour; negative: for ever. Durability `commit`: until the next commit()
     /// after that. A heap created with a size keeps its space while its creator has it open.
     std::chrono::milliseconds decay{10'000};
+    /// Durability `atomic` and `collect`: a thread of the heap's own gives freed memory back while the program rests.
+    /// Else the calls that allocate and free do it, and nobody does where they stop. It runs for a few seconds longer
+    /// than `decay` after the last of them, then sleeps. A child of fork has none, nor has a process that can make no
+    /// thread. Does nothing for a reader, where `decay` is negative, and in `commit`.
+    bool upkeep_thread = false;
     /// Create: a directory for each node of the machine that has processors, in the kernel's order: mounts of the
     /// node's persistent memory, or tmpfs. The heap makes one of its own in each; segment i lies in number i modulo
     /// their count, and threads allocate from their own node first. "" is the heap's directory, where all segments lie

@@ -36,6 +36,76 @@ struct open_copy_on_write_t {};
 /// A writer whose changes are its own, and gone with the close.
 inline constexpr open_copy_on_write_t open_copy_on_write{};
 
+namespace detail {
+
+inline void* at(const void* address) noexcept { return const_cast<void*>(address); }
+inline open_options options_at(const void* address) {
+    open_options options;
+    options.base_address = at(address);
+    return options;
+}
+
+inline void restrict(const std::string& path, const permissions& access) {
+    const auto mode = static_cast<unsigned>(access.get_permissions()) & 0777U;
+    if (mode == (static_cast<unsigned>(permissions().get_permissions()) & 0777U)) {
+        return;
+    }
+    const unsigned search = (mode >> 2U | mode >> 1U) & 0111U;
+    std::error_code failed;
+    std::filesystem::permissions(path, static_cast<std::filesystem::perms>(mode | search), failed);
+    if (failed) {
+        throw interprocess_exception(error_info(security_error), failed.message().c_str());
+    }
+}
+
+inline holdfast::manager created(const std::string& path, std::size_t size, const void* address,
+                                 const permissions& access) {
+    holdfast::manager heap(create_only, path, align_size(size), at(address));
+    restrict(path, access);
+    return heap;
+}
+
+inline holdfast::manager opened_or_created(const std::string& path, std::size_t size, const void* address,
+                                           const permissions& access) {
+    std::error_code ignored;
+    const bool existed = std::filesystem::exists(path, ignored);
+    holdfast::manager heap(open_or_create, path, align_size(size), at(address));
+    if (!existed) {
+        restrict(path, access);
+    }
+    return heap;
+}
+
+inline holdfast::manager opened_to_discard(const std::string& path, const void* address) {
+    open_options options = options_at(address);
+    options.commit_on_close = false;
+    return {open_only, path, options};
+}
+
+template <class NewLimit>
+bool resized(const std::string& path, NewLimit&& new_limit) noexcept {
+    try {
+        open_options limited;
+        {
+            holdfast::manager heap(open_only, path);
+            const std::uint64_t limit = heap.statistics().maximum_size;
+            if (limit == 0) {
+                heap.shrink();
+                return true;  // without a limit, a heap grows by itself
+            }
+            limited.maximum_size = new_limit(heap, limit);
+            heap.close();
+        }
+        holdfast::manager heap(open_only, path, limited);
+        heap.close();
+        return true;
+    } catch (const std::exception&) {
+        return false;
+    }
+}
+
+}  // namespace detail
+
 /// For allocators, deleters and containers; valid while the segment is open.
 class segment_manager : public detail::segment_objects {
 public:
@@ -69,24 +139,24 @@ public:
     managed_mapped_file(create_only_t, const std::string& path, size_type size, const void* address = nullptr,
                         const permissions& access = permissions())
         : managed_mapped_file(
-              opening{}, [&] { return created(path, size, address, access); }, false) {}
+              opening{}, [&] { return detail::created(path, size, address, access); }, false) {}
     /// An existing segment keeps its size.
     managed_mapped_file(open_or_create_t, const std::string& path, size_type size, const void* address = nullptr,
                         const permissions& access = permissions())
         : managed_mapped_file(
-              opening{}, [&] { return opened_or_created(path, size, address, access); }, false) {}
+              opening{}, [&] { return detail::opened_or_created(path, size, address, access); }, false) {}
     /// Throws interprocess_exception: not_found_error; busy_error where a process has it open.
     managed_mapped_file(open_only_t, const std::string& path, const void* address = nullptr)
         : managed_mapped_file(
-              opening{}, [&] { return holdfast::manager(open_only, path, at(address)); }, false) {}
+              opening{}, [&] { return holdfast::manager(open_only, path, detail::at(address)); }, false) {}
     /// Any number of processes, while none writes. Stores are this process's own and lost; allocation fails.
     managed_mapped_file(open_read_only_t, const std::string& path, const void* address = nullptr)
         : managed_mapped_file(
-              opening{}, [&] { return holdfast::manager(open_read_only, path, options_at(address)); }, false) {}
+              opening{}, [&] { return holdfast::manager(open_read_only, path, detail::options_at(address)); }, false) {}
     /// flush() does nothing, and the destructor does not commit.
     managed_mapped_file(open_copy_on_write_t, const std::string& path, const void* address = nullptr)
         : managed_mapped_file(
-              opening{}, [&] { return opened_to_discard(path, address); }, true) {}
+              opening{}, [&] { return detail::opened_to_discard(path, address); }, true) {}
     managed_mapped_file(managed_mapped_file&& other) noexcept { swap(other); }
     managed_mapped_file& operator=(managed_mapped_file&& other) noexcept {
         managed_mapped_file taken(std::move(other));
@@ -129,7 +199,7 @@ public:
     /// Adds `extra` bytes, at least, to the size of a segment that no process has open: what has room in so many bytes
     /// can be allocated then, however full or fragmented the segment was. False on failure.
     static bool grow(const std::string& path, size_type extra) noexcept {
-        return resized(path, [extra](holdfast::manager& heap, std::uint64_t limit) {
+        return detail::resized(path, [extra](holdfast::manager& heap, std::uint64_t limit) {
             const std::uint64_t more = detail::align_size(extra);
             const std::uint64_t used = heap.get_size() - heap.get_free_memory();  // may be beyond the size
             const std::uint64_t size = std::max(detail::size_of_limit(limit), detail::align_size(used)) + more;
@@ -138,7 +208,7 @@ public:
     }
     /// Gives unused space back to the file system, and lowers the size to what is allocated. False on failure.
     static bool shrink_to_fit(const std::string& path) noexcept {
-        return resized(path, [](holdfast::manager& heap, std::uint64_t /*limit*/) {
+        return detail::resized(path, [](holdfast::manager& heap, std::uint64_t /*limit*/) {
             heap.shrink();
             const heap_statistics numbers = heap.statistics();
             std::uint64_t size = detail::align_size(numbers.allocated_bytes);
@@ -167,67 +237,6 @@ private:
     managed_mapped_file(opening, Open&& open, bool discards)
         : opened_(std::make_unique<open_parts>(detail::translated(std::forward<Open>(open)), discards)) {
         segment_ = &opened_->segment;
-    }
-
-    static void* at(const void* address) noexcept { return const_cast<void*>(address); }
-    static open_options options_at(const void* address) {
-        open_options options;
-        options.base_address = at(address);
-        return options;
-    }
-    static holdfast::manager created(const std::string& path, size_type size, const void* address,
-                                     const permissions& access) {
-        holdfast::manager heap(create_only, path, detail::align_size(size), at(address));
-        restrict(path, access);
-        return heap;
-    }
-    static holdfast::manager opened_or_created(const std::string& path, size_type size, const void* address,
-                                               const permissions& access) {
-        std::error_code ignored;
-        const bool existed = std::filesystem::exists(path, ignored);
-        holdfast::manager heap(open_or_create, path, detail::align_size(size), at(address));
-        if (!existed) {
-            restrict(path, access);
-        }
-        return heap;
-    }
-    static holdfast::manager opened_to_discard(const std::string& path, const void* address) {
-        open_options options = options_at(address);
-        options.commit_on_close = false;
-        return {open_only, path, options};
-    }
-    static void restrict(const std::string& path, const permissions& access) {
-        const auto mode = static_cast<unsigned>(access.get_permissions()) & 0777U;
-        if (mode == (static_cast<unsigned>(permissions().get_permissions()) & 0777U)) {
-            return;
-        }
-        const unsigned search = (mode >> 2U | mode >> 1U) & 0111U;
-        std::error_code failed;
-        std::filesystem::permissions(path, static_cast<std::filesystem::perms>(mode | search), failed);
-        if (failed) {
-            throw interprocess_exception(error_info(security_error), failed.message().c_str());
-        }
-    }
-    template <class NewLimit>
-    static bool resized(const std::string& path, NewLimit&& new_limit) noexcept {
-        try {
-            open_options limited;
-            {
-                holdfast::manager heap(open_only, path);
-                const std::uint64_t limit = heap.statistics().maximum_size;
-                if (limit == 0) {
-                    heap.shrink();
-                    return true;  // without a limit, a heap grows by itself
-                }
-                limited.maximum_size = new_limit(heap, limit);
-                heap.close();
-            }
-            holdfast::manager heap(open_only, path, limited);
-            heap.close();
-            return true;
-        } catch (const std::exception&) {
-            return false;
-        }
     }
 
     std::unique_ptr<open_parts> opened_;

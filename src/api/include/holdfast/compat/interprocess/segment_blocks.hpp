@@ -27,6 +27,45 @@ using boost::interprocess::shrink_in_place;
 
 namespace detail {
 
+/// Throws bad_alloc where it is too large.
+inline std::size_t product(std::size_t count, std::size_t element) {
+    if (element != 0 && count > std::numeric_limits<std::size_t>::max() / element) {
+        throw bad_alloc();
+    }
+    return count * element;
+}
+
+/// Stores zeros between the blocks of the slabs. Blocks and slabs come in order of address.
+inline void zero_gaps(const holdfast::manager& heap, const std::vector<extent_info>& slabs) {
+    auto* const base = static_cast<std::byte*>(heap.get_address());
+    auto slab = slabs.begin();
+    std::uint64_t done = slab == slabs.end() ? 0 : slab->offset;
+    const auto zero_up_to = [&](std::uint64_t offset) {
+        while (slab != slabs.end() && done < offset) {
+            const std::uint64_t end = slab->offset + slab->bytes;
+            const std::uint64_t stop = offset < end ? offset : end;
+            std::memset(base + done, 0, stop - done);
+            done = stop;
+            if (done == end) {
+                ++slab;
+                done = slab == slabs.end() ? end : slab->offset;
+            }
+        }
+    };
+    heap.for_each_block([&](const block_info& block) {
+        const std::uint64_t offset = heap.get_handle_from_address(block.address);
+        zero_up_to(offset);
+        if (slab != slabs.end() && offset >= slab->offset) {
+            done = offset + block.size;
+            if (done >= slab->offset + slab->bytes) {
+                ++slab;
+                done = slab == slabs.end() ? done : slab->offset;
+            }
+        }
+    });
+    zero_up_to(~std::uint64_t{0});
+}
+
 class segment_blocks {
 public:
     using size_type = std::size_t;
@@ -144,7 +183,7 @@ public:
                     slabs.push_back(extent);
                 }
             });
-            zero_gaps(slabs);
+            zero_gaps(heap(), slabs);
             if (!segment_->discards) {
                 heap().shrink();
             }
@@ -174,13 +213,6 @@ private:
                    ? nullptr
                    : allocate_aligned(count * sizeof(T), alignment, std::nothrow);
     }
-    /// Throws bad_alloc where it is too large.
-    static size_type product(size_type count, size_type element) {
-        if (element != 0 && count > std::numeric_limits<size_type>::max() / element) {
-            throw bad_alloc();
-        }
-        return count * element;
-    }
     template <class BytesOf>
     void append_blocks(multiallocation_chain& chain, size_type count, BytesOf&& bytes_of) const {
         multiallocation_chain fresh;
@@ -201,36 +233,6 @@ private:
         } catch (const bad_alloc&) {
             return;
         }
-    }
-    /// Blocks and slabs come in order of address.
-    void zero_gaps(const std::vector<extent_info>& slabs) const {
-        auto* const base = static_cast<std::byte*>(heap().get_address());
-        auto slab = slabs.begin();
-        std::uint64_t done = slab == slabs.end() ? 0 : slab->offset;
-        const auto zero_up_to = [&](std::uint64_t offset) {
-            while (slab != slabs.end() && done < offset) {
-                const std::uint64_t end = slab->offset + slab->bytes;
-                const std::uint64_t stop = offset < end ? offset : end;
-                std::memset(base + done, 0, stop - done);
-                done = stop;
-                if (done == end) {
-                    ++slab;
-                    done = slab == slabs.end() ? end : slab->offset;
-                }
-            }
-        };
-        heap().for_each_block([&](const block_info& block) {
-            const std::uint64_t offset = heap().get_handle_from_address(block.address);
-            zero_up_to(offset);
-            if (slab != slabs.end() && offset >= slab->offset) {
-                done = offset + block.size;
-                if (done >= slab->offset + slab->bytes) {
-                    ++slab;
-                    done = slab == slabs.end() ? done : slab->offset;
-                }
-            }
-        });
-        zero_up_to(~std::uint64_t{0});
     }
 };
 

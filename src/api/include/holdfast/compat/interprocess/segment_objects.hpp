@@ -94,6 +94,19 @@ private:
     object_iterator position_;
 };
 
+template <class T, class Inner>
+construct_proxy<T, Inner> proxy(const Inner& inner, bool returns_null) {
+    return {inner, returns_null};
+}
+/// Throws interprocess_exception where no open segment has it.
+inline open_segment& segment_of(const void* object) {
+    open_segment* const found = open_segments().at(object);
+    if (found == nullptr) {
+        throw interprocess_exception(error_info(not_found_error), "the address lies in no open segment");
+    }
+    return *found;
+}
+
 class segment_objects : public segment_blocks {
 public:
     using const_named_iterator = const_object_iterator;
@@ -204,19 +217,6 @@ public:
 
 protected:
     using segment_blocks::segment_blocks;
-
-private:
-    template <class T, class Inner>
-    static construct_proxy<T, Inner> proxy(const Inner& inner, bool returns_null) {
-        return {inner, returns_null};
-    }
-    static open_segment& segment_of(const void* object) {
-        open_segment* const found = open_segments().at(object);
-        if (found == nullptr) {
-            throw interprocess_exception(error_info(not_found_error), "the address lies in no open segment");
-        }
-        return *found;
-    }
 };
 
 }  // namespace detail

@@ -69,6 +69,52 @@ private:
     std::optional<Inner> inner_;
 };
 
+/// Whether there is one; else `description` stays as it is.
+inline bool told(const std::string& found, std::string* description) {
+    if (!found.empty()) {
+        *description = found;
+    }
+    return !found.empty();
+}
+
+/// `make` makes a data store beside the one that is `given`, and then replaces it.
+template <class Make>
+void replace(const std::string& given, Make&& make) {
+    const std::filesystem::path whole(given);
+    const std::string path = whole.has_filename() ? given : whole.parent_path().string();  // no slash at the end
+    const auto parent = std::filesystem::path(path).parent_path();
+    if (!parent.empty()) {
+        std::filesystem::create_directories(parent);
+    }
+    std::error_code ignored;
+    if (std::filesystem::is_empty(path, ignored)) {
+        std::filesystem::remove(path, ignored);
+    }
+    if (!std::filesystem::exists(path)) {
+        make(path);
+        return;
+    }
+    const std::string fresh = path + ".incoming";
+    static_cast<void>(holdfast::manager::remove(fresh));
+    make(fresh);
+    try {
+        static_cast<void>(holdfast::manager::remove(path));
+    } catch (...) {
+        static_cast<void>(holdfast::manager::remove(fresh));
+        throw;
+    }
+    std::filesystem::rename(fresh, path);  // if it fails, the fresh one is all that is left
+}
+
+inline std::string absolute(const std::string& path) noexcept {
+    return or_else(path, [&] { return std::filesystem::absolute(path).string(); });
+}
+
+template <class Call>
+std::future<bool> run_async(Call&& call) noexcept {
+    return or_else(std::future<bool>(), [&] { return std::async(std::launch::async, std::forward<Call>(call)); });
+}
+
 /// Data stores that are not open. None throws.
 class closed_stores {
 public:
@@ -136,52 +182,20 @@ public:
     static object_attribute_accessor access_anonymous_object_attribute(const std::string& path) {
         return {path, instance_kind::anonymous};
     }
-
-protected:
-    static bool told(const std::string& found, std::string* description) {
-        if (!found.empty()) {
-            *description = found;
-        }
-        return !found.empty();
-    }
-    /// `make` makes a data store beside the one that is `given`, and then replaces it.
-    template <class Make>
-    static void replace(const std::string& given, Make&& make) {
-        const std::filesystem::path whole(given);
-        const std::string path = whole.has_filename() ? given : whole.parent_path().string();  // no slash at the end
-        const auto parent = std::filesystem::path(path).parent_path();
-        if (!parent.empty()) {
-            std::filesystem::create_directories(parent);
-        }
-        std::error_code ignored;
-        if (std::filesystem::is_empty(path, ignored)) {
-            std::filesystem::remove(path, ignored);
-        }
-        if (!std::filesystem::exists(path)) {
-            make(path);
-            return;
-        }
-        const std::string fresh = path + ".incoming";
-        static_cast<void>(holdfast::manager::remove(fresh));
-        make(fresh);
-        try {
-            static_cast<void>(holdfast::manager::remove(path));
-        } catch (...) {
-            static_cast<void>(holdfast::manager::remove(fresh));
-            throw;
-        }
-        std::filesystem::rename(fresh, path);  // if it fails, the fresh one is all that is left
-    }
-
-private:
-    static std::string absolute(const std::string& path) noexcept {
-        return or_else(path, [&] { return std::filesystem::absolute(path).string(); });
-    }
-    template <class Call>
-    static std::future<bool> run_async(Call&& call) noexcept {
-        return or_else(std::future<bool>(), [&] { return std::async(std::launch::async, std::forward<Call>(call)); });
-    }
 };
+
+inline constexpr std::uint64_t least_capacity = std::uint64_t{8} << 20U;
+inline constexpr std::uint64_t most_reserved = std::uint64_t{1} << 46U;
+inline constexpr std::uint64_t usually_reserved = std::uint64_t{1} << 40U;
+
+/// 0, the default, where that suffices.
+constexpr std::uint64_t reservation_for(std::uint64_t capacity) noexcept {
+    std::uint64_t reservation = usually_reserved;
+    while (reservation < capacity && reservation < most_reserved) {
+        reservation *= 2;
+    }
+    return reservation == usually_reserved ? 0 : reservation;
+}
 
 class store_objects : public closed_stores {
 public:
@@ -341,8 +355,8 @@ public:
     /// Allocations fail when about `capacity` bytes, at least 8 MiB, are allocated. Nothing is reserved on disk.
     basic_manager(create_only_t, const std::string& path, size_type capacity) noexcept {
         open_options options;
-        options.maximum_size = std::max<std::uint64_t>(capacity, least_capacity);
-        options.reservation = reservation_for(options.maximum_size);
+        options.maximum_size = std::max<std::uint64_t>(capacity, detail::least_capacity);
+        options.reservation = detail::reservation_for(options.maximum_size);
         create(path, options);
     }
 
@@ -375,7 +389,7 @@ public:
     /// flush(), then a copy with its own UUID, which replaces a data store at the destination.
     bool snapshot(const std::string& destination, bool /*clone*/ = true, int /*threads*/ = 0) noexcept {
         return ask(false, [&] {
-            replace(destination, [&](const std::string& fresh) { state_->heap.snapshot(fresh); });
+            detail::replace(destination, [&](const std::string& fresh) { state_->heap.snapshot(fresh); });
             return true;
         });
     }
@@ -395,7 +409,7 @@ public:
     }
     /// False where there is none.
     bool get_description(std::string* description) const noexcept {
-        return ask(false, [&] { return told(state_->heap.get_description(), description); });
+        return ask(false, [&] { return detail::told(state_->heap.get_description(), description); });
     }
     /// Where none is open, its allocations throw.
     template <class T = std::byte>
@@ -415,18 +429,6 @@ public:
     holdfast::manager* native() const noexcept { return check_sanity() ? &state_->heap : nullptr; }
 
 private:
-    static constexpr std::uint64_t least_capacity = std::uint64_t{8} << 20U;
-    static constexpr std::uint64_t most_reserved = std::uint64_t{1} << 46U;
-    static constexpr std::uint64_t usually_reserved = std::uint64_t{1} << 40U;
-
-    /// 0, the default, where that suffices.
-    static constexpr std::uint64_t reservation_for(std::uint64_t capacity) noexcept {
-        std::uint64_t reservation = usually_reserved;
-        while (reservation < capacity && reservation < most_reserved) {
-            reservation *= 2;
-        }
-        return reservation == usually_reserved ? 0 : reservation;
-    }
     template <class Open>
     void open(Open&& heap) noexcept {
         detail::or_else(false, [&] {

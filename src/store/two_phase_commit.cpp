@@ -1,8 +1,8 @@
-#include "store/halves_of_commit.hpp"
+#include "store/two_phase_commit.hpp"
 
 namespace holdfast::store_engine {
 
-status halves_of_commit::save_named(transaction& of) {
+status two_phase_commit::save_named(transaction& of) {
     environment& env = of.env();
     for (MDB_dbi i = first_named; i < of.databases_.size(); ++i) {
         const database_state& state = of.databases_[i];
@@ -16,7 +16,7 @@ status halves_of_commit::save_named(transaction& of) {
     return status::ok;
 }
 
-status halves_of_commit::save_records(transaction& of, bool& changed) {
+status two_phase_commit::save_records(transaction& of, bool& changed) {
     HF_STORE_TRY(save_named(of));
     const database_state& main = of.databases_[main_database];
     write_set& changes = of.own_state_->changes;
@@ -25,7 +25,7 @@ status halves_of_commit::save_records(transaction& of, bool& changed) {
     return status::ok;
 }
 
-status halves_of_commit::prepare(transaction& of, std::uint64_t& number) {
+status two_phase_commit::prepare(transaction& of, std::uint64_t& number) {
     number = 0;
     bool changed = false;
     status outcome = of.check_writable();
@@ -52,7 +52,7 @@ status halves_of_commit::prepare(transaction& of, std::uint64_t& number) {
     return outcome;
 }
 
-status halves_of_commit::decide(transaction& of, status of_heap) noexcept {
+status two_phase_commit::decide(transaction& of, status of_heap) noexcept {
     of.prepared_ = false;
     engine& store = of.env().store();
     status outcome = of_heap;
@@ -68,7 +68,7 @@ status halves_of_commit::decide(transaction& of, status of_heap) noexcept {
     return outcome;
 }
 
-status halves_of_commit::settle(transaction& of, status of_heap) noexcept {
+status two_phase_commit::finish(transaction& of, status of_heap) noexcept {
     if (!of.prepared_) {
         return status::bad_transaction;
     }

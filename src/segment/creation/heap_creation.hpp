@@ -12,7 +12,6 @@
 
 #include "base/result.hpp"
 #include "segment/commit/heap_superblock.hpp"
-#include "segment/commit/transaction.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/heap_options.hpp"
 
@@ -23,9 +22,6 @@ namespace holdfast::segment {
 
 /// The superblock gets a uuid and a key of its own.
 base::result<superblock_on_media> new_superblock(const creation_options& options);
-
-/// Everything is fresh, and the superblock's name makes the directory a heap.
-base::result<void> finish_creation(const heap_location& location, commit_plan& plan, transaction_report& report);
 
 /// Not thread-safe.
 class heap_creation {

@@ -1,4 +1,4 @@
-#include "segment/files/copy.hpp"
+#include "segment/creation/copy.hpp"
 
 #include <sys/random.h>
 

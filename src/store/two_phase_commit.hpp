@@ -1,4 +1,5 @@
-// A commit of a store in a heap comes in two halves, between which the heap decides.
+// A commit of a store in a heap has two phases, between which the heap decides: the heap coordinates, the store takes
+// part.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +8,13 @@
 
 namespace holdfast::store_engine {
 
-class halves_of_commit {
+class two_phase_commit {
 public:
     /// `number`: of the commit; 0: nothing was changed, and the transaction has ended. An error aborts it.
     [[nodiscard]] static status prepare(transaction& of, std::uint64_t& number);
     /// ok: the heap has the commit; panic: that is unknown; all else: it has not. Returns that, or what failed here.
-    [[nodiscard]] static status settle(transaction& of, status of_heap) noexcept;
-    /// settle() but for the end of the transaction.
+    [[nodiscard]] static status finish(transaction& of, status of_heap) noexcept;
+    /// finish() but for the end of the transaction.
     [[nodiscard]] static status decide(transaction& of, status of_heap) noexcept;
     /// Brings the databases' records into the main one.
     [[nodiscard]] static status save_named(transaction& of);

@@ -1,4 +1,4 @@
-#include "segment/files/heap_creation.hpp"
+#include "segment/creation/heap_creation.hpp"
 
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "persist/posix_io.hpp"
-#include "segment/commit/transaction.hpp"
 #include "segment/files/heap_hold.hpp"
 #include "segment/files/lock.hpp"
 #include "segment/files/node_directories.hpp"
@@ -77,30 +76,6 @@ base::result<superblock_on_media> new_superblock(const creation_options& options
     superblock.created_ns = now_ns();
     superblock.nodes = static_cast<std::uint32_t>(options.node_places.size());
     return superblock;
-}
-
-base::result<void> finish_creation(const heap_location& location, commit_plan& plan, transaction_report& report) {
-    report.stage = commit_stage::unchanged;
-    HF_ASSERT(plan.changed.empty());
-    HF_TRY(write_home(location.storage(), location.paths(), {plan.fresh, plan.fresh_sums, {}}, "create.fresh.write",
-                      "create.fresh.sync", report));
-    HF_TRY_ASSIGN(auto file,
-                  location.storage().open(location.paths().unfinished_superblock(), access_mode::read_write));
-    HF_TRY_ASSIGN(plan.superblock.file_identity,
-                  location.storage().file_identity(location.paths().unfinished_superblock()));
-    seal(plan.superblock);
-    HF_TRY(write_superblocks(*file, plan.superblock));
-    if (location.paths().nodes() != 0) {
-        HF_TRY(sync_segment_names(location.storage(), location.paths(), "create.node.sync"));
-    }
-    HF_TRY(location.storage().sync_directory(location.paths().directory(), "create.directory.sync"));
-    HF_TRY(location.storage().rename(location.paths().unfinished_superblock(), location.paths().superblock(),
-                                     "create.superblock.rename"));
-    report.stage = commit_stage::uncertain;
-    HF_TRY(location.storage().sync_directory(location.paths().directory(), "create.directory.sync_name"));
-    HF_TRY(location.storage().sync_directory(location.paths().parent(), "create.parent.sync"));
-    report.stage = commit_stage::complete;
-    return {};
 }
 
 heap_creation::~heap_creation() {

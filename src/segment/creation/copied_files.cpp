@@ -1,4 +1,4 @@
-#include "segment/files/copied_files.hpp"
+#include "segment/creation/copied_files.hpp"
 
 #include <algorithm>
 
@@ -108,7 +108,7 @@ base::result<void> copied_files::reserve(const free_runs& used, const free_runs&
     HF_TRY(parts_.superblock.has_pending_lanes() ? parts_.lanes.remove_copied_log() : parts_.lanes.remove_copied());
     // A power loss must not undo the reservation that the superblock tells of.
     HF_TRY(parts_.session.sync());
-    return parts_.superblock.settle_here();
+    return parts_.superblock.end_copy();
 }
 
 base::result<void> copied_files::reserve_used(const free_runs& used) {
