@@ -218,6 +218,7 @@ TEST_F(manager_commit_later_test, threads_go_on_while_it_becomes_durable) {
     std::vector<std::uint64_t> counts(threads);
     std::vector<std::thread> workers;
     for (unsigned id = 0; id < threads; ++id) {
+        content_[id] = 0;  // as `counts`, also where a thread begins late
         workers.emplace_back([&, id] {
             std::vector<void*> blocks;
             std::uint64_t step = id;

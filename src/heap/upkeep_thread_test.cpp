@@ -88,9 +88,11 @@ TEST_P(upkeep_thread_of_heap_test, gives_back_what_was_freed_while_the_program_r
     use(*heap);
     const std::uint64_t after = charged(*heap);
     ASSERT_GT(after, before + (std::uint64_t{16} << 20));
-    const upkeep_thread thread(heap->blocks().slabs().upkeep(), decay_ns);
-    EXPECT_TRUE(falls_below(*heap, before + (std::uint64_t{4} << 20)))
-        << before << ' ' << after << ' ' << charged(*heap);
+    {
+        const upkeep_thread thread(heap->blocks().slabs().upkeep(), decay_ns);
+        EXPECT_TRUE(falls_below(*heap, before + (std::uint64_t{4} << 20)))
+            << before << ' ' << after << ' ' << charged(*heap);
+    }
     EXPECT_TRUE(heap->check(true).empty());
 }
 
