@@ -149,11 +149,10 @@ base::result<void> engine::snapshot(const std::string& destination) {
                              "there is no snapshot: it could hold a part of a transaction",
                              0};
     };
-    HF_TRY_ASSIGN(const bool may_share, files().space().shared_blocks().may_share());
-    files().space().shared_blocks().begin_copy();
+    // A store to a block that the file system shares with a copy takes space, and ends in SIGBUS on a full disk.
     return segment::copy_heap({files().storage(), files().paths(), state, is_unchanged}, persist::posix_storage(),
                               destination, {},
-                              may_share ? persist::shared_blocks::allowed : persist::shared_blocks::none);
+                              files().shared() ? persist::shared_blocks::none : persist::shared_blocks::allowed);
 }
 
 base::result<segment::superblock_on_media> read_superblock(const std::string& path) {

@@ -35,11 +35,11 @@ void append(std::vector<file_range>& ranges, file_range added, std::uint64_t siz
 }
 
 /// FIEMAP knows also reserved extents. Nothing where the file system does not support it.
-result<std::optional<file_backing>> mapped_extents(int fd, std::uint64_t size, const std::string& path) {
+result<std::optional<std::vector<file_range>>> mapped_extents(int fd, std::uint64_t size, const std::string& path) {
     constexpr std::size_t most = 512;
     std::vector<std::uint64_t> buffer((sizeof(fiemap) + most * sizeof(fiemap_extent)) / sizeof(std::uint64_t));
     auto& asked = *reinterpret_cast<fiemap*>(buffer.data());
-    file_backing backing;
+    std::vector<file_range> ranges;
     for (std::uint64_t from = 0; from < size;) {
         asked.fm_start = from;
         asked.fm_length = size - from;
@@ -51,7 +51,7 @@ result<std::optional<file_backing>> mapped_extents(int fd, std::uint64_t size, c
                 continue;
             }
             if (errno == EOPNOTSUPP || errno == ENOTTY || errno == EINVAL || errno == ENOSYS) {
-                return std::optional<file_backing>{};
+                return std::optional<std::vector<file_range>>{};
             }
             return os_failure(errno, "ioctl(FS_IOC_FIEMAP)", path);
         }
@@ -61,18 +61,14 @@ result<std::optional<file_backing>> mapped_extents(int fd, std::uint64_t size, c
             std::memcpy(&found, buffer.data() + (sizeof(fiemap) + i * sizeof found) / sizeof(std::uint64_t),
                         sizeof found);
             next = found.fe_logical + found.fe_length;
-            const file_range extent{std::max<std::uint64_t>(found.fe_logical, from), next};
-            append(backing.ranges, extent, size);
-            if ((found.fe_flags & FIEMAP_EXTENT_SHARED) != 0) {
-                backing.shared += extent.end - extent.begin;
-            }
+            append(ranges, {std::max<std::uint64_t>(found.fe_logical, from), next}, size);
         }
         if (next <= from) {
             break;
         }
         from = next;
     }
-    return std::optional(std::move(backing));
+    return std::optional(std::move(ranges));
 }
 
 /// By SEEK_DATA: the whole file where the file system knows no holes.
@@ -119,7 +115,8 @@ result<file_backing> backing_of(file& of) {
     }
     HF_TRY_ASSIGN(auto extents, mapped_extents(of.native_handle(), size, of.path()));
     if (extents) {
-        return std::move(*extents);
+        found.ranges = std::move(*extents);
+        return found;
     }
     HF_TRY_ASSIGN(const std::uint64_t charged, of.charged());
     if (charged >= size) {
@@ -138,8 +135,6 @@ result<file_backing> backing_of(file& of) {
 result<bool> reading_takes_space(file& of) { return lies_on(of, {TMPFS_MAGIC, OVERLAYFS_SUPER_MAGIC}); }
 
 result<bool> stores_fill_folios(file& of) { return lies_on(of, {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC}); }
-
-result<bool> may_share_blocks(file& of) { return lies_on(of, {XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC}); }
 
 result<bool> tells_reserved_space(file& of) {
     return lies_on(of, {TMPFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC});

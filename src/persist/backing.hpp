@@ -18,7 +18,6 @@ struct file_backing {
     std::vector<file_range> ranges;  ///< sorted, neither empty nor adjacent, up to the end of the file
     /// False: the file system has reserved more space, and does not say where (tmpfs).
     bool exact = true;
-    std::uint64_t shared = 0;  ///< bytes whose blocks another file has, too (FICLONE)
 };
 
 /// The ranges that have space, written or only reserved; the whole file without a descriptor (a model), or where the
@@ -31,9 +30,6 @@ struct file_backing {
 /// Whether a store through a shared mapping may take space for a whole folio: ext4 and XFS. DAX mappings have no page
 /// cache.
 [[nodiscard]] base::result<bool> stores_fill_folios(file& of);
-
-/// Whether files there can share blocks (FICLONE): XFS and Btrfs. An XFS may have been made without.
-[[nodiscard]] base::result<bool> may_share_blocks(file& of);
 
 /// Whether SEEK_DATA leaves out space that was reserved and never stored to, and nothing else: file systems whose pages
 /// are those of the kernel's page cache, and where that was tried.

@@ -40,8 +40,7 @@ user_space::user_space(const user_space_parts& parts) noexcept
       superblock_(parts.superblock),
       segments_(parts.segments),
       mapping_(parts.mapping),
-      bitmaps_(parts.bitmaps),
-      shared_blocks_(parts.location) {}
+      bitmaps_(parts.bitmaps) {}
 
 base::result<pages> user_space::grow(pages wanted) {
     const base::cancellation_off until_done;
@@ -196,7 +195,6 @@ base::result<void> user_space::take_back(pages start, pages length) {
         HF_TRY(location_.check_process());
         return promised_.add(location_.storage(), location_.paths().segment_directories(), start, length);
     }
-    HF_TRY(shared_blocks_.admit(length, mapping_.frontier()));
     return segments_.for_each(
         start, length, [this](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
             HF_TRY(file.allocate(first * page_size, count * page_size, "space.take_back"));

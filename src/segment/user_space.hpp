@@ -13,7 +13,6 @@
 #include "base/units.hpp"
 #include "segment/commit/heap_superblock.hpp"
 #include "segment/commit/promised_space.hpp"
-#include "segment/files/blocks_of_copies.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/segment_files.hpp"
 #include "segment/files/zero_pages.hpp"
@@ -60,7 +59,6 @@ public:
     base::result<void> take_back(base::pages start, base::pages length) override;
     base::result<void> shrink(base::pages to) override;
 
-    [[nodiscard]] blocks_of_copies& shared_blocks() noexcept { return shared_blocks_; }
     [[nodiscard]] zero_pages zeros() noexcept { return {location_, segments_, mapping_.view()}; }
 
     /// For commits (heap_location::reserves_at_commit()).
@@ -93,7 +91,6 @@ private:
     std::uint64_t capacity_ = 0;          ///< bytes
     base::pages backed_end_{};
     promised_space promised_;
-    blocks_of_copies shared_blocks_;
     bool content_beyond_ = false;  ///< media may have content beyond the frontier
     bool end_in_doubt_ = false;    ///< shared: the frontier on media may differ
 };

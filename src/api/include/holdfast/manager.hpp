@@ -142,9 +142,8 @@ public:
     /// Commits (unless the heap is open read-only), then copies the heap to the new directory `destination`; durable
     /// when it returns. Throws error(already_exists) where something is there, and, in durability `commit` and
     /// `atomic`, error(concurrent_modification) where it notices other threads at work. The copy is sparse, with its
-    /// own uuid and the heap's permissions, less the umask. It shares blocks where the file system can; in `atomic`
-    /// and `collect` only where there is room for the whole heap beside, for a store to a shared block takes space, and
-    /// not on DAX.
+    /// own uuid and the heap's permissions, less the umask; in durability `commit` it shares blocks where the file
+    /// system can.
     void snapshot(const std::string& destination);
 
     // Without a path: of this heap.
