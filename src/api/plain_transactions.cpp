@@ -130,12 +130,10 @@ void plain_transactions::begin_outermost() {
     try_to_finish_captured();
     heap_.take_turn();
     close_gate();
-    auto memory = segment::memory_is::unknown;
     if (heap_.is_shared()) {
         value_or_throw(process_turns::take_back_stray_stores(heap_.engine()));
-        memory = segment::memory_is::as_committed;
     }
-    value_or_throw(heap_.engine().undo().begin(memory));
+    value_or_throw(heap_.engine().undo().begin());
     if (heap_.engine().undo().copied_pages() > most_copied_pages) {
         commit_large_rest();
     }
@@ -380,10 +378,6 @@ void plain_transactions::begin_to_read() {
     }
     finish_before_reading();
     turn_.lock_shared();
-    if (!heap_.is_open()) {  // another thread's turn has ended it
-        turn_.unlock_shared();
-        throw_closed();
-    }
     if (auto durable = wait_for_last_commit(); !durable) {  // who reads sees nothing that a crash may take back
         turn_.unlock_shared();
         throw_failure(durable.error());

@@ -12,13 +12,9 @@ namespace holdfast::heap {
 savepoints::savepoints(heap_operations& heap, heap_space& space) noexcept
     : heap_(heap), space_(space), pages_(heap.files().commits().last()) {}
 
-base::result<void> savepoints::begin(segment::memory_is memory) {
+base::result<void> savepoints::begin() {
     levels_.reserve(levels_.size() + 1);
-    if (memory == segment::memory_is::as_committed) {
-        pages_.begin_as_committed();
-    } else {
-        HF_TRY(pages_.begin([this](const std::byte* page) { return has_access(page); }));
-    }
+    HF_TRY(pages_.begin([this](const std::byte* page) { return has_access(page); }));
     try {
         slab::undo_of(heap_.blocks()).begin();
     } catch (const std::bad_alloc&) {

@@ -98,7 +98,7 @@ void heap_readers::admit(bool by_turns) noexcept {
             return;
         }
         lagging_home& lag = parts_.commits.log().lag();
-        lag.set_users(hold->readers.get(), by_turns);
+        lag.set_users(hold->readers.get());
         const std::uint64_t version = parts_.superblock.now().sequence;
         hold->readers->begin_session(*session, version, lag.is_on() ? lag.home().sequence : version);
     } catch (const std::bad_alloc&) {
@@ -251,8 +251,7 @@ void heap_readers::drop_what_home_has(std::uint64_t home) noexcept {
 /// What the log has behind this version, up to `durable`.
 base::result<log_content> heap_readers::read_behind(std::uint64_t durable, std::uint64_t session) {
     const auto read = [&](const superblock_on_media& from) {
-        return log_content::read(parts_.location.storage(), parts_.location.paths(), from, {.last = durable},
-                                 &last_read_);
+        return log_content::read(parts_.location.storage(), parts_.location.paths(), from, {.last = durable});
     };
     superblock_on_media from = parts_.superblock.now();
     from.log_begin = end_;
@@ -262,8 +261,7 @@ base::result<log_content> heap_readers::read_behind(std::uint64_t durable, std::
             return content;
         }
     }
-    // A session, and a writer that gives all space back, begins the log anew, perhaps in files of other sizes.
-    last_read_ = {};
+    // A session, and a writer that gives all space back, begins the log anew.
     HF_TRY_ASSIGN(from, begin_of_log());
     HF_TRY_ASSIGN(log_content content, read(from));
     if (content.superblock().sequence != durable) {

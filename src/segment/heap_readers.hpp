@@ -87,8 +87,7 @@ private:
     /// What the file `readers` says counts: else it is of before the open, when no writer was there, and may be of
     /// another heap.
     bool has_session_ = false;
-    log::mark end_;  ///< of the version in the log
-    log::kept_file last_read_;
+    log::mark end_;                                ///< of the version in the log
     std::map<std::uint64_t, std::uint64_t> over_;  ///< places of private pages, and their versions
 };
 

@@ -126,11 +126,8 @@ public:
     void publish(std::uint64_t version) noexcept;
     /// Another process reads the heap.
     [[nodiscard]] bool is_read() const noexcept { return lag_.users() != nullptr && lag_.users()->any(); }
-    /// A small commit may leave its pages behind, which readers would pay for. Who takes turns has them from the log in
-    /// any case, so that where processes do, home waits, too.
-    [[nodiscard]] bool leaves_behind() const noexcept {
-        return limits_.pages_behind != 0 && (lag_.is_by_turns() || !is_read());
-    }
+    /// A small commit may leave its pages behind, which readers would pay for.
+    [[nodiscard]] bool leaves_behind() const noexcept { return limits_.pages_behind != 0 && !is_read(); }
     /// A checkpoint where the log is long. One that has much to sync waits for a later commit, when the device has
     /// written most of it, unless the log grows by too much meanwhile. To submit scattered pages takes seconds of a
     /// processor, so a thread does that; the checkpoint itself takes the few milliseconds that are left, so a commit

@@ -21,7 +21,6 @@
 #include "segment/commit/dirty_pages.hpp"
 #include "segment/commit/heap_superblock.hpp"
 #include "segment/commit/last_version.hpp"
-#include "segment/commit/superblock_reader.hpp"
 #include "segment/commit/transaction.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/objects_file.hpp"
@@ -150,7 +149,6 @@ public:
 
 private:
     class catching_up;
-    [[nodiscard]] base::result<log_content> read_behind(const superblock_on_media& from, std::uint64_t last);
     /// `kept` and `noted` must outlive the result.
     [[nodiscard]] commit_builder builder(const free_runs& free, const space_going& going, const free_runs& kept,
                                          const noted_pages& noted);
@@ -187,9 +185,6 @@ private:
     bool commit_failed_ = false;     ///< media may have content beyond the frontier
     base::failure poison_;
     last_version last_;
-    // Of a process that takes turns:
-    superblock_reader media_;
-    log::kept_file last_read_;  ///< of the log
 };
 
 }  // namespace holdfast::segment

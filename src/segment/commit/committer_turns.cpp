@@ -113,21 +113,6 @@ private:
     committer& of_;
 };
 
-/// The file in which `from` ends stays in the log while this process rests at that version. Should it be another one
-/// all the same, its records do not count (LOG-1), and the file is looked for by its name.
-base::result<log_content> committer::read_behind(const superblock_on_media& from, std::uint64_t last) {
-    const auto read = [&] {
-        return log_content::read(location_.storage(), location_.paths(), from, {.last = last}, &last_read_);
-    };
-    const bool was_kept = last_read_.file != nullptr;
-    auto content = read();
-    if (was_kept && (!content || content->superblock().sequence != last)) {
-        last_read_ = {};
-        content = read();
-    }
-    return content;
-}
-
 base::result<caught_up> committer::catch_up() {
     const reader_table* const table = location_.hold()->readers.get();
     const std::optional<log::mark> end = log_.last_end();
@@ -135,7 +120,9 @@ base::result<caught_up> committer::catch_up() {
     if (table == nullptr || !end || !is_as_committed() || !pinned_.empty()) {
         return caught_up::not_at_all;
     }
-    HF_TRY_ASSIGN(const superblock_on_media* const media, media_.newest(location_.storage(), location_.paths()));
+    HF_TRY_ASSIGN(const auto file, location_.storage().open(location_.paths().superblock(), access_mode::read_only));
+    HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*file));
+    const superblock_on_media* const media = copies.newest();
     const auto from = std::make_unique<superblock_on_media>(superblock_.now());
     from->log_begin = *end;
     const bool goes_on = media != nullptr && media->state == heap_state::running && (media->flags & flag_log) != 0 &&
@@ -145,7 +132,8 @@ base::result<caught_up> committer::catch_up() {
         return caught_up::not_at_all;
     }
     const std::uint64_t durable = table->durable();
-    HF_TRY_ASSIGN(const log_content content, read_behind(*from, durable));
+    HF_TRY_ASSIGN(const log_content content,
+                  log_content::read(location_.storage(), location_.paths(), *from, {.last = durable}));
     const superblock_on_media& newest = content.superblock();
     if (newest.sequence != durable || newest.frontier > mapping_.view().reservation() ||
         base::pages_for(newest.frontier) < mapping_.frontier() || newest.objects_size < objects_.size()) {

@@ -83,31 +83,6 @@ failure with_hint_of_table(failure locked, const result<std::unique_ptr<reader_t
     return locked;
 }
 
-/// Whether nobody has a turn, and the last one was left in order: then who has the next one finds this reader's slot,
-/// and the reader needs no lock, with which it would keep all of them waiting if it were stopped. The slot comes before
-/// the look; who takes the turn says so before it asks who reads.
-result<bool> comes_between_turns(heap_hold& hold) {
-    if (hold.readers == nullptr || !hold.readers->turns().is_shared()) {
-        return false;
-    }
-    if (!hold.readers->has_slot()) {
-        HF_TRY(hold.readers->take());
-    }
-    return hold.readers->turns().left_by() != 0;
-}
-
-/// Turns that go from hand to hand leave a moment between two of them. One that was left in disorder leaves none.
-result<bool> waits_for_moment_between_turns(heap_hold& hold) {
-    constexpr int most_looks = 1000;
-    for (int look = 1;; ++look) {
-        HF_TRY_ASSIGN(const bool is_found, comes_between_turns(hold));
-        if (is_found || look == most_looks || hold.readers == nullptr) {
-            return is_found;
-        }
-        std::this_thread::yield();
-    }
-}
-
 /// `turns`: where processes change the heap by turns, waits until it is this one's. Else it has a slot before it asks,
 /// so that a writer which it finds knows of it.
 result<heap_lock> lock_to_read(const heap_hold& hold, const heap_paths& paths, neighbours beside) {
@@ -143,14 +118,11 @@ result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths, neighbour
         hold.readers = std::move(table).value();
     }
     for (;;) {
-        HF_TRY_ASSIGN(hold.came_between_turns,
-                      beside == neighbours::turns ? waits_for_moment_between_turns(hold) : comes_between_turns(hold));
-        if (hold.came_between_turns) {
-            return {};
-        }
         auto lock = lock_to_read(hold, paths, beside);
         if (lock) {
-            HF_TRY_ASSIGN(hold.came_between_turns, comes_between_turns(hold));
+            // Where processes share the heap, one that is stopped with the lock would keep all of them waiting.
+            hold.came_between_turns =
+                hold.readers != nullptr && hold.readers->turns().is_shared() && hold.readers->turns().left_by() != 0;
             if (!hold.came_between_turns) {
                 hold.locks.push_back(std::move(lock).value());
             }
