@@ -364,6 +364,8 @@ TEST_F(manager_turns_test, a_heap_that_is_gone_ends_the_wait_of_other_threads) {
     EXPECT_FALSE(one.is_open());
     EXPECT_EQ(reason_of([&] { one.transact([] {}); }), errc::invalid_argument);
     EXPECT_EQ(reason_of([&] { one.refresh(); }), errc::invalid_argument);
+    EXPECT_EQ(reason_of([&] { one.read([] { ADD_FAILURE() << "there is nothing to read"; }); }),
+              errc::invalid_argument);
     waiting.join();
     has_ended = true;
     ASSERT_EQ(::rename((objects + ".away").c_str(), objects.c_str()), 0);

@@ -378,6 +378,10 @@ void plain_transactions::begin_to_read() {
     }
     finish_before_reading();
     turn_.lock_shared();
+    if (!heap_.is_open()) {  // another thread's turn has ended it
+        turn_.unlock_shared();
+        throw_closed();
+    }
     if (auto durable = wait_for_last_commit(); !durable) {  // who reads sees nothing that a crash may take back
         turn_.unlock_shared();
         throw_failure(durable.error());
