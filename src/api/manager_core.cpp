@@ -183,9 +183,12 @@ refresh_report manager_core::refresh() {
                               "close it, and open it again behind the refresh", 0});
     }
     try {
-        const segment::refreshed_pages done = value_or_throw(engine().files().readers().refresh());
+        extent::take_back_opened(engine_->extents());
+        const segment::refreshed_pages done = value_or_throw(engine_->files().readers().refresh());
         if (done.tables_changed) {
             engine_ = value_or_throw(heap::engine::read_anew(std::move(engine_)));
+        } else {
+            extent::show_opened(engine_->extents());
         }
         return {done.version, done.versions, done.pages};
     } catch (...) {  // a part of the version may be there, and a part of the one before

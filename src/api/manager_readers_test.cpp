@@ -147,6 +147,31 @@ TEST_F(manager_readers_test, blocks_that_are_freed_and_used_again_show_their_new
     EXPECT_THAT(writer.check(true), testing::IsEmpty());
 }
 
+/// Was: a reader opened beside an extent that was freed and kept in a cache joined it with its neighbours in its own
+/// memory, and laid the few bytes that the next version had changed over that.
+TEST_F(manager_readers_test, a_reader_that_opened_beside_cached_extents_shows_the_next_versions) {
+    create().close();
+    for (const bool shared : {false, true}) {
+        manager writer = shared ? share() : open();
+        void* block = nullptr;
+        writer.transact([&] { block = writer.allocate(65536); });
+        writer.transact([&] { writer.deallocate(block); });
+        manager reader(open_read_only, path());
+        writer.transact([&] { block = writer.allocate(65536); });
+        reader.refresh();
+        const manager fresh(open_read_only, path());
+        EXPECT_EQ(reader.statistics().allocated_bytes, fresh.statistics().allocated_bytes);
+        writer.transact([&] { writer.deallocate(block); });
+        manager other(open_read_only, path());
+        for (std::size_t i = 0; i < 40; ++i) {
+            writer.transact([&] { static_cast<void>(writer.allocate(16 + 16 * i)); });
+            other.refresh();
+            EXPECT_EQ(other.statistics().allocated_bytes, writer.statistics().allocated_bytes);
+            EXPECT_THAT(other.check(true), testing::IsEmpty());
+        }
+    }
+}
+
 TEST_F(manager_readers_test, a_writer_that_closes_and_comes_again_does_not_disturb_a_reader) {
     manager reader = [&] {
         manager writer = create();

@@ -44,6 +44,30 @@ void extent_allocator::write_opened() noexcept {
     unwritten_ = {};
 }
 
+void show_opened(extent_allocator& of) {
+    const base::scoped_lock lock(of.mutex_);
+    std::vector<extent_allocator::shown_entry> before;
+    for (const extent& gap : of.unwritten_) {
+        for (pages at = gap.start; at < gap.start + gap.length; ++at.value) {
+            if (const std::uint64_t word = of.map_.entries().load(at); word != 0) {  // most are, and stay so
+                before.push_back({at, word});
+            }
+        }
+    }
+    of.shown_ = std::move(before);
+    for (const extent& gap : of.unwritten_) {
+        of.map_.entries().write_gap(gap.start, gap.length);
+    }
+}
+
+void take_back_opened(extent_allocator& of) noexcept {
+    const base::scoped_lock lock(of.mutex_);
+    for (const extent_allocator::shown_entry& each : of.shown_) {
+        of.map_.entries().put_back(each.at, each.word);
+    }
+    of.shown_ = {};
+}
+
 result<void> extent_allocator::recover(pages frontier, visitor each, unsigned parts) {
     const base::scoped_lock lock(mutex_);
     unwritten_ = {};

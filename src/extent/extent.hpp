@@ -73,6 +73,11 @@ public:
     /// Writes that reserved extents are free, before any other change. In a heap that is mapped shared a crash may keep
     /// any of these stores: the next open must then call recover().
     void write_opened() noexcept;
+    /// As write_opened(), for a reader: take_back_opened() undoes it. May throw std::bad_alloc, and then stores
+    /// nothing.
+    friend void show_opened(extent_allocator& of);
+    /// Entries are again as the version has them: what the next one has changed is laid over them.
+    friend void take_back_opened(extent_allocator& of) noexcept;
     /// After a crash in durability `atomic`: believes only the entries of used extents, slabs and roots, and writes all
     /// others anew. Calls `each` for slabs alone. `parts` threads share the work; 0: chosen here. Fails as open().
     [[nodiscard]] base::result<void> recover(base::pages frontier, visitor each, unsigned parts = 0);
@@ -177,8 +182,16 @@ private:
     extent_decay decay_ HF_GUARDED_BY(mutex_);
     space_reclaimer space_;
     std::vector<extent> unwritten_ HF_GUARDED_BY(mutex_);  ///< free, but media say that parts are reserved
+    struct shown_entry {
+        base::pages at;
+        std::uint64_t word;  ///< that was there
+    };
+    std::vector<shown_entry> shown_ HF_GUARDED_BY(mutex_);
     std::optional<base::function_ref<void()>> reclaim_callback_;
 };
+
+void show_opened(extent_allocator& of);
+void take_back_opened(extent_allocator& of) noexcept;
 
 /// As space_growth::admit().
 [[nodiscard]] inline base::result<void> admit(extent_allocator& of, base::pages more) { return of.growth_.admit(more); }

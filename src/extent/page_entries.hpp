@@ -39,6 +39,12 @@ public:
         return std::atomic_ref<std::uint64_t>(space_.page_entry_word(page))
             .compare_exchange_strong(expected, segment::encode(entry), std::memory_order_acq_rel);
     }
+    /// What load() said before. An entry that has it already is not written.
+    void put_back(base::pages page, std::uint64_t word) const noexcept {
+        if (load(page) != word) {
+            std::atomic_ref<std::uint64_t>(space_.page_entry_word(page)).store(word, std::memory_order_release);
+        }
+    }
     [[nodiscard]] bool is_reserved(base::pages start, base::pages length) const noexcept {
         return load(start) == segment::encode({segment::extent_kind::reserved, length});
     }

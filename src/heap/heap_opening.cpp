@@ -216,10 +216,11 @@ base::result<void> heap_opening::start_opened(engine& opened, access_mode mode) 
         HF_TRY(options_.durability == durability_kind::atomic ? opened.chosen().start_atomic(options_.lane_slots)
                                                               : opened.chosen().start_collect());
     }
-    opened.extents().write_opened();  // only after the superblock says that a crash needs recovery
     if (mode != access_mode::read_write) {
+        extent::show_opened(opened.extents());
         return register_reader(opened);
     }
+    opened.extents().write_opened();  // only after the superblock says that a crash needs recovery
     if (!shared) {
         segment::free_runs free;
         free.reserve(opened.extents().count(segment::extent_kind::free));
