@@ -33,6 +33,7 @@ result<void> extent_allocator::format() {
 result<void> extent_allocator::open(pages frontier, visitor each) {
     const base::scoped_lock lock(mutex_);
     unwritten_ = {};
+    shown_ = {};
     return open_extents(map_, frontier, each, unwritten_);
 }
 
@@ -44,28 +45,32 @@ void extent_allocator::write_opened() noexcept {
     unwritten_ = {};
 }
 
+/// Gaps are looked through once, however often a reader goes on.
 void show_opened(extent_allocator& of) {
     const base::scoped_lock lock(of.mutex_);
-    std::vector<extent_allocator::shown_entry> before;
+    std::vector<extent_allocator::shown_entry> found;
     for (const extent& gap : of.unwritten_) {
+        const std::uint64_t whole = segment::encode({extent_kind::free, gap.length});
         for (pages at = gap.start; at < gap.start + gap.length; ++at.value) {
             if (const std::uint64_t word = of.map_.entries().load(at); word != 0) {  // most are, and stay so
-                before.push_back({at, word});
+                found.push_back({at, word, at == gap.start ? whole : 0});
             }
         }
     }
-    of.shown_ = std::move(before);
-    for (const extent& gap : of.unwritten_) {
-        of.map_.entries().write_gap(gap.start, gap.length);
+    if (!found.empty()) {
+        of.shown_ = std::move(found);
+        of.unwritten_ = {};
+    }
+    for (const extent_allocator::shown_entry& each : of.shown_) {
+        of.map_.entries().put(each.at, each.shown);
     }
 }
 
 void take_back_opened(extent_allocator& of) noexcept {
     const base::scoped_lock lock(of.mutex_);
     for (const extent_allocator::shown_entry& each : of.shown_) {
-        of.map_.entries().put_back(each.at, each.word);
+        of.map_.entries().put(each.at, each.before);
     }
-    of.shown_ = {};
 }
 
 result<void> extent_allocator::recover(pages frontier, visitor each, unsigned parts) {

@@ -73,8 +73,8 @@ public:
     /// Writes that reserved extents are free, before any other change. In a heap that is mapped shared a crash may keep
     /// any of these stores: the next open must then call recover().
     void write_opened() noexcept;
-    /// As write_opened(), for a reader: take_back_opened() undoes it. May throw std::bad_alloc, and then stores
-    /// nothing.
+    /// As write_opened(), for a reader: take_back_opened() undoes it, and a later call does it again. May throw
+    /// std::bad_alloc, and then stores nothing.
     friend void show_opened(extent_allocator& of);
     /// Entries are again as the version has them: what the next one has changed is laid over them.
     friend void take_back_opened(extent_allocator& of) noexcept;
@@ -184,7 +184,8 @@ private:
     std::vector<extent> unwritten_ HF_GUARDED_BY(mutex_);  ///< free, but media say that parts are reserved
     struct shown_entry {
         base::pages at;
-        std::uint64_t word;  ///< that was there
+        std::uint64_t before;
+        std::uint64_t shown;
     };
     std::vector<shown_entry> shown_ HF_GUARDED_BY(mutex_);
     std::optional<base::function_ref<void()>> reclaim_callback_;

@@ -229,6 +229,15 @@ TEST_F(extent_test, open_writes_nothing_and_what_was_reserved_is_written_free_la
     EXPECT_EQ(entries(), on_media);
     EXPECT_EQ(opened.count(extent_kind::free), 2U);
     EXPECT_EQ(opened.containing(first)->kind, extent_kind::reserved) << "as media says";
+    extent_allocator reader(space_.view(), space_);
+    ASSERT_TRUE(reader.open(space_.frontier()).ok());
+    for (int times = 0; times < 2; ++times) {
+        show_opened(reader);
+        EXPECT_THAT(problems_of(reader), IsEmpty());
+        EXPECT_EQ(space_.view().page_entry_word(second), 0U);
+        take_back_opened(reader);
+        EXPECT_EQ(entries(), on_media);
+    }
     opened.write_opened();
     EXPECT_THAT(problems_of(opened), IsEmpty());
     EXPECT_EQ(opened.find(first)->length, pages{8});

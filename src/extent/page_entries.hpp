@@ -39,8 +39,8 @@ public:
         return std::atomic_ref<std::uint64_t>(space_.page_entry_word(page))
             .compare_exchange_strong(expected, segment::encode(entry), std::memory_order_acq_rel);
     }
-    /// What load() said before. An entry that has it already is not written.
-    void put_back(base::pages page, std::uint64_t word) const noexcept {
+    /// An entry that has the word already is not written.
+    void put(base::pages page, std::uint64_t word) const noexcept {
         if (load(page) != word) {
             std::atomic_ref<std::uint64_t>(space_.page_entry_word(page)).store(word, std::memory_order_release);
         }
