@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Iterator
 
+import mutants
 from lint_classes import check_class_chains, check_class_methods
 from lint_documents import (
     LAYERS,
@@ -235,6 +236,22 @@ def check_comments(source: Source) -> Iterator[Finding]:
                 yield source.finding(position, "leaning-comment", message)
 
 
+# --- mutants --------------------------------------------------------------------------------------------------------
+
+MUTANT_HOME = "src/persist/mutant.hpp"
+
+
+def check_mutants(sources: list[Source], root: Path) -> Iterator[Finding]:
+    """Code says what is done; deliberate mistakes lie in tests/mutants, and each fits the code that it is made of."""
+    for source in sources:
+        if source.is_cpp and source.path.startswith("src/") and not source.is_test and source.path != MUTANT_HOME:
+            for match in re.finditer(r"\bHF_MUTANT\b", source.code):
+                message = f"a mutant in the product: put it into {mutants.FOLDER} (tools/mutants.py)"
+                yield Finding(source.path, source.line_of(match.start()), "mutants", message)
+    for patch, line, message in mutants.woven_files(root)[1]:
+        yield Finding(patch, line, "mutants", message)
+
+
 # --- code -----------------------------------------------------------------------------------------------------------
 
 MEDIA_STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:\w+\s*\([^)]*\)\s*)?(\w+_on_media)\b[^;{()]*\{")
@@ -331,6 +348,7 @@ def lint(root: Path) -> list[Finding]:
     others = [source for source in sources if not re.match(r"tools/lint\w*\.py$", source.path)]
     findings: list[Finding] = [*check_invariants(others), *check_class_methods(others)]
     findings += check_class_chains(others)
+    findings += check_mutants(others, root)
     for source in sources:
         findings += check_text(source)
         findings += check_sizes(source)

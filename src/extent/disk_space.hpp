@@ -9,7 +9,6 @@
 #include "base/units.hpp"
 #include "extent/extent_map.hpp"
 #include "extent/free_index.hpp"
-#include "persist/mutant.hpp"
 #include "segment/space.hpp"
 
 namespace holdfast::extent {
@@ -23,9 +22,7 @@ public:
     ~disk_space() = default;
 
     void set_settling(base::function_ref<bool()> settled) noexcept { settled_ = settled; }
-    [[nodiscard]] bool may_go() const noexcept {
-        return !settled_ || HF_MUTANT("extent.give_back.settle") || (*settled_)();
-    }
+    [[nodiscard]] bool may_go() const noexcept { return !settled_ || (*settled_)(); }
 
     /// Also reserves more of the same free extent.
     [[nodiscard]] base::result<void> back(const free_index::placement& place, base::pages length);

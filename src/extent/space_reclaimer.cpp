@@ -135,8 +135,7 @@ void space_reclaimer::gave_back(const std::vector<extent>& gone) noexcept {
 result<pages> space_reclaimer::shrink(pages keep, base::function_ref<bool()> settled) {
     const base::scoped_lock giving(giving_back_);
     const base::scoped_lock lock(mutex_);
-    if (end_.excess(keep).value == 0 || !growth_.gives_back_at_once() ||
-        (!HF_MUTANT("extent.shrink.settle") && !settled())) {
+    if (end_.excess(keep).value == 0 || !growth_.gives_back_at_once() || !settled()) {
         return pages{};
     }
     const pages gone = end_.shorten(keep);

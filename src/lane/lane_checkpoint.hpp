@@ -20,7 +20,6 @@
 #include "lane/lanes_ahead.hpp"
 #include "lane/record_log.hpp"
 #include "persist/domain.hpp"
-#include "persist/mutant.hpp"
 #include "segment/space.hpp"
 
 namespace holdfast::lane {
@@ -129,16 +128,15 @@ std::uint64_t lane_checkpoint<Domain>::time_of_next(std::uint64_t& lanes) noexce
     // touched is written back once, so both are read before the first line is.
     for (std::uint64_t i = 0; i < lanes; ++i) {
         const std::uint64_t announced = of_.all.lanes[i]->announced.load(std::memory_order_acquire);
-        if (announced != 0 && !HF_MUTANT("lane.checkpoint.in_flight")) {
+        if (announced != 0) {
             time = std::min(time, announced);
         }
     }
     for (std::uint64_t i = 0; i < lanes; ++i) {
         const lane& each = *of_.all.lanes[i];
-        progress_.reached[i] = HF_MUTANT("lane.checkpoint.incomplete") ? each.sequence.load(std::memory_order_acquire)
-                                                                       : each.completed.load(std::memory_order_acquire);
+        progress_.reached[i] = each.completed.load(std::memory_order_acquire);
     }
-    return HF_MUTANT("lane.checkpoint.late_clock") ? std::max(time, of_.clock.now()) : time;
+    return time;
 }
 
 /// Returns how many of `records` it has gone through, or all of them where it cannot go on now.
@@ -200,9 +198,6 @@ bool lane_checkpoint<Domain>::begin(const lane* owner) noexcept {
     }
     progress_.completed_before = completed;
     progress_.lines.clear();
-    if (HF_MUTANT("lane.checkpoint.time_before_lines")) {
-        write_time(time);
-    }
     progress_.running = {owner, time,    lanes, 0, std::min(written_back(*of_.all.lanes[0]), progress_.reached[0]),
                          0,     pending, 0};
     return true;
@@ -239,14 +234,6 @@ bool lane_checkpoint<Domain>::advance(std::uint64_t records) noexcept {
 
 template <persist::persistence_domain Domain>
 void lane_checkpoint<Domain>::end() noexcept {
-    const auto void_them = [this]() HF_REQUIRES(progress_.mutex) {
-        for (std::uint64_t i = 0; i < progress_.running.lanes; ++i) {
-            of_.all.lanes[i]->voided.store(progress_.reached[i], std::memory_order_release);
-        }
-    };
-    if (HF_MUTANT("lane.checkpoint.void_before_time")) {
-        void_them();
-    }
     domain_.fence("lane.checkpoint.fence");
     if (!is_healthy()) {
         return;  // these lines may be lost, so their records stay
@@ -255,7 +242,9 @@ void lane_checkpoint<Domain>::end() noexcept {
     if (!is_healthy()) {
         return;
     }
-    void_them();
+    for (std::uint64_t i = 0; i < progress_.running.lanes; ++i) {
+        of_.all.lanes[i]->voided.store(progress_.reached[i], std::memory_order_release);
+    }
     if constexpr (may_log<Domain>) {
         if (of_.log != nullptr) {
             of_.log->release();

@@ -14,7 +14,7 @@ lane_pool::lane_pool(segment::space_view space, segment::lane_area& area, const 
       ring_slots_(options.order == record_order::in_flight ? std::min(options.slots, in_flight_slots) : options.slots),
       clock_(options.clock),
       spans_(options.clock) {
-    clock_.start(HF_MUTANT("lane.clock.start") ? 0 : options.checkpoint_time + 1);
+    clock_.start(options.checkpoint_time + 1);
     checkpoints_.time.store(options.checkpoint_time, std::memory_order_relaxed);
 }
 

@@ -41,7 +41,6 @@
 #include "lane/record_log.hpp"
 #include "lane/writer_counters.hpp"
 #include "persist/domain.hpp"
-#include "persist/mutant.hpp"
 #include "segment/format/pointer_format.hpp"
 #include "segment/format/superblock_format.hpp"
 #include "segment/space.hpp"
@@ -142,14 +141,9 @@ public:
     HF_HOT void announce(lane& own) noexcept {
         if constexpr (!process_crashes_only) {
             const std::uint64_t before = own.last_time;
-            if (!HF_MUTANT("lane.announce.late")) {
-                barrier_.announce(own.announced, before);
-            }
+            barrier_.announce(own.announced, before);
             if (by_clock()) {
-                own.last_time = HF_MUTANT("lane.time.own") ? before + 1 : std::max(clock_.now(), before + 1);
-            }
-            if (HF_MUTANT("lane.announce.late")) {
-                barrier_.announce(own.announced, before);
+                own.last_time = std::max(clock_.now(), before + 1);
             }
         }
     }
@@ -169,9 +163,7 @@ public:
         std::memcpy(words, &record, sizeof words);
         put(own.slots[sequence & own.slot_mask], words, "lane.record.write");
         // Without this store the record was not appended; see release().
-        if (!HF_MUTANT("lane.append.sequence")) {
-            own.sequence.store(sequence, std::memory_order_release);
-        }
+        own.sequence.store(sequence, std::memory_order_release);
     }
 
     /// False, on a disk alone: the records are not durable, and the call must end without complete() and without a
@@ -184,9 +176,6 @@ public:
             }
         }
         domain_.fence("lane.record.fence");
-        if (HF_MUTANT("lane.complete.early")) {
-            complete(own);
-        }
         if constexpr (!process_crashes_only) {  // there the fence orders the compiler alone
             count(own.fences);
         }
@@ -242,7 +231,7 @@ public:
         const bool in_call =
             given.announced.load(std::memory_order_relaxed) != 0 ||
             given.sequence.load(std::memory_order_relaxed) != given.completed.load(std::memory_order_relaxed);
-        if (in_call && !HF_MUTANT("lane.release.finish")) {
+        if (in_call) {
             finish_for(given);
         }
         checkpoints_.drop(given);
@@ -293,10 +282,6 @@ private:
         if (!by_clock()) {
             own.free_until = own.sequence.load(std::memory_order_relaxed) + ring_slots_;  // earlier calls are complete
             publish_now_and_then(own);
-            return;
-        }
-        if (HF_MUTANT("lane.ring.full")) {
-            own.free_until = end;
             return;
         }
         const bool is_ahead = ahead_.work(

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "persist/mutant.hpp"
-
 namespace holdfast::lane {
 
 namespace {
@@ -88,10 +86,9 @@ void lanes_ahead::write_back_window(lane& own, write_back_line write_back) const
         write_back_own(own, std::min(state.until, state.next + 2 * records_between_steps()), write_back);
         state.fences = fences;
     }
-    if (state.next == state.until && (state.fences != fences || HF_MUTANT("lane.ahead.fence"))) {
+    if (state.next == state.until && state.fences != fences) {
         state.durable_time.store(state.time, std::memory_order_release);
-        state.durable.store(HF_MUTANT("lane.ahead.number") ? own.sequence.load(std::memory_order_relaxed) : state.until,
-                            std::memory_order_release);
+        state.durable.store(state.until, std::memory_order_release);
     }
 }
 

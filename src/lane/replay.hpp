@@ -23,7 +23,6 @@
 #include "lane/lane_format.hpp"
 #include "lane/record.hpp"
 #include "persist/domain.hpp"
-#include "persist/mutant.hpp"
 #include "segment/space.hpp"
 
 namespace holdfast::lane {
@@ -96,8 +95,6 @@ void apply(const replay_plan& plan, const replay_source& source, Domain& domain)
         const word_write& write = plan.writes[i];
         if (*write.word != write.value) {
             domain.store(*write.word, write.value, "replay.store");
-        } else if (HF_MUTANT("replay.flush_equal")) {
-            continue;
         } else {
             store_again(*write.word);
         }

@@ -6,7 +6,6 @@
 #include <new>
 #include <utility>
 
-#include "persist/mutant.hpp"
 #include "store/block.hpp"
 #include "store/outcome.hpp"
 #include "store/page_checksum.hpp"
@@ -214,7 +213,7 @@ status committer::begin_epoch() {
     const std::span<const std::byte> rest = pages_.log_bytes().subspan(at);
     const std::size_t size = std::min(rest.size(), log::header_size);
     const bool is_void = std::ranges::all_of(rest.first(size), [](std::byte one) { return one == std::byte{0}; });
-    if (!is_void && !pages_.shared().is_private() && !HF_MUTANT("store.log.void")) {
+    if (!is_void && !pages_.shared().is_private()) {
         sync_turn turn = pages_.shared().turn_to_sync();
         HF_STORE_TRY(turn.take());
         constexpr std::array<std::byte, log::header_size> zeros{};
@@ -227,7 +226,7 @@ status committer::begin_epoch() {
     }
     return outcome_of([&]() -> base::result<void> {
         HF_TRY_ASSIGN(const std::uint64_t epoch, log::random_number());
-        header.log_epoch.store(HF_MUTANT("store.log.epoch") ? 1 : std::max<std::uint64_t>(epoch, 1));
+        header.log_epoch.store(std::max<std::uint64_t>(epoch, 1));
         return {};
     });
 }

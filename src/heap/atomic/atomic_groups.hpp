@@ -7,7 +7,6 @@
 #include "heap/atomic/atomic_core.hpp"
 #include "heap/group_operations.hpp"
 #include "heap/ordered/group_blocks.hpp"
-#include "persist/mutant.hpp"
 
 namespace holdfast::heap {
 
@@ -50,7 +49,7 @@ bool atomic_groups<Domain>::commit_with_payload(slab::thread_cache* cache, const
     if (!done && !core_.lanes().check_health()) {
         return false;  // the payload may be read at recovery
     }
-    if (!done || !core_.lanes().by_clock() || HF_MUTANT("heap.payload.hold") || core_.lanes().wait_until_void()) {
+    if (!done || !core_.lanes().by_clock() || core_.lanes().wait_until_void()) {
         core_.blocks().release(cache, payload);
     }
     return done;

@@ -22,7 +22,6 @@
 #include "heap/ordered/destination_word.hpp"
 #include "lane/effects.hpp"
 #include "lane/lane_set.hpp"
-#include "persist/mutant.hpp"
 #include "segment/format/pointer_format.hpp"
 #include "segment/space.hpp"
 #include "slab/slab.hpp"
@@ -133,8 +132,7 @@ private:
     /// this record before the next half begins (LANE-10).
     [[nodiscard]] std::uint16_t next_stamp(lane::lane& own, const std::uint64_t& destination) noexcept {
         constexpr std::uint16_t half = 1U << 15U;
-        const auto stamp = static_cast<std::uint16_t>(segment::stamp_of(load_word(destination)) +
-                                                      (HF_MUTANT("heap.stamp.same") ? 0U : 1U));
+        const auto stamp = static_cast<std::uint16_t>(segment::stamp_of(load_word(destination)) + 1U);
         if (stamp % half == 0) [[unlikely]] {
             lanes_.start_write_back(own, &destination, "heap.stamp.flush");
         }

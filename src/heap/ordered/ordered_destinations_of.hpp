@@ -269,10 +269,9 @@ private:
     /// Points the destination, which holds `word`, to `block` or null, then frees `old` (DEST-1). Restores the
     /// destination if another thread was first.
     [[nodiscard]] bool replace(std::uint64_t& destination, std::uint64_t word, const void* block, void* old) noexcept {
-        bool freed = HF_MUTANT("heap.destination.freed_first") && heap_.deallocate(old);
         point(destination, block);
         heap_.persist(&destination, sizeof destination, "heap.destination.changed");
-        freed = freed || heap_.deallocate(old);
+        const bool freed = heap_.deallocate(old);
         if (!freed) {
             heap_.store(destination, word);
             heap_.persist(&destination, sizeof destination, "heap.destination.restored");

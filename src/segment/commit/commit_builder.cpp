@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "base/parallel.hpp"
-#include "persist/mutant.hpp"
 #include "segment/format/page_sums.hpp"
 #include "segment/page_runs.hpp"
 
@@ -275,13 +274,12 @@ std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before
 //   last commit has it free and without a sum: neither commit that a crash may leave needs its old content. A used page
 //   without a sum was never written, and must go on to read as zero. A free page with a sum is still compared.
 bool commit_builder::is_blank(base::pages page, bool free) const noexcept {
-    if (!free && !HF_MUTANT("space.blank_though_used")) {
+    if (!free) {
         return false;
     }
     const std::uint64_t per_segment = from_.mapping.view().shape().pages();
     const sum_place place = place_of_sum(page.value % per_segment);
-    return checksum_page(page.value / per_segment, place.checksum_page)[place.entry] == 0 ||
-           (free && HF_MUTANT("space.blank_though_summed"));
+    return checksum_page(page.value / per_segment, place.checksum_page)[place.entry] == 0;
 }
 
 void commit_builder::add(const page_run& run, content before, bool is_copy) {
@@ -416,9 +414,7 @@ void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
         }
     }
     statistics.dirty_pages = pages;
-    if (!HF_MUTANT("space.keep_sums")) {
-        forget_sums_of_going();
-    }
+    forget_sums_of_going();
     close_checksum_pages();
     close_object_groups();
     // A file that grew is synced in any case: its size is part of the commit.
@@ -531,7 +527,7 @@ void commit_builder::copy_pages(std::byte* to) noexcept {
         std::memcpy(to + at * page_size, each.run.content + from * page_size, (until - from) * page_size);
     });
     for (summed_run& each : runs_) {
-        each.run.content = HF_MUTANT("commit.capture.live") ? each.run.content : to;
+        each.run.content = to;
         to += each.run.count * page_size;
     }
 }

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/cancellation.hpp"
-#include "persist/mutant.hpp"
 #include "segment/commit/captured_commit.hpp"
 #include "segment/commit/commit_builder.hpp"
 #include "segment/commit/first_commit.hpp"
@@ -113,12 +112,6 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
     const base::pages before = mapping_.frontier();
     mapping_.set_frontier(going.frontier.value_or(before));
     try {
-        if (HF_MUTANT("space.remove_before_commit") && mapping_.frontier() < before) {
-            space_.remove_beyond(mapping_.frontier(), before);
-        }
-        if (HF_MUTANT("space.punch_before_commit")) {
-            static_cast<void>(space_.punch(going.holes));
-        }
         auto done = commit_scanned(free, going, check, what);
         if (!done) {
             scanner_->give_up();
@@ -170,9 +163,7 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     changes.release();
     scanner_->end_commit();
     adopt(plan);
-    if (!HF_MUTANT("space.note_free")) {
-        note_free(free);
-    }
+    note_free(free);
     statistics.write_ns = report.write_ns;
     statistics.sync_ns = report.sync_ns;
     statistics.written_bytes = report.written_bytes;

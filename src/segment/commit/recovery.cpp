@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "persist/mutant.hpp"
 #include "segment/commit/commit_log.hpp"
 #include "segment/commit/way_home.hpp"
 #include "segment/files/node_directories.hpp"
@@ -131,7 +130,7 @@ base::result<void> sync_names_of_new_heap(persist::storage& storage, const heap_
 base::result<void> judge_torn_log(persist::storage& storage, const heap_paths& paths, const log_content& content) {
     std::vector<failure> problems;
     HF_TRY(verify_pages(storage, paths, content.superblock(), problems, 1, &content));
-    if (problems.empty() || HF_MUTANT("recover.verify_torn_log")) {
+    if (problems.empty()) {
         return {};
     }
     const log::log_files files(storage, log_options_of(paths, content.superblock()).place);

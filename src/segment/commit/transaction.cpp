@@ -9,7 +9,6 @@
 
 #include "base/parallel.hpp"
 #include "base/thread_annotations.hpp"
-#include "persist/mutant.hpp"
 #include "persist/posix_io.hpp"
 #include "segment/commit/commit_record.hpp"
 #include "segment/commit/log_content.hpp"
@@ -341,9 +340,8 @@ private:
             for (std::uint64_t i = 0; i < part.count; ++i) {
                 const std::uint64_t place = place_of(part.file, part.page + i);
                 const auto page = copies_.bytes().subspan(i * base::page_size, base::page_size);
-                HF_TRY(pages_.since[next_ + i] || HF_MUTANT("commit.record.unknown")
-                           ? writer.difference(place, page.data(), before(place, i))
-                           : writer.pages(place, page));
+                HF_TRY(pages_.since[next_ + i] ? writer.difference(place, page.data(), before(place, i))
+                                               : writer.pages(place, page));
             }
             next_ += part.count;
             done += part.count;
@@ -354,8 +352,7 @@ private:
     base::result<void> read_before(const page_run& part) {
         before_.resize(part.count * base::page_size);
         const auto is_wanted = [&](std::uint64_t i) {
-            return (pages_.since[next_ + i] || HF_MUTANT("commit.record.unknown")) &&
-                   log_.lag().find(place_of(part.file, part.page + i)) == nullptr;
+            return pages_.since[next_ + i] && log_.lag().find(place_of(part.file, part.page + i)) == nullptr;
         };
         for (std::uint64_t i = 0; i < part.count;) {
             std::uint64_t end = i;
@@ -519,7 +516,7 @@ base::result<void> home_or_behind(persist::storage& storage, const heap_paths& p
     if (!plan.is_waited_for) {
         log.publish(version);
     }
-    const bool is_read = lag.oldest_in_use(version) < version && !HF_MUTANT("commit.home.beyond_readers");
+    const bool is_read = lag.oldest_in_use(version) < version;
     if (!lag.is_on() && !is_read && !plan.may_stay_behind) {
         HF_TRY(carry_home(storage, paths, log, pages, from_record, report));
         if (lag.users() != nullptr) {
@@ -577,9 +574,6 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
         HF_TRY(log.appended(plan.superblock.sequence).wait());
         return record.read(index, page);
     };
-    if (HF_MUTANT("commit.home_before_record")) {
-        HF_TRY(carry_home(storage, paths, log, pages, from_record, report));
-    }
     HF_TRY(write_record(storage, paths, log, plan, pages, on_media, before, report));
     HF_TRY(home_or_behind(storage, paths, log, plan, pages, from_record, before, report));
     report.stage = commit_stage::complete;

@@ -9,7 +9,6 @@
 #include <cstdint>
 
 #include "base/thread_annotations.hpp"
-#include "persist/mutant.hpp"
 #include "slab/pool/pool_state.hpp"
 #include "slab/pool/slab_bins.hpp"
 #include "slab/pool/slab_source.hpp"
@@ -39,10 +38,8 @@ public:
     bool fade(std::uint64_t now, unsigned times) noexcept;
 
 private:
-    /// A mutant releases slabs whose blocks may come back.
-    [[nodiscard]] bool must_stay() const noexcept {
-        return of_.keeps_slabs.load(std::memory_order_relaxed) && !HF_MUTANT("undo.release_slabs");
-    }
+    /// Slabs whose blocks may come back.
+    [[nodiscard]] bool must_stay() const noexcept { return of_.keeps_slabs.load(std::memory_order_relaxed); }
     void release_oldest(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
     void fade_some(std::uint64_t now, unsigned times) noexcept HF_REQUIRES(fading_);
 

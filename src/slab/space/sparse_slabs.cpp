@@ -5,8 +5,6 @@
 #include <bit>
 #include <vector>
 
-#include "persist/mutant.hpp"
-
 namespace holdfast::slab {
 
 using base::granule;
@@ -67,8 +65,7 @@ std::uint16_t sparse_slabs::pages_with_blocks(granule slab, slab_kind kind, bool
     for (std::uint32_t page = 0; page < base::pages_per_granule; ++page) {
         const std::uint64_t begin = page * base::page_size;
         const std::uint32_t first = block_index(size, begin);
-        const std::uint32_t last =
-            HF_MUTANT("slab.sparse.live_page") ? first : block_index(size, begin + base::page_size - 1);
+        const std::uint32_t last = block_index(size, begin + base::page_size - 1);
         if (first < size.block_count && any_bit(taken, first, std::min<std::uint32_t>(last, size.block_count - 1U))) {
             pages |= 1U << page;
         }
@@ -152,9 +149,7 @@ void sparse_slabs::try_make_sparse(granule slab) noexcept {
         upkeep_.settle(owner, slab, 1);
         return;
     }
-    if (!HF_MUTANT("slab.sparse.flag")) {
-        set_may_have_holes(of_.space, slab, true);
-    }
+    set_may_have_holes(of_.space, slab, true);
     lists_.link_sparse(owner, slab);
     descriptor.empty_pages = empty;
     upkeep_.settle_sparse(owner, slab);
