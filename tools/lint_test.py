@@ -374,6 +374,13 @@ class LintTest(unittest.TestCase):
         self.assertEqual(woven(text, (("b",), ("x",)))[1], 1)  # two places
         self.assertEqual(woven(text, (("", "b"), ("x",)), (("b", "c"), ("y",)))[1], 1)  # they overlap
 
+    def test_hunks_that_are_taken_make_the_copy_again(self) -> None:
+        clean = "b\n\na\nb\nc\nb\n\nd\n"
+        for mutated in ("b\n\na\nx\nb\nc\nb\n\nd\n", "b\n\na\nb\nc\n\nd\n", "x\n\na\nb\nc\ny\n\n\nz\n", clean):
+            made = [line for hunk in mutants.taken(clean.split("\n"), mutated.split("\n")) for line in hunk]
+            hunks = list(mutants.hunks_of("x.patch", "\n".join(["--- src/x.cpp", *made])))
+            self.assertEqual(mutants.weave(clean, hunks), (f"{mutants.INCLUDE}\n{mutated}", []))
+
     def test_sleeps_in_tests(self) -> None:
         self.rejects("sleep", 1, "src/heap/x_test.cpp", "std::this_thread::sleep_for(1ms);\n")
         self.rejects("sleep", 1, "tests/kill/run.py", "time.sleep(1)\n")

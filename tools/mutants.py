@@ -2,6 +2,7 @@
 """The mutants of the code: deliberate mistakes in tests/mutants/*.patch, which a test switches on and must notice.
 
     mutants.py --into FOLDER    writes a copy of each file that has mutants, with them, under FOLDER; prints nothing
+    mutants.py --take FOLDER    makes the patches anew: what the copies under FOLDER have and the files of src/ have not
     mutants.py --check          says which hunks do not fit (as tools/lint.py does)
 
 Where the build has mutants (preset `crash`), the copies are compiled in the place of the files of src/. The mutants
@@ -13,6 +14,8 @@ lines that are taken out, is exactly one place of the file. So a change of the c
 a change of these lines does not go unnoticed.
 """
 
+import difflib
+import re
 import sys
 from pathlib import Path
 from typing import Iterator, NamedTuple
@@ -117,11 +120,55 @@ def write(folder: Path, woven: dict[str, str]) -> None:
             target.write_text(text)
 
 
+def taken(clean: list[str], mutated: list[str]) -> Iterator[list[str]]:
+    """Hunks that make the one of the other: each change with a line before and behind it, and more if it fits twice."""
+    groups: list[tuple[int, int, list[tuple[int, int, int, int]]]] = []
+    for tag, begin, end, put_begin, put_end in difflib.SequenceMatcher(None, clean, mutated, False).get_opcodes():
+        if tag == "equal":
+            continue
+        first, last = max(0, begin - 1), min(len(clean), end + 1)
+        while len(places_of(clean, tuple(clean[first:last]))) != 1:
+            first, last = max(0, first - 1), min(len(clean), last + 1)
+        change = (begin, end, put_begin, put_end)
+        if groups and first <= groups[-1][1]:
+            groups[-1] = (groups[-1][0], max(last, groups[-1][1]), [*groups[-1][2], change])
+        else:
+            groups.append((first, last, [change]))
+    for first, last, changes in groups:
+        lines, names = [], []
+        for begin, end, put_begin, put_end in changes:
+            lines += [f" {line}".rstrip() for line in clean[first:begin]]
+            lines += [f"-{line}" for line in clean[begin:end]]
+            lines += [f"+{line}" for line in mutated[put_begin:put_end]]
+            names += re.findall(r'HF_MUTANT\("([^"]*)"\)', "\n".join(mutated[put_begin:put_end]))
+            first = end
+        lines += [f" {line}".rstrip() for line in clean[first:last]]
+        yield [f"@@ {', '.join(dict.fromkeys(names))}".rstrip(), *lines]
+
+
+def take(root: Path, folder: Path) -> None:
+    """A patch for each layer."""
+    patches: dict[str, list[str]] = {}
+    for copy in sorted(path for path in folder.rglob("*") if path.suffix in (".cpp", ".hpp")):
+        name = str(copy.relative_to(folder))
+        clean = (root / "src" / name).read_text().split("\n")
+        mutated = [line for line in copy.read_text().split("\n") if line != INCLUDE or line in clean]
+        lines = [line for hunk in taken(clean, mutated) for line in hunk]
+        if lines:
+            patches.setdefault(name.split("/")[0], []).extend(["", f"--- src/{name}", *lines])
+    for layer, lines in patches.items():
+        head = f"Mutants of {layer}: deliberate mistakes, of which a test switches one on, and must notice it.\n"
+        head += "tools/mutants.py says how to read and change this.\n"
+        (root / FOLDER / f"{layer}.patch").write_text(head + "\n".join(lines) + "\n")
+
+
 def main() -> int:
     root = Path(__file__).resolve().parent.parent
-    if len(sys.argv) not in (2, 3) or sys.argv[1] not in ("--check", "--into"):
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in ("--check", "--into", "--take"):
         print(__doc__, file=sys.stderr)
         return 2
+    if sys.argv[1] == "--take":
+        take(root, Path(sys.argv[2]))
     woven, misfits = woven_files(root)
     for patch, line, message in misfits:
         print(f"{patch}:{line}: {message}", file=sys.stderr)
