@@ -252,6 +252,31 @@ def check_mutants(sources: list[Source], root: Path) -> Iterator[Finding]:
         yield Finding(patch, line, "mutants", message)
 
 
+# --- words ----------------------------------------------------------------------------------------------------------
+
+# One meaning a word (docs/glossary.md). Of `give_back`: space goes to the file system, and `hold`: a block's state.
+REFUSED = {
+    r"(?:\w+_)?looks?(?:_(?:at|for|into|whether|everywhere)\w*)": "inspect, scan, check or find",
+    r"\w*guests?(?:_\w*)?": "participant",
+    r"heap_hold|hold_(?:heap|nodes|directory)": "heap_directories: `held` is a state of a block",
+    r"fad(?:e|es|ed|ing)(?:_\w*)?": "decay",
+    r"(?:is_)?settled?(?:_\w*)?": "what it decides: relist, decide_end, end_prepared",
+    r"voided|until_void": "obsolete",
+    r"(?:\w+_)?sums?_of_pages|(?:page|own|has|first|fresh|changed|narrow|nonzero|stale|place_of)_sums?": "checksum",
+    r"take_back": "reserve_again for space; what is undone has its name, take_back_tables",
+    r"run_transaction": "run_commit: a transaction is what a program begins",
+}
+REFUSED_WORD = re.compile("|".join(rf"(?P<w{i}>\b(?:{word})\b)" for i, word in enumerate(REFUSED)))
+
+
+def check_words(source: Source) -> Iterator[Finding]:
+    """A word that had several meanings, or another than the field's, does not come back."""
+    if source.is_cpp and source.path.startswith("src/"):
+        for match in REFUSED_WORD.finditer(source.code):
+            instead = list(REFUSED.values())[int((match.lastgroup or "w0")[1:])]
+            yield Finding(source.path, source.line_of(match.start()), "words", f"{match.group()}: say {instead}")
+
+
 # --- code -----------------------------------------------------------------------------------------------------------
 
 MEDIA_STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:\w+\s*\([^)]*\)\s*)?(\w+_on_media)\b[^;{()]*\{")
@@ -367,6 +392,7 @@ def lint(root: Path) -> list[Finding]:
         findings += check_media_structs(source)
         findings += check_hand_memory(source)
         findings += check_sleeps(source)
+        findings += check_words(source)
         findings += check_forks(source)
         findings += check_headers(source)
         findings += check_cmake(source)

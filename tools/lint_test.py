@@ -381,6 +381,13 @@ class LintTest(unittest.TestCase):
             hunks = list(mutants.hunks_of("x.patch", "\n".join(["--- src/x.cpp", *made])))
             self.assertEqual(mutants.weave(clean, hunks), (f"{mutants.INCLUDE}\n{mutated}", []))
 
+    def test_refused_words(self) -> None:
+        for word in ("look_at", "fade_some", "is_settled", "heap_guests", "heap_hold", "own_sum", "voided"):
+            self.rejects("words", 1, "src/heap/x.cpp", f"int {word};\n")
+            self.accepts("src/heap/x.cpp", f"// {word}\n")
+        for word in ("look_up", "take_back_tables", "hold", "sum", "unsettled", "void f()", "give_back"):
+            self.accepts("src/heap/x.cpp", f"{word};\n")
+
     def test_sleeps_in_tests(self) -> None:
         self.rejects("sleep", 1, "src/heap/x_test.cpp", "std::this_thread::sleep_for(1ms);\n")
         self.rejects("sleep", 1, "tests/kill/run.py", "time.sleep(1)\n")

@@ -26,7 +26,7 @@ namespace {
 class stopped_reader {
 public:
     explicit stopped_reader(const std::string& path)
-        : paths_(path), found_(segment::must(segment::hold_and_recover(persist::posix_storage(), paths_))) {}
+        : paths_(path), found_(segment::must(segment::open_and_recover(persist::posix_storage(), paths_))) {}
     stopped_reader(const stopped_reader&) = delete;
     stopped_reader& operator=(const stopped_reader&) = delete;
     ~stopped_reader() = default;

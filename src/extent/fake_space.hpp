@@ -111,7 +111,7 @@ public:
         ++given_back_;
         return {};
     }
-    base::result<void> take_back(base::pages start, base::pages length) override {
+    base::result<void> reserve_again(base::pages start, base::pages length) override {
         const std::scoped_lock lock(mutex_);
         const std::uint64_t holes = holes_in(start, length);
         if (holes > disk_ - std::min(disk_, count_on_disk())) {

@@ -71,7 +71,7 @@ public:
     void has_lock() const noexcept HF_ASSERTS_HELD(progress_.mutex) {}
     /// Fixes T' and the records to pass. False where T' is not newer than the last one. `owner` may be null.
     [[nodiscard]] bool begin(const lane* owner) noexcept HF_REQUIRES(progress_.mutex);
-    /// Passes so many records. True where the checkpoint has ended, and records became void.
+    /// Passes so many records. True where the checkpoint has ended, and records became obsolete.
     bool advance(std::uint64_t records) noexcept HF_REQUIRES(progress_.mutex);
 
     /// All lines that records up to its time touched are durable (LANE-6).
@@ -189,7 +189,7 @@ bool lane_checkpoint<Domain>::begin(const lane* owner) noexcept {
         completed += progress_.reached[i];
         if (each.ahead != nullptr) {
             progress_.reached[i] =
-                last_record_at(each, each.voided.load(std::memory_order_relaxed), progress_.reached[i], time);
+                last_record_at(each, each.obsolete.load(std::memory_order_relaxed), progress_.reached[i], time);
         }
         pending += progress_.reached[i] - std::min(written_back(each), progress_.reached[i]);
     }
@@ -215,7 +215,7 @@ bool lane_checkpoint<Domain>::advance(std::uint64_t records) noexcept {
             break;
         }
         progress_.reached[of.index] = progress_.running.next;
-        progress_.running.passed += progress_.running.next - of.voided.load(std::memory_order_relaxed);
+        progress_.running.passed += progress_.running.next - of.obsolete.load(std::memory_order_relaxed);
         if (++progress_.running.at < progress_.running.lanes) {
             progress_.running.next =
                 std::min(written_back(*of_.all.lanes[progress_.running.at]), progress_.reached[progress_.running.at]);
@@ -243,7 +243,7 @@ void lane_checkpoint<Domain>::end() noexcept {
         return;
     }
     for (std::uint64_t i = 0; i < progress_.running.lanes; ++i) {
-        of_.all.lanes[i]->voided.store(progress_.reached[i], std::memory_order_release);
+        of_.all.lanes[i]->obsolete.store(progress_.reached[i], std::memory_order_release);
     }
     if constexpr (may_log<Domain>) {
         if (of_.log != nullptr) {

@@ -56,7 +56,7 @@ lane* lane_list::make_lane() noexcept {
     made->first_sequence = first_sequence_of(*made);
     made->sequence.store(made->first_sequence, std::memory_order_relaxed);
     made->completed.store(made->first_sequence, std::memory_order_relaxed);
-    made->voided.store(made->first_sequence, std::memory_order_relaxed);
+    made->obsolete.store(made->first_sequence, std::memory_order_relaxed);
     made->logged.store(made->first_sequence, std::memory_order_relaxed);
     made->log_claimed = made->first_sequence;
     made->free_until = is_logged() ? made->first_sequence : 0;

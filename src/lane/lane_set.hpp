@@ -1,4 +1,5 @@
-// Durable records, with one fence for a call, and checkpoints that make them void (docs/atomic-protocol.md). A call:
+// Durable records, with one fence for a call, and checkpoints that make them obsolete (docs/atomic-protocol.md). A
+// call:
 //
 //     prepare(lane, n)                room for n records
 //     announce(lane)                  all that the call depends on was read before; from here on it takes no lock
@@ -69,12 +70,12 @@ public:
     [[nodiscard]] lane& shared() noexcept { return lanes_[0]; }
     [[nodiscard]] base::mutex& shared_mutex() noexcept { return shared_mutex_; }
 
-    /// False where no record became void.
+    /// False where no record became obsolete.
     virtual bool checkpoint() noexcept = 0;
 
-    /// Takes checkpoints until every earlier record is void. False where a call stayed in flight for too long. This
+    /// Takes checkpoints until every earlier record is obsolete. False where a call stayed in flight for too long. This
     /// thread has no call in flight, and holds no lock that such calls need.
-    [[nodiscard]] bool wait_until_void() noexcept;
+    [[nodiscard]] bool wait_until_obsolete() noexcept;
 
     /// `poisoned` once a sync has failed: no call that needs one is acknowledged any more.
     [[nodiscard]] base::result<void> check_health() const;
@@ -125,7 +126,7 @@ public:
 
     [[nodiscard]] Domain& domain() noexcept { return domain_; }
     [[nodiscard]] record_effects<Domain>& effects() noexcept { return effects_; }
-    /// Whether records become void by a checkpoint, not by their completion.
+    /// Whether records become obsolete by a checkpoint, not by their completion.
     [[nodiscard]] bool by_clock() const noexcept { return !process_crashes_only && is_by_clock(options_.order); }
 
     HF_HOT void prepare(lane& own, std::uint64_t count) noexcept {
@@ -200,7 +201,7 @@ public:
     /// In place of complete() for a call that has appended nothing: other lanes may need its room in the log.
     void cancel(lane& own) noexcept {
         if constexpr (may_log<Domain>) {
-            give_back_room(own);
+            return_room(own);
         }
         complete(own);
     }
@@ -290,28 +291,28 @@ private:
         const std::uint64_t last = ring_slots_ - 1;  // one slot stays free for the wipe in finish_for()
         const std::uint64_t next_work = is_ahead ? std::max(end, ahead_.next_work(own)) : ~std::uint64_t{0};
         for (unsigned tries = 0;; ++tries) {
-            std::uint64_t voided = own.voided.load(std::memory_order_acquire);
+            std::uint64_t obsolete = own.obsolete.load(std::memory_order_acquire);
             bool goes_on = false;
             if (log_ != nullptr && log_->has_failed()) {
-                own.free_until = end;  // no record will be durable or void any more
+                own.free_until = end;  // no record will be durable or obsolete any more
                 return;
             }
-            if (end > voided + last) {
+            if (end > obsolete + last) {
                 checkpoint();
-            } else if (end > voided + half && tries == 0) {
-                goes_on = work_on_checkpoint(own, voided + last - end, wanted);
+            } else if (end > obsolete + half && tries == 0) {
+                goes_on = work_on_checkpoint(own, obsolete + last - end, wanted);
             }
-            voided = own.voided.load(std::memory_order_acquire);
-            if (end <= voided + half) {
-                own.free_until = std::min(voided + half, next_work);
+            obsolete = own.obsolete.load(std::memory_order_acquire);
+            if (end <= obsolete + half) {
+                own.free_until = std::min(obsolete + half, next_work);
                 return;
             }
-            if (end <= voided + last) {
+            if (end <= obsolete + last) {
                 // Look again soon: to go on with this checkpoint, or because another lane owns one or a call in flight
                 // holds it up.
                 const std::uint64_t later = std::max<std::uint64_t>(ring_slots_ / 64, 1);
-                own.free_until =
-                    std::min({voided + last, end + (goes_on ? ahead_.records_between_steps() : later) - 1, next_work});
+                own.free_until = std::min(
+                    {obsolete + last, end + (goes_on ? ahead_.records_between_steps() : later) - 1, next_work});
                 return;
             }
             wait(tries);
@@ -340,10 +341,10 @@ private:
         own.free_until = std::min(own.free_until, own.log_claimed);
     }
 
-    void give_back_room(lane& own) noexcept {
+    void return_room(lane& own) noexcept {
         const std::uint64_t kept = log_ == nullptr ? 0 : own.sequence.load(std::memory_order_relaxed) + log_->portion();
         if (log_ != nullptr && own.log_claimed > kept) {
-            log_->give_back(own.log_claimed - kept);
+            log_->return_room(own.log_claimed - kept);
             own.log_claimed = kept;
             own.free_until = std::min(own.free_until, kept);
         }

@@ -141,9 +141,9 @@ base::result<void> gather_payload(const replay_source& source, const record_on_m
     const payload_place place = payload_of(last);
     const auto* const first = reinterpret_cast<const record_on_media*>(source.space.address({place.offset}));
     const std::span<const record_on_media> records(first, place.records);
-    if (const std::uint64_t sum = checksum_of(records, seed); sum != place.checksum) {
+    if (const std::uint64_t checksum = checksum_of(records, seed); checksum != place.checksum) {
         return corrupt(fmt::format("lane {}, record {}, payload at {:#x}", lane, number_of(last), place.offset),
-                       fmt::format("{:#x}", sum), fmt::format("{:#x}", place.checksum));
+                       fmt::format("{:#x}", checksum), fmt::format("{:#x}", place.checksum));
     }
     for (const record_on_media& each : records) {
         if (!has_flag(each, group_flag) || has_flag(each, last_flag)) {

@@ -47,8 +47,8 @@ base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const lo
     return opened;
 }
 
-base::result<mark> log::settle(persist::storage& storage, const log_options& options, const mark& begin,
-                               visitor visit) {
+base::result<mark> log::decide_end(persist::storage& storage, const log_options& options, const mark& begin,
+                                   visitor visit) {
     HF_TRY_ASSIGN(const auto opened, read(storage, options, begin, visit));
     return opened->end();
 }

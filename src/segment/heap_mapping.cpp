@@ -55,8 +55,8 @@ base::result<void> check_room_beside(std::uint64_t user) {
 
 base::result<void> heap_mapping::reserve(const mapping_options& options, const superblock_on_media& superblock) {
     user_pages_ = options.user_pages;
-    if (location_.hold() != nullptr && location_.hold()->addresses) {
-        return take_addresses(std::move(*std::exchange(location_.hold()->addresses, std::nullopt)), superblock);
+    if (location_.directories() != nullptr && location_.directories()->addresses) {
+        return take_addresses(std::move(*std::exchange(location_.directories()->addresses, std::nullopt)), superblock);
     }
     const geometry shape = geometry_of(superblock);
     const std::uint64_t asked = options.reservation != 0 ? options.reservation : superblock.reservation;

@@ -3,7 +3,7 @@
 //   MAP-1: user space [0, frontier) is mapped readable and writable, except for what protect() has taken; beyond the
 //     frontier nothing is accessible. Its pages have space on disk, except for those that give_back() took, new pages
 //     that a growth did not reserve (the `skipped` ones of grow_beyond(), and those from backed_end() on), and those
-//     that reserves_at_commit() leaves to the commit. take_back() reserves the first two kinds.
+//     that reserves_at_commit() leaves to the commit. reserve_again() reserves the first two kinds.
 //   MAP-2: pages below the committed frontier are mappings of their files; pages beyond it are zeroed memory until the
 //     commit that writes them to their files. A committed page that the kernel refused to map stays memory, lies beyond
 //     the adopted frontier, and counts as changed.
@@ -41,7 +41,7 @@ public:
     base::result<void> reserve(const mapping_options& options, const superblock_on_media& superblock);
     /// For a mapping of the same hold: it takes these addresses, where nothing of this one is left.
     void leave_addresses() {
-        location_.hold()->addresses = kept_addresses{std::move(range_), view_.reservation(), objects_room_};
+        location_.directories()->addresses = kept_addresses{std::move(range_), view_.reservation(), objects_room_};
     }
     /// Shared pages, before anything is mapped.
     base::result<void> split_folios(std::uint64_t frontier_bytes) const;

@@ -32,7 +32,7 @@ struct mapping_options {
     bool verify = false;                    ///< SEG-2, before the open returns
     /// Durability `atomic` and `collect`.
     bool shared = false;
-    bool by_turns = false;                       ///< as heap_hold.hpp, neighbours::turns
+    bool by_turns = false;                       ///< as heap_directories.hpp, neighbours::turns
     huge_pages user_pages = huge_pages::advise;  ///< metadata has none: its space is reserved page by page
     const persist::topology* topology = &persist::machine_topology::here();
     /// On ordinary files the domain is `disk` and not `page-cache`.

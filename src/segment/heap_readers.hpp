@@ -44,7 +44,7 @@ public:
 
     /// Null: nobody reads beside a writer.
     [[nodiscard]] reader_table* table() const noexcept {
-        return parts_.location.hold() == nullptr ? nullptr : parts_.location.hold()->readers.get();
+        return parts_.location.directories() == nullptr ? nullptr : parts_.location.directories()->readers.get();
     }
 
     // --- of a writer in durability `commit` ---

@@ -9,7 +9,7 @@
 
 #include "base/cancellation.hpp"
 #include "base/checksum.hpp"
-#include "segment/format/page_sums.hpp"
+#include "segment/format/page_checksums.hpp"
 
 namespace holdfast::segment {
 
@@ -37,10 +37,10 @@ std::uint64_t live_bitmaps::pages_of_segment() const noexcept {
 base::result<void> live_bitmaps::verify_mapped_page(std::uint64_t segment, std::uint64_t metadata_page) const {
     const geometry& shape = mapping_.view().shape();
     const std::byte* const metadata = mapping_.view().metadata_of(segment);
-    const sum_place place = place_of_sum(shape.pages() + metadata_page);
-    const auto* const sums =
+    const checksum_place place = place_of_checksum(shape.pages() + metadata_page);
+    const auto* const entries =
         reinterpret_cast<const std::uint32_t*>(metadata + shape.checksums_at() + place.checksum_page * page_size);
-    const std::uint32_t expected = sums[place.entry];
+    const std::uint32_t expected = entries[place.entry];
     if (expected == 0) {
         return {};
     }
@@ -52,21 +52,21 @@ base::result<void> live_bitmaps::verify_mapped_page(std::uint64_t segment, std::
     return {};
 }
 
-base::result<void> live_bitmaps::verify_tables(bool has_sums) {
-    if (!has_sums) {
+base::result<void> live_bitmaps::verify_tables(bool has_checksums) {
+    if (!has_checksums) {
         return {};  // the allocating layers check what they read
     }
     const geometry& shape = mapping_.view().shape();
     const std::uint64_t segments = mapping_.segment_count(mapping_.frontier());
     for (std::uint64_t segment = 0; segment < segments; ++segment) {
         const std::byte* const checksums = mapping_.view().metadata_of(segment) + shape.checksums_at();
-        const std::uint64_t first = place_of_sum(shape.pages()).checksum_page;
+        const std::uint64_t first = place_of_checksum(shape.pages()).checksum_page;
         for (std::uint64_t i = first; i < shape.checksum_pages(); ++i) {
-            const std::span sums(reinterpret_cast<const std::uint32_t*>(checksums + i * page_size),
-                                 checksums_per_page + 1);
-            if (sums.back() != 0 && sums.back() != own_sum(sums)) {
+            const std::span entries(reinterpret_cast<const std::uint32_t*>(checksums + i * page_size),
+                                    checksums_per_page + 1);
+            if (entries.back() != 0 && entries.back() != own_checksum(entries)) {
                 return damaged(location_.paths().segment(segment), fmt::format("checksum of checksum page {}", i),
-                               own_sum(sums), sums.back());
+                               own_checksum(entries), entries.back());
             }
         }
         for (std::uint64_t page = 0; page < shape.bitmaps_at() / page_size; ++page) {

@@ -19,8 +19,8 @@ public:
     live_bitmaps(const heap_location& location, const heap_mapping& mapping, segment_files& segments) noexcept
         : location_(location), mapping_(mapping), segments_(segments) {}
 
-    /// `has_sums`: the sums of pages count.
-    base::result<void> verify_tables(bool has_sums);
+    /// `has_checksums`: the checksums of pages count.
+    base::result<void> verify_tables(bool has_checksums);
 
     base::result<void> admit(base::granule position) override;
     base::result<void> back(base::granule position, slab_is use) override;

@@ -106,11 +106,11 @@ public:
     /// A region; less in crash tests.
     [[nodiscard]] virtual base::pages unit() const noexcept { return {region_size / base::page_size}; }
     /// Returns the added pages. They hold anything; their page entries are zero. The first `wanted` pages at least, and
-    /// all below backed_end(), have space on disk; the others must not be stored to before take_back(). On failure
+    /// all below backed_end(), have space on disk; the others must not be stored to before reserve_again(). On failure
     /// (no_space, limit) nothing is changed. The caller holds the extent lock.
     virtual base::result<base::pages> grow(base::pages wanted) = 0;
 
-    /// Grows by `skipped` pages, not to be stored to before take_back(), and then by `wanted` to `most`, or more if
+    /// Grows by `skipped` pages, not to be stored to before reserve_again(), and then by `wanted` to `most`, or more if
     /// `wanted` needs it.
     virtual base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages /*most*/) {
         return grow(skipped + wanted);
@@ -118,8 +118,8 @@ public:
 
     /// The end of what the last growth reserved. The caller serialises it with grow().
     [[nodiscard]] virtual base::pages backed_end() const noexcept { return frontier(); }
-    /// What one take_back() from page `at` on should reserve: at most `most`, because a long call keeps others waiting,
-    /// in pieces that begin and end at multiples of `least`.
+    /// What one reserve_again() from page `at` on should reserve: at most `most`, because a long call keeps others
+    /// waiting, in pieces that begin and end at multiples of `least`.
     struct steps {
         base::pages least;
         base::pages most;
@@ -128,8 +128,8 @@ public:
     /// Comes before the program gets so much memory to store to. Fails with out_of_memory where memory that waits for a
     /// commit must not become more. Thread-safe.
     [[nodiscard]] virtual base::result<void> admit(base::pages /*more*/) { return {}; }
-    /// Whether the disk has so much to spare. Otherwise callers take_back() only what they need: some file systems fail
-    /// only after they have taken the rest.
+    /// Whether the disk has so much to spare. Otherwise callers reserve_again() only what they need: some file systems
+    /// fail only after they have taken the rest.
     [[nodiscard]] virtual bool has_room(base::pages /*wanted*/) const noexcept { return true; }
 
     /// Whether free pages may be given back while the heap is in use. In durability `commit` the last commit may need
@@ -138,12 +138,12 @@ public:
     /// Free pages that may keep their space for a while, huge extents (extent::huge_length) included; 0: those give it
     /// back at once.
     [[nodiscard]] virtual base::pages may_linger() const noexcept { return {}; }
-    /// Turns free pages into a hole, which reads as zero. A store before take_back() would be a SIGBUS on a full disk.
-    /// Thread-safe for disjoint ranges.
+    /// Turns free pages into a hole, which reads as zero. A store before reserve_again() would be a SIGBUS on a full
+    /// disk. Thread-safe for disjoint ranges.
     virtual base::result<void> give_back(base::pages start, base::pages length) = 0;
     /// Reserves disk space for pages that may have none. On no_space nothing is changed. Thread-safe for disjoint
     /// ranges.
-    virtual base::result<void> take_back(base::pages start, base::pages length) = 0;
+    virtual base::result<void> reserve_again(base::pages start, base::pages length) = 0;
     /// Makes the heap end at page `to`, a multiple of unit() below the frontier, durably, and removes the segments
     /// beyond. No page beyond may be in use, nor named by anything that a recovery reads. Only where
     /// gives_back_at_once(). The caller serialises it with grow(). On failure frontier() is either `to` or the old end.

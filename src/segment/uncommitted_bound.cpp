@@ -18,8 +18,8 @@ using base::failure_code;
 /// Copies of pages, stacks of threads, files of the log: more or less the same, however much has changed.
 constexpr std::uint64_t memory_of_a_commit = 32 * base::mebibyte;
 /// A program that stays below is never looked at.
-constexpr std::uint64_t too_little_to_look = 4 * base::mebibyte;
-constexpr std::uint64_t least_between_looks = 256 * base::kibibyte;
+constexpr std::uint64_t too_little_to_check = 4 * base::mebibyte;
+constexpr std::uint64_t least_between_checks = 256 * base::kibibyte;
 // Between two counts of faults; small blocks may stand for many pages.
 constexpr std::uint64_t least_between_counts = 64 * base::kibibyte;
 constexpr std::uint64_t most_between_counts = base::mebibyte;
@@ -39,7 +39,7 @@ uncommitted_bound& uncommitted_bound::start(std::uint64_t maximum) noexcept {
     const base::scoped_lock lock(mutex_);
     maximum_ = maximum;
     if (maximum != unbounded_uncommitted) {
-        wait_for(maximum == 0 ? too_little_to_look : std::min(too_little_to_look, maximum / 4), faults_of_process());
+        wait_for(maximum == 0 ? too_little_to_check : std::min(too_little_to_check, maximum / 4), faults_of_process());
     }
     return *this;
 }
@@ -68,11 +68,11 @@ base::result<void> uncommitted_bound::admit(base::pages more) {
                           std::memory_order_relaxed);
         return {};
     }
-    return look(bytes);
+    return measure(bytes);
 }
 
 /// With half of the room that is left the next look comes early enough, should others take memory meanwhile.
-base::result<void> uncommitted_bound::look(std::uint64_t more) {
+base::result<void> uncommitted_bound::measure(std::uint64_t more) {
     const std::uint64_t faults = faults_of_process();
     HF_TRY_ASSIGN(const private_memory found, commits_.find_private());
     const std::uint64_t now = found.bytes;
@@ -89,7 +89,7 @@ base::result<void> uncommitted_bound::look(std::uint64_t more) {
         }
         return base::failure_to_read(failure_code::out_of_memory, [&] { return refusal(now, more, most); });
     }
-    wait_for(std::max({(most - now) / 2, most / 64, least_between_looks}), faults);
+    wait_for(std::max({(most - now) / 2, most / 64, least_between_checks}), faults);
     return {};
 }
 

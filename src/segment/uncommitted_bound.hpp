@@ -35,7 +35,7 @@ public:
     [[nodiscard]] base::result<void> admit(base::pages more);
 
 private:
-    [[nodiscard]] base::result<void> look(std::uint64_t more) HF_REQUIRES(mutex_);
+    [[nodiscard]] base::result<void> measure(std::uint64_t more) HF_REQUIRES(mutex_);
     [[nodiscard]] std::uint64_t bound(std::uint64_t all) const noexcept;
     void choose_reading(const private_memory& found, std::uint64_t all) noexcept HF_REQUIRES(mutex_);
     [[nodiscard]] base::failure refusal(std::uint64_t now, std::uint64_t more, std::uint64_t most) const;

@@ -22,9 +22,9 @@ using base::pages;
 /// In memory, reserving the tables takes longer.
 constexpr std::uint64_t most_ahead_pages = 128 * base::mebibyte / page_size;
 constexpr std::uint64_t most_ahead_in_memory = 32 * base::mebibyte / page_size;
-/// Larger growths reserve these; take_back() reserves the others.
+/// Larger growths reserve these; reserve_again() reserves the others.
 constexpr std::uint64_t reserved_at_once = base::mebibyte / page_size;
-/// A page takes 1 to 4 us: for growths, and the most for take_back().
+/// A page takes 1 to 4 us: for growths, and the most for reserve_again().
 constexpr std::uint64_t reserved_in_memory = base::mebibyte / 4 / page_size;
 
 /// A growth doubles addresses and tables, which cost little; by a bounded number, so that none takes long.
@@ -122,7 +122,7 @@ base::result<void> user_space::reserve_growth(pages to, pages backed_from, pages
     }
     if (reserved) {
         // A promise comes last, for nothing takes it back.
-        reserved = take_back(backed_from, backed_to - backed_from);
+        reserved = reserve_again(backed_from, backed_to - backed_from);
     }
     if (!reserved) {
         give_back_on_disk(mapping_.frontier(), to);
@@ -183,7 +183,7 @@ base::result<void> user_space::give_back(pages start, pages length) {
                               });
 }
 
-base::result<void> user_space::take_back(pages start, pages length) {
+base::result<void> user_space::reserve_again(pages start, pages length) {
     if (location_.is_scratch()) {
         return {};
     }
@@ -197,9 +197,9 @@ base::result<void> user_space::take_back(pages start, pages length) {
     }
     return segments_.for_each(
         start, length, [this](persist::file& file, std::uint64_t first, std::uint64_t count) -> base::result<void> {
-            HF_TRY(file.allocate(first * page_size, count * page_size, "space.take_back"));
+            HF_TRY(file.allocate(first * page_size, count * page_size, "space.reserve_again"));
             // A loss of power must not undo the reservation: a store into a hole on a full disk is a SIGBUS.
-            return location_.syncs_space() ? file.sync("space.take_back.sync") : base::result<void>();
+            return location_.syncs_space() ? file.sync("space.reserve_again.sync") : base::result<void>();
         });
 }
 

@@ -56,7 +56,7 @@ public:
         return {location_.is_scratch() ? 64 * base::mebibyte / base::page_size : 0};
     }
     base::result<void> give_back(base::pages start, base::pages length) override;
-    base::result<void> take_back(base::pages start, base::pages length) override;
+    base::result<void> reserve_again(base::pages start, base::pages length) override;
     base::result<void> shrink(base::pages to) override;
 
     [[nodiscard]] zero_pages zeros() noexcept { return {location_, segments_, mapping_.view()}; }

@@ -34,7 +34,7 @@ bool slab_pool::is_idle(slab_part part) const noexcept {
 
 void slab_pool::release_empty() noexcept {
     loader_.load_all();
-    upkeep_.look_at_every_slab();
+    upkeep_.inspect_every_slab();
     empties_.release_all();
 }
 

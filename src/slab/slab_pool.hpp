@@ -28,9 +28,9 @@
 #include "slab/pool/slab_log.hpp"
 #include "slab/pool/slab_source.hpp"
 #include "slab/pool/slab_upkeep.hpp"
-#include "slab/space/morphing.hpp"
-#include "slab/space/slab_supply.hpp"
-#include "slab/space/sparse_slabs.hpp"
+#include "slab/supply/morphing.hpp"
+#include "slab/supply/slab_supply.hpp"
+#include "slab/supply/sparse_slabs.hpp"
 
 namespace holdfast::slab {
 
@@ -78,7 +78,7 @@ public:
 
     void note_free(base::granule slab) noexcept {
         if (state_.table.descriptor(slab).count_in()) [[unlikely]] {
-            upkeep_.look_at(slab, 0);
+            upkeep_.inspect(slab, 0);
         }
     }
     void hand_out(std::uint64_t offset) const noexcept;

@@ -75,7 +75,8 @@ public:
     /// meanwhile. At most largest_group() records. HasBlocks: whether there are any.
     template <bool HasBlocks>
     [[nodiscard]] HF_HOT bool commit_group(slab::thread_cache* cache, const group_changes& changes) noexcept;
-    /// For more records: they are written to `payload`, which has room for them and is held until the group is void.
+    /// For more records: they are written to `payload`, which has room for them and is held until the group is
+    /// obsolete.
     [[nodiscard]] bool commit_with_payload(slab::thread_cache* cache, const group_changes& changes,
                                            const slab::held_block& payload) noexcept;
     [[nodiscard]] std::uint64_t largest_group() const noexcept {

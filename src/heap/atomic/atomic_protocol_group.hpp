@@ -138,8 +138,8 @@ void atomic_protocol<Domain>::put(std::byte*& to, record made, std::uint64_t fla
     to += sizeof made;
 }
 
-/// Where a checkpoint makes records void, blocks stay in the ring, whose descriptors have their lines. Data is written
-/// back before the call is complete.
+/// Where a checkpoint makes records obsolete, blocks stay in the ring, whose descriptors have their lines. Data is
+/// written back before the call is complete.
 template <persist::persistence_domain Domain>
 bool atomic_protocol<Domain>::commit_with_payload(slab::thread_cache* cache, const group_changes& changes,
                                                   const slab::held_block& payload) noexcept {

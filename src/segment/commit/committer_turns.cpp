@@ -113,7 +113,7 @@ private:
 };
 
 base::result<caught_up> committer::catch_up() {
-    const reader_table* const table = location_.hold()->readers.get();
+    const reader_table* const table = location_.directories()->readers.get();
     const std::optional<log::mark> end = log_.last_end();
     // Another process that opened the heap after a crash has removed what this one has behind its last commit.
     if (table == nullptr || !end || !is_as_committed() || !pinned_.empty()) {

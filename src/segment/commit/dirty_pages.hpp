@@ -143,7 +143,7 @@ private:
     [[nodiscard]] noted_pages find_among_warm(pagemap::written afterwards) const;
     void run(std::vector<piece>& pieces);
     void run_piece(piece& part) const noexcept;
-    void look(piece& part) const;
+    void scan_piece(piece& part) const;
     static void note(const piece& part) noexcept;
 
     pagemap pages_;

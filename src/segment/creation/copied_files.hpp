@@ -38,7 +38,7 @@ public:
 
     /// Comes before anything is mapped. In a copy a writer reserves tables and objects, and after a crash in durability
     /// `atomic` or `collect` everything. A reader needs `cover`.
-    base::result<void> look(hole_cover& cover);
+    base::result<void> inspect(hole_cover& cover);
     [[nodiscard]] bool is_copied() const noexcept { return parts_.superblock.is_copied(); }
     /// Comes before the first store to these pages of a copy: reserves, durably, the extents `used` and the live
     /// bitmaps of `slabs`; both sorted. Then is_copied() is false. On no_space it stays true.

@@ -50,7 +50,7 @@ void hardened_thread::free_oldest(slab_pool& pool) noexcept {
     pool.note_free(base::granule_of(heap_offset{oldest.offset}));
 }
 
-void hardened_thread::give_back(slab_pool& pool) noexcept {
+void hardened_thread::return_blocks(slab_pool& pool) noexcept {
     while (count_ != 0) {
         free_oldest(pool);
     }

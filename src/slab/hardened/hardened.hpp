@@ -29,7 +29,7 @@ public:
 
     /// The block is `held`. The oldest blocks become free until both limits hold.
     void keep(slab_pool& pool, std::uint64_t offset, slab_kind kind) noexcept;
-    void give_back(slab_pool& pool) noexcept;
+    void return_blocks(slab_pool& pool) noexcept;
     void list(std::vector<std::uint64_t>& offsets) const;
 
     /// `limit` > 0.

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "slab/nodes/node_heap.hpp"
-#include "slab/space/sparse_slabs_test_support.hpp"
+#include "slab/supply/sparse_slabs_test_support.hpp"
 
 namespace holdfast::slab {
 namespace {
@@ -136,7 +136,7 @@ protected:
             drop(at == live_.end() ? live_.begin() : at);
         }
     }
-    void look_at_all() const {
+    void inspect_all() const {
         ASSERT_THAT(heap_.problems(), IsEmpty());
         for (auto at = live_.begin(); at != live_.end(); ++at) {
             expect_kept(at);
@@ -175,11 +175,11 @@ TEST_P(sparse_slabs_model_test, agrees) {
         }
         disturb();
         if (round % 4 == 0) {
-            look_at_all();
+            inspect_all();
         }
     }
     heap_.space().set_disk(~std::uint64_t{0});
-    look_at_all();
+    inspect_all();
     EXPECT_GT(holes_, 100U);
     drop_some(live_.size());
     heap_.blocks().small().release_unused();

@@ -20,8 +20,8 @@
 #include "slab/pool/slab_loader.hpp"
 #include "slab/pool/slab_source.hpp"
 #include "slab/pool/slab_upkeep.hpp"
-#include "slab/space/morphing.hpp"
-#include "slab/space/sparse_slabs.hpp"
+#include "slab/supply/morphing.hpp"
+#include "slab/supply/sparse_slabs.hpp"
 
 namespace holdfast::slab {
 
@@ -85,7 +85,7 @@ private:
     template <class Taken>
     [[nodiscard]] std::optional<Taken> take_anywhere(unsigned class_index) noexcept;
     [[nodiscard]] base::result<void> create(slab_bin& owner) HF_REQUIRES(owner.mutex);
-    void look_everywhere() noexcept;
+    void search_everywhere() noexcept;
 
     pool_state& of_;
     sources from_;

@@ -1,4 +1,4 @@
-#include "slab/space/sparse_slabs.hpp"
+#include "slab/supply/sparse_slabs.hpp"
 
 #include <algorithm>
 #include <array>
@@ -99,7 +99,7 @@ bool sparse_slabs::repopulate_next(slab_bin& owner) noexcept {
         const granule slab = linked(link);
         if (repopulate(owner, slab)) {
             of_.demand.note_wanted();
-            upkeep_.settle(owner, slab, 1);
+            upkeep_.relist(owner, slab, 1);
             return true;
         }
         link = of_.table.descriptor(slab).next;
@@ -146,13 +146,13 @@ void sparse_slabs::try_make_sparse(granule slab) noexcept {
     }
     lists_.unlink(owner, slab);
     if (empty == all_pages) {  // it was not looked at since its last free
-        upkeep_.settle(owner, slab, 1);
+        upkeep_.relist(owner, slab, 1);
         return;
     }
     set_may_have_holes(of_.space, slab, true);
     lists_.link_sparse(owner, slab);
     descriptor.empty_pages = empty;
-    upkeep_.settle_sparse(owner, slab);
+    upkeep_.relist_sparse(owner, slab);
 }
 
 sparse_pages sparse_slabs::make_sparse(bool all) {

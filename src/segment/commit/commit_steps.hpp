@@ -23,12 +23,12 @@
 namespace holdfast::segment {
 
 struct commit_plan {
-    superblock_on_media superblock{};       ///< sealed
-    std::vector<page_run> fresh;            ///< sorted by file, page
-    std::vector<std::uint64_t> fresh_sums;  ///< XXH3-64 of each page
-    std::vector<page_run> changed;          ///< sorted by file, page
-    std::vector<std::uint64_t> changed_sums;
-    /// Of each changed page: the last commit has it with a sum, so that what differs from home says it all.
+    superblock_on_media superblock{};            ///< sealed
+    std::vector<page_run> fresh;                 ///< sorted by file, page
+    std::vector<std::uint64_t> fresh_checksums;  ///< XXH3-64 of each page
+    std::vector<page_run> changed;               ///< sorted by file, page
+    std::vector<std::uint64_t> changed_checksums;
+    /// Of each changed page: the last commit has it with a checksum, so that what differs from home says it all.
     std::vector<bool> changed_since;
     std::vector<page_run> reserved;  ///< have space on disk from this commit on
     bool names_changed = false;      ///< files were created since the last commit
@@ -54,8 +54,8 @@ struct transaction_report {
 };
 
 /// `on_media`: what the superblock says there; a full disk may make a checkpoint of it. Not thread-safe.
-base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, commit_log& log,
-                                   const commit_plan& plan, superblock_on_media& on_media, transaction_report& report);
+base::result<void> run_commit(persist::storage& storage, const heap_paths& paths, commit_log& log,
+                              const commit_plan& plan, superblock_on_media& on_media, transaction_report& report);
 
 /// Comes after the last commit. `superblock`: its, and on return what is on media.
 base::result<void> close_cleanly(persist::storage& storage, const heap_paths& paths, commit_log& log,
@@ -64,8 +64,8 @@ base::result<void> close_cleanly(persist::storage& storage, const heap_paths& pa
 /// Sorted by file and page.
 struct pages_to_write {
     std::span<const page_run> runs;
-    std::span<const std::uint64_t> sums;  ///< of each page; empty: no thread can store to the pages meanwhile
-    /// The content of a page that was stored to meanwhile, by its number in `sums`. None: the write fails with
+    std::span<const std::uint64_t> checksums;  ///< of each page; empty: no thread can store to the pages meanwhile
+    /// The content of a page that was stored to meanwhile, by its number in `checksums`. None: the write fails with
     /// concurrent_modification.
     std::optional<page_copies::replacement> elsewhere;
 };

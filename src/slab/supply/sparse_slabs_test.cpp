@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "slab/pool/slab_check.hpp"
-#include "slab/space/sparse_slabs_test_support.hpp"
+#include "slab/supply/sparse_slabs_test_support.hpp"
 
 namespace holdfast::slab {
 namespace {

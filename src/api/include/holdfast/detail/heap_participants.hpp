@@ -18,12 +18,12 @@ class manager_core;
 
 /// Is told of the heap's commits. In durability `commit` it holds its writers then; in the others before_commit() alone
 /// is called, and threads may go on.
-class heap_guest {
+class heap_participant {
 public:
-    heap_guest() = default;
-    heap_guest(const heap_guest&) = delete;
-    heap_guest& operator=(const heap_guest&) = delete;
-    virtual ~heap_guest() = default;
+    heap_participant() = default;
+    heap_participant(const heap_participant&) = delete;
+    heap_participant& operator=(const heap_participant&) = delete;
+    virtual ~heap_participant() = default;
 
     /// Keeps transactions that write out until release_writers() of the same thread. False, and nothing is held, while
     /// one of another thread is open.
@@ -36,7 +36,7 @@ public:
     virtual void commit_failed() noexcept = 0;
     /// Whether others have what it opened.
     [[nodiscard]] virtual bool is_in_use() const noexcept = 0;
-    /// The heap is closed, or the guest removed. The last call.
+    /// The heap is closed, or the participant removed. The last call.
     virtual void leave() noexcept = 0;
 };
 
@@ -44,28 +44,28 @@ public:
 enum class transaction_end : std::uint8_t { carried_out, dropped, unknown };
 
 /// Counts if and only if a transaction of the heap does.
-class transaction_guest {
+class transaction_participant {
 public:
-    transaction_guest() = default;
-    transaction_guest(const transaction_guest&) = delete;
-    transaction_guest& operator=(const transaction_guest&) = delete;
-    virtual ~transaction_guest() = default;
+    transaction_participant() = default;
+    transaction_participant(const transaction_participant&) = delete;
+    transaction_participant& operator=(const transaction_participant&) = delete;
+    virtual ~transaction_participant() = default;
 
-    /// Stores in the transaction, before it is carried out, what makes the guest's part count. What it throws aborts
-    /// it.
+    /// Stores in the transaction, before it is carried out, what makes the participant's part count. What it throws
+    /// aborts it.
     virtual void prepare(transaction& in) = 0;
     /// Called once, even where prepare() was not called or threw.
     virtual void end(transaction_end how) noexcept = 0;
 };
 
 /// Throw error.
-struct guest_access {
-    using maker = std::function<std::shared_ptr<heap_guest>(manager_core&)>;
+struct participant_access {
+    using maker = std::function<std::shared_ptr<heap_participant>(manager_core&)>;
     /// Guests stay until the heap is closed, or they are removed.
-    [[nodiscard]] static std::shared_ptr<heap_guest> find_or_make(manager& heap, const std::string& name,
-                                                                  const maker& make);
-    /// Ends the guest, if any, and calls `removal`; nobody finds or makes one meanwhile. False, and nothing is done,
-    /// where somebody uses the guest.
+    [[nodiscard]] static std::shared_ptr<heap_participant> find_or_make(manager& heap, const std::string& name,
+                                                                        const maker& make);
+    /// Ends the participant, if any, and calls `removal`; nobody finds or makes one meanwhile. False, and nothing is
+    /// done, where somebody uses the participant.
     [[nodiscard]] static bool remove(manager& heap, const std::string& name, const std::function<void()>& removal);
     /// The number of a file store.NUMBER that does not exist.
     [[nodiscard]] static std::uint64_t unused_file(manager& heap);
@@ -91,8 +91,8 @@ struct guest_access {
     static void persist(manager_core& heap, const void* begin, std::uint64_t bytes) noexcept;
 
     /// Added with this key, or null. Throws error(invalid_argument) for a transaction within another one.
-    [[nodiscard]] static std::shared_ptr<transaction_guest> find(const transaction& in, const void* key);
-    static void add(const transaction& in, const void* key, std::shared_ptr<transaction_guest> guest);
+    [[nodiscard]] static std::shared_ptr<transaction_participant> find(const transaction& in, const void* key);
+    static void add(const transaction& in, const void* key, std::shared_ptr<transaction_participant> participant);
     [[nodiscard]] static bool belongs_to(const transaction& one, const manager_core& heap);
 };
 

@@ -5,22 +5,24 @@
 #include <utility>
 #include <vector>
 
-#include <holdfast/detail/heap_guests.hpp>
+#include <holdfast/detail/heap_participants.hpp>
 
 namespace holdfast::detail {
 
-class transaction_guests {
+class transaction_participants {
 public:
     [[nodiscard]] bool empty() const noexcept { return all_.empty(); }
-    [[nodiscard]] std::shared_ptr<transaction_guest> find(const void* key) const {
-        for (const auto& [known, guest] : all_) {
+    [[nodiscard]] std::shared_ptr<transaction_participant> find(const void* key) const {
+        for (const auto& [known, participant] : all_) {
             if (known == key) {
-                return guest;
+                return participant;
             }
         }
         return nullptr;
     }
-    void add(const void* key, std::shared_ptr<transaction_guest> guest) { all_.emplace_back(key, std::move(guest)); }
+    void add(const void* key, std::shared_ptr<transaction_participant> participant) {
+        all_.emplace_back(key, std::move(participant));
+    }
     void prepare(transaction& in) const {
         for (const auto& each : all_) {
             each.second->prepare(in);
@@ -37,7 +39,7 @@ public:
     }
 
 private:
-    std::vector<std::pair<const void*, std::shared_ptr<transaction_guest>>> all_;
+    std::vector<std::pair<const void*, std::shared_ptr<transaction_participant>>> all_;
     transaction_end how_ = transaction_end::dropped;
 };
 

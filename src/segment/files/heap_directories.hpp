@@ -24,7 +24,7 @@ struct kept_addresses {
     std::uint64_t objects = 0;
 };
 
-struct heap_hold {
+struct heap_directories {
     std::shared_ptr<persist::storage> storage;  ///< in it the heap's paths lead to the held directories
     /// The heap's directory, then its nodes; none for a reader beside a writer, or beside processes that share the
     /// heap.
@@ -50,27 +50,30 @@ enum class neighbours {
 base::result<void> refuse_lost_superblock(const heap_paths& paths, std::span<const std::string> names);
 
 /// Takes no lock. `not_found`, `not_a_heap`, or `missing` where only the superblock is missing.
-base::result<std::shared_ptr<persist::storage>> hold_directory(persist::storage& storage, const heap_paths& paths);
+base::result<std::shared_ptr<persist::storage>> open_heap_directory(persist::storage& storage, const heap_paths& paths);
 
 /// Writes nothing, except a missing file `lock` of a superblock of this format. A reader takes a slot of the file
 /// `readers`, where there is one that it may write, and has no lock where a writer lets readers come, or processes take
 /// turns. A writer is refused where there are readers, unless it lets them be. `locked`. One that takes turns waits for
 /// its turn, and is refused beside a writer that does not; `unsupported` where the heap has stores, or no file
 /// `readers` that processes can share. A reader that is told of turns waits until nobody has one.
-base::result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const heap_paths& paths,
-                                                   persist::access_mode mode, neighbours beside = neighbours::none);
+base::result<std::shared_ptr<heap_directories>> open_heap_directories(persist::storage& storage,
+                                                                      const heap_paths& paths,
+                                                                      persist::access_mode mode,
+                                                                      neighbours beside = neighbours::none);
 
 /// A writer that does not share the heap has it open, and the file `readers` to say so.
 [[nodiscard]] bool is_had_alone(persist::storage& storage, const heap_paths& paths);
 
 /// For who is going to remove the heap, or to change it in ways that readers cannot follow, and has its lock. `locked`.
-base::result<void> refuse_readers(heap_hold& hold, const heap_paths& paths);
+base::result<void> refuse_readers(heap_directories& directories, const heap_paths& paths);
 
 /// The files will be as private as the directory.
-base::result<std::shared_ptr<heap_hold>> hold_new_heap(persist::storage& storage, const heap_paths& paths);
+base::result<std::shared_ptr<heap_directories>> make_heap_directories(persist::storage& storage,
+                                                                      const heap_paths& paths);
 
 /// Comes after the directory was found to be a heap.
-void sign_locks(const heap_hold& hold) noexcept;
+void sign_locks(const heap_directories& directories) noexcept;
 
 [[nodiscard]] bool leads_to(persist::storage& storage, const std::string& path, persist::storage& held);
 

@@ -1,4 +1,4 @@
-#include "slab/space/morphing.hpp"
+#include "slab/supply/morphing.hpp"
 
 #include <algorithm>
 
@@ -85,7 +85,7 @@ bool slab_morpher::morph_into(slab_bin& wanted, granule slab, std::optional<unsi
         set_overlapped(of_.table, slab, to, overlapped);
         become(wanted, slab, from, to);
     }
-    upkeep_.look_at(slab, 1);
+    upkeep_.inspect(slab, 1);
     return true;
 }
 

@@ -1,4 +1,4 @@
-#include "segment/commit/transaction.hpp"
+#include "segment/commit/commit_steps.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -128,11 +128,11 @@ private:
     }
     base::result<void> write_piece(const piece& one, std::optional<page_copies>& copies) {
         const std::uint64_t at = one.run.page * base::page_size;
-        if (pages_.sums.empty()) {
+        if (pages_.checksums.empty()) {
             return one.file->write_at(at, one.run.bytes(), where_);
         }
         if (!copies) {
-            copies.emplace(std::min<std::uint64_t>(pages_.sums.size(), page_copies::most));
+            copies.emplace(std::min<std::uint64_t>(pages_.checksums.size(), page_copies::most));
         }
         copies->clear();
         const auto replace = [&](std::uint64_t index, std::span<std::byte> page) -> base::result<void> {
@@ -142,7 +142,7 @@ private:
             const base::scoped_lock lock(mutex_);
             return (*pages_.elsewhere)(one.first + index, page);
         };
-        HF_TRY(copies->add(one.run, pages_.sums.subspan(one.first, one.run.count), replace));
+        HF_TRY(copies->add(one.run, pages_.checksums.subspan(one.first, one.run.count), replace));
         return one.file->write_at(at, copies->bytes(), where_);
     }
 
@@ -212,7 +212,7 @@ base::result<void> write_some_files(persist::storage& storage, const heap_paths&
 base::result<void> write_fresh(persist::storage& storage, const heap_paths& paths, const commit_plan& plan,
                                transaction_report& report) {
     // A failed write may be tried again when there is space; a failed sync may not: fsync reports an error once.
-    HF_TRY(write_home(storage, paths, {plan.fresh, plan.fresh_sums, {}}, "commit.fresh.write", "commit.fresh.sync",
+    HF_TRY(write_home(storage, paths, {plan.fresh, plan.fresh_checksums, {}}, "commit.fresh.write", "commit.fresh.sync",
                       report));
     if (plan.names_changed) {
         report.stage = commit_stage::uncertain;
@@ -249,20 +249,20 @@ base::result<void> check_way_home(const heap_paths& paths, std::span<const page_
 /// Pages that go into the record.
 struct logged_pages {
     std::vector<page_run> runs;
-    std::vector<std::uint64_t> sums;
+    std::vector<std::uint64_t> checksums;
     std::vector<bool> since;
     std::span<const page_run> are_home;  ///< others, of which it says so
 };
 
 /// Of few fresh pages the record has the content; a file that grew must be synced first.
 bool goes_home_first(const commit_plan& plan, std::uint64_t most) noexcept {
-    return plan.names_changed || plan.fresh_sums.size() > most ||
+    return plan.names_changed || plan.fresh_checksums.size() > most ||
            std::ranges::any_of(plan.fresh, [](const page_run& run) { return run.count == 0; });
 }
 
 logged_pages pages_for_record(const commit_plan& plan, bool with_fresh) {
     if (!with_fresh || plan.fresh.empty()) {
-        return {plan.changed, plan.changed_sums, plan.changed_since, plan.fresh};
+        return {plan.changed, plan.changed_checksums, plan.changed_since, plan.fresh};
     }
     logged_pages both;
     std::size_t fresh = 0;
@@ -277,7 +277,8 @@ logged_pages pages_for_record(const commit_plan& plan, bool with_fresh) {
         const page_run& run = takes_fresh ? plan.fresh[fresh++] : plan.changed[changed++];
         both.runs.push_back(run);
         for (std::uint64_t i = 0; i < run.count; ++i) {
-            both.sums.push_back(takes_fresh ? plan.fresh_sums[fresh_page] : plan.changed_sums[changed_page]);
+            both.checksums.push_back(takes_fresh ? plan.fresh_checksums[fresh_page]
+                                                 : plan.changed_checksums[changed_page]);
             both.since.push_back(!takes_fresh && plan.changed_since[changed_page]);
             ++(takes_fresh ? fresh_page : changed_page);
         }
@@ -331,11 +332,11 @@ private:
         for (std::uint64_t done = 0; done < run.count;) {
             copies_.clear();
             const page_run part = run.part(done, std::min(run.count - done, copies_.room()));
-            const auto sums = std::span(pages_.sums).subspan(next_, part.count);
+            const auto checksums = std::span(pages_.checksums).subspan(next_, part.count);
             const auto refuse = [&](std::uint64_t index, std::span<std::byte>) {
                 return base::result<void>(stored_meanwhile(paths_.file(part.file), part.page + index));
             };
-            HF_TRY(copies_.add(part, sums, refuse));
+            HF_TRY(copies_.add(part, checksums, refuse));
             HF_TRY(read_before(part));
             for (std::uint64_t i = 0; i < part.count; ++i) {
                 const std::uint64_t place = place_of(part.file, part.page + i);
@@ -426,7 +427,7 @@ private:
 base::result<void> carry_home(persist::storage& storage, const heap_paths& paths, commit_log& log,
                               const logged_pages& pages, page_copies::replacement from_record,
                               transaction_report& report) {
-    const pages_to_write wanted{pages.runs, pages.sums, from_record};
+    const pages_to_write wanted{pages.runs, pages.checksums, from_record};
     page_writer writer(wanted, "commit.home.write", report);
     const bool starts_writeback = page_count(pages.runs) >= writeback_pages;
     const std::size_t at_once = files_at_once(starts_writeback);
@@ -465,7 +466,7 @@ base::result<void> leave_behind(commit_log& log, const superblock_on_media& home
             const auto replace = [&](std::uint64_t index, std::span<std::byte> page) {
                 return from_record(next + index, page);
             };
-            HF_TRY(copies.add(part, std::span(pages.sums).subspan(next, part.count), replace));
+            HF_TRY(copies.add(part, std::span(pages.checksums).subspan(next, part.count), replace));
             for (std::uint64_t i = 0; i < part.count; ++i) {
                 const auto content = copies.bytes().subspan(i * base::page_size, base::page_size);
                 log.lag().put(place_of(part.file, part.page + i), content, version);
@@ -529,7 +530,7 @@ base::result<void> home_or_behind(persist::storage& storage, const heap_paths& p
     if (pages.are_home.empty() && !plan.fresh.empty() && !plan.may_stay_behind) {
         logged_pages fresh;
         fresh.runs = plan.fresh;
-        fresh.sums = plan.fresh_sums;
+        fresh.checksums = plan.fresh_checksums;
         pages_of_record record(storage, paths, log, before, fresh);
         const auto from = [&record](std::uint64_t index, std::span<std::byte> page) {
             return record.read(index, page);
@@ -551,8 +552,8 @@ base::result<void> write_home(persist::storage& storage, const heap_paths& paths
     return {};
 }
 
-base::result<void> run_transaction(persist::storage& storage, const heap_paths& paths, commit_log& log,
-                                   const commit_plan& plan, superblock_on_media& on_media, transaction_report& report) {
+base::result<void> run_commit(persist::storage& storage, const heap_paths& paths, commit_log& log,
+                              const commit_plan& plan, superblock_on_media& on_media, transaction_report& report) {
     report.stage = commit_stage::unchanged;
     HF_TRY(log.check_own(storage, paths, plan.superblock));
     // Of a fresh page that went home, a record from before must not go there again (LOG-10), so that a record says so.
@@ -560,7 +561,7 @@ base::result<void> run_transaction(persist::storage& storage, const heap_paths& 
     const bool fresh_goes_home = goes_home_first(plan, lags ? 0 : log.limits().logged_fresh_pages);
     const logged_pages pages = pages_for_record(plan, !fresh_goes_home);
     HF_TRY(check_way_home(paths, pages.runs));
-    if (auto ready = log.lengthen_files(storage, paths, on_media, pages.sums.size() * base::page_size); !ready) {
+    if (auto ready = log.lengthen_files(storage, paths, on_media, pages.checksums.size() * base::page_size); !ready) {
         report.stage = is_uncertain(ready.error()) ? commit_stage::uncertain : commit_stage::unchanged;
         return ready;
     }

@@ -1,4 +1,4 @@
-#include "api/heap_guests.hpp"
+#include "api/heap_participants.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -23,76 +23,77 @@ using base::failure_code;
 
 // --- of heaps ---
 
-std::shared_ptr<heap_guest> heap_guests::find_or_make(const std::string& name, manager_core& heap,
-                                                      const guest_access::maker& make) {
+std::shared_ptr<heap_participant> heap_participants::find_or_make(const std::string& name, manager_core& heap,
+                                                                  const participant_access::maker& make) {
     const base::scoped_lock lock(mutex_);
-    const auto found = guests_.find(name);
-    if (found != guests_.end()) {
+    const auto found = participants_.find(name);
+    if (found != participants_.end()) {
         return found->second;
     }
-    std::shared_ptr<heap_guest> made = make(heap);
-    guests_.emplace(name, made);
+    std::shared_ptr<heap_participant> made = make(heap);
+    participants_.emplace(name, made);
     return made;
 }
 
-bool heap_guests::remove(const std::string& name, const std::function<void()>& removal) {
+bool heap_participants::remove(const std::string& name, const std::function<void()>& removal) {
     const base::scoped_lock lock(mutex_);
-    if (const auto found = guests_.find(name); found != guests_.end()) {
+    if (const auto found = participants_.find(name); found != participants_.end()) {
         if (found->second.use_count() > 1 || found->second->is_in_use()) {
             return false;
         }
         found->second->leave();
-        guests_.erase(found);
+        participants_.erase(found);
     }
     removal();
     return true;
 }
 
-base::result<void> heap_guests::before_commit(const std::string& path) {
+base::result<void> heap_participants::before_commit(const std::string& path) {
     const base::scoped_lock lock(mutex_);
-    return prepare_commit(guests_, path);
+    return prepare_commit(participants_, path);
 }
 
-base::result<void> prepare_commit(const heap_guests::named_guests& guests, const std::string& path) {
-    for (const auto& [name, guest] : guests) {
-        if (const char* const problem = guest->before_commit(); problem != nullptr) {
+base::result<void> prepare_commit(const heap_participants::named_participants& participants, const std::string& path) {
+    for (const auto& [name, participant] : participants) {
+        if (const char* const problem = participant->before_commit(); problem != nullptr) {
             return failure{failure_code::poisoned, path, fmt::format("store {}", name), problem, "a sync", {}, 0};
         }
     }
     return {};
 }
 
-std::optional<heap_guests::named_guests> heap_guests::try_all() {
+std::optional<heap_participants::named_participants> heap_participants::try_all() {
     if (!mutex_.try_lock()) {
         return std::nullopt;
     }
     const std::unique_lock lock(mutex_, std::adopt_lock);
-    return guests_;
+    return participants_;
 }
 
-void heap_guests::leave() noexcept {
+void heap_participants::leave() noexcept {
     const base::scoped_lock lock(mutex_);
-    for (const auto& each : guests_) {
+    for (const auto& each : participants_) {
         each.second->leave();
     }
-    guests_.clear();
+    participants_.clear();
 }
 
-bool heap_guests::forget_unused() {
+bool heap_participants::forget_unused() {
     const base::scoped_lock lock(mutex_);
-    for (const auto& each : guests_) {
+    for (const auto& each : participants_) {
         if (each.second->is_in_use()) {
             return false;
         }
     }
-    for (const auto& each : guests_) {
+    for (const auto& each : participants_) {
         each.second->leave();
     }
-    guests_.clear();
+    participants_.clear();
     return true;
 }
 
-std::shared_ptr<heap_guest> guest_access::find_or_make(manager& heap, const std::string& name, const maker& make) {
+std::shared_ptr<heap_participant> participant_access::find_or_make(manager& heap, const std::string& name,
+                                                                   const maker& make) {
     manager_core& core = manager_access::core(heap);
     if (core.is_shared()) {
         throw_failure({base::failure_code::unsupported, core.path(), "open a store",
@@ -107,10 +108,10 @@ std::shared_ptr<heap_guest> guest_access::find_or_make(manager& heap, const std:
         value_or_throw(core.engine().files().location().check_process());
     }
     core.plain().refuse_inside("open a store");
-    return core.guests().find_or_make(name, core, make);
+    return core.participants().find_or_make(name, core, make);
 }
 
-bool guest_access::remove(manager& heap, const std::string& name, const std::function<void()>& removal) {
+bool participant_access::remove(manager& heap, const std::string& name, const std::function<void()>& removal) {
     manager_core& core = manager_access::core(heap);
     if (core.engine().read_only()) {
         throw_read_only(core.engine(), "remove a store");
@@ -118,10 +119,10 @@ bool guest_access::remove(manager& heap, const std::string& name, const std::fun
     value_or_throw(core.engine().check_process());
     core.plain().refuse_inside("remove a store");
     core.sync_pending();  // what commit_later() left may store into what the removal frees
-    return core.guests().remove(name, removal);
+    return core.participants().remove(name, removal);
 }
 
-std::uint64_t guest_access::unused_file(manager& heap) {
+std::uint64_t participant_access::unused_file(manager& heap) {
     segment::heap_files& files = manager_access::core(heap).engine().files();
     std::uint64_t number = 0;
     for (const std::string& name : value_or_throw(files.storage().list(files.paths().directory()))) {
@@ -132,7 +133,7 @@ std::uint64_t guest_access::unused_file(manager& heap) {
     return number;
 }
 
-guest_access::opened_file guest_access::open_file(manager& heap, std::uint64_t number, bool make) {
+participant_access::opened_file participant_access::open_file(manager& heap, std::uint64_t number, bool make) {
     heap::engine& engine = manager_access::core(heap).engine();
     segment::heap_files& files = engine.files();
     const std::string path = segment::store_path(files.paths(), number);
@@ -164,29 +165,29 @@ void remove_store_file(segment::heap_files& of, std::uint64_t number) noexcept {
 
 }  // namespace
 
-void guest_access::remove_file(manager& heap, std::uint64_t number) noexcept {
+void participant_access::remove_file(manager& heap, std::uint64_t number) noexcept {
     remove_store_file(manager_access::core(heap).engine().files(), number);
 }
 
-void heap_guests::remove_going_files(segment::heap_files& of) noexcept {
+void heap_participants::remove_going_files(segment::heap_files& of) noexcept {
     for (const std::uint64_t number : going_files_) {
         remove_store_file(of, number);
     }
     going_files_.clear();
 }
 
-void guest_access::remove_named_file(manager& heap, std::uint64_t number) {
+void participant_access::remove_named_file(manager& heap, std::uint64_t number) {
     manager_core& core = manager_access::core(heap);
     if (core.engine().durability() == heap::durability_kind::commit) {
-        core.guests().going_files().push_back(number);
+        core.participants().going_files().push_back(number);
     } else {
         remove_file(heap, number);
     }
 }
 
-void guest_access::remove_unnamed_files(manager& heap, const std::vector<std::uint64_t>& named) {
+void participant_access::remove_unnamed_files(manager& heap, const std::vector<std::uint64_t>& named) {
     manager_core& core = manager_access::core(heap);
-    if (core.engine().read_only() || !core.guests().begins()) {
+    if (core.engine().read_only() || !core.participants().begins()) {
         return;
     }
     segment::heap_files& files = core.engine().files();
@@ -198,8 +199,8 @@ void guest_access::remove_unnamed_files(manager& heap, const std::vector<std::ui
     }
 }
 
-transaction_end guest_access::set_word(manager_core& heap, std::uint64_t& word, std::uint64_t value,
-                                       int& error) noexcept {
+transaction_end participant_access::set_word(manager_core& heap, std::uint64_t& word, std::uint64_t value,
+                                             int& error) noexcept {
     error = 0;
     if (heap.plain().is_mine()) {  // an abort of it could not take the store back
         error = EBUSY;
@@ -234,7 +235,7 @@ char change_without_cache;
 
 }  // namespace
 
-void* guest_access::begin_change(manager_core& heap) noexcept {
+void* participant_access::begin_change(manager_core& heap) noexcept {
     slab::change_gate* const changes = heap.is_open() ? heap.engine().changes() : nullptr;
     if (changes == nullptr) {
         return nullptr;
@@ -243,7 +244,7 @@ void* guest_access::begin_change(manager_core& heap) noexcept {
     return entered == nullptr ? static_cast<void*>(&change_without_cache) : entered;
 }
 
-void guest_access::end_change(manager_core& heap, void* begun) noexcept {
+void participant_access::end_change(manager_core& heap, void* begun) noexcept {
     if (begun != nullptr && heap.is_open()) {
         heap.engine().changes()->leave_anywhere(
             begun == &change_without_cache ? nullptr : static_cast<slab::thread_cache*>(begun));
@@ -251,7 +252,7 @@ void guest_access::end_change(manager_core& heap, void* begun) noexcept {
 }
 
 // In durability `atomic` the records of the transaction are durable: on a disk this would be a sync more.
-void guest_access::persist(manager_core& heap, const void* begin, std::uint64_t bytes) noexcept {
+void participant_access::persist(manager_core& heap, const void* begin, std::uint64_t bytes) noexcept {
     if (heap.is_open() && heap.engine().durability() == heap::durability_kind::collect) {
         heap.engine().persist(begin, bytes);
     }
@@ -259,7 +260,7 @@ void guest_access::persist(manager_core& heap, const void* begin, std::uint64_t 
 
 // --- of transactions ---
 
-transaction_guests& transaction_access::guests(transaction_core& of) {
+transaction_participants& transaction_access::participants(transaction_core& of) {
     if (!of.inner_.empty()) {
         throw_failure(failure{failure_code::invalid_argument,
                               of.heap().path(),
@@ -269,33 +270,34 @@ transaction_guests& transaction_access::guests(transaction_core& of) {
                               {},
                               0});
     }
-    return of.guests_;
+    return of.participants_;
 }
 
-void transaction_access::commit_with_guests(transaction_core& of, transaction& self) {
-    of.guests_.prepare(self);
+void transaction_access::commit_with_participants(transaction_core& of, transaction& self) {
+    of.participants_.prepare(self);
     try {
         of.commit();
     } catch (...) {
         const bool unknown = of.is_alive() && !of.heap_->engine().check_health();
-        of.guests_.note(unknown ? transaction_end::unknown : transaction_end::dropped);
+        of.participants_.note(unknown ? transaction_end::unknown : transaction_end::dropped);
         throw;
     }
-    of.guests_.note(transaction_end::carried_out);
+    of.participants_.note(transaction_end::carried_out);
     if (of.heap_->plain().is_mine()) {
-        of.heap_->plain().note_guests();
+        of.heap_->plain().note_participants();
     }
 }
 
-std::shared_ptr<transaction_guest> guest_access::find(const transaction& in, const void* key) {
-    return transaction_access::guests(transaction_access::core(in)).find(key);
+std::shared_ptr<transaction_participant> participant_access::find(const transaction& in, const void* key) {
+    return transaction_access::participants(transaction_access::core(in)).find(key);
 }
 
-void guest_access::add(const transaction& in, const void* key, std::shared_ptr<transaction_guest> guest) {
-    transaction_access::guests(transaction_access::core(in)).add(key, std::move(guest));
+void participant_access::add(const transaction& in, const void* key,
+                             std::shared_ptr<transaction_participant> participant) {
+    transaction_access::participants(transaction_access::core(in)).add(key, std::move(participant));
 }
 
-bool guest_access::belongs_to(const transaction& one, const manager_core& heap) {
+bool participant_access::belongs_to(const transaction& one, const manager_core& heap) {
     return transaction_access::is_of(transaction_access::core(one), heap);
 }
 

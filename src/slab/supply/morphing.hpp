@@ -17,7 +17,7 @@
 #include "slab/pool/pool_state.hpp"
 #include "slab/pool/slab_bins.hpp"
 #include "slab/pool/slab_upkeep.hpp"
-#include "slab/space/sparse_slabs.hpp"
+#include "slab/supply/sparse_slabs.hpp"
 
 namespace holdfast::slab {
 

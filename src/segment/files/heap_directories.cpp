@@ -1,4 +1,4 @@
-#include "segment/files/heap_hold.hpp"
+#include "segment/files/heap_directories.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -48,7 +48,7 @@ result<void> examine_names(persist::storage& storage, const heap_paths& paths) {
                       names.empty() ? "an empty directory" : fmt::format("no superblock, but {}", names.front()));
 }
 
-result<std::shared_ptr<persist::storage>> hold_what_is_there(persist::storage& storage, const heap_paths& paths) {
+result<std::shared_ptr<persist::storage>> open_what_is_there(persist::storage& storage, const heap_paths& paths) {
     HF_TRY_ASSIGN(const bool there, storage.exists(paths.directory()));
     if (!there) {
         return failure{failure_code::not_found, paths.directory(), "directory", "nothing", "a heap", {}, 0};
@@ -85,63 +85,64 @@ failure with_hint_of_table(failure locked, const result<std::unique_ptr<reader_t
 
 /// `turns`: where processes change the heap by turns, waits until it is this one's. Else it has a slot before it asks,
 /// so that a writer which it finds knows of it.
-result<heap_lock> lock_to_read(const heap_hold& hold, const heap_paths& paths, neighbours beside) {
+result<heap_lock> lock_to_read(const heap_directories& directories, const heap_paths& paths, neighbours beside) {
     const auto acquire = [&](heap_lock::patience waits) {
-        return heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_only,
+        return heap_lock::acquire(*directories.storage, paths.directory(), access_mode::read_only,
                                   heap_lock::missing_file::do_without, waits);
     };
-    if (beside != neighbours::turns || hold.readers == nullptr || !hold.readers->turns().is_shared()) {
-        if (hold.readers != nullptr && !hold.readers->has_slot()) {
-            HF_TRY(hold.readers->take());
+    if (beside != neighbours::turns || directories.readers == nullptr || !directories.readers->turns().is_shared()) {
+        if (directories.readers != nullptr && !directories.readers->has_slot()) {
+            HF_TRY(directories.readers->take());
         }
         return acquire(heap_lock::patience::none);
     }
-    hold.readers->leave();
-    HF_TRY(hold.readers->turns().wait_in_line());
+    directories.readers->leave();
+    HF_TRY(directories.readers->turns().wait_in_line());
     auto lock = acquire(heap_lock::patience::enough);
-    hold.readers->turns().leave_line();
+    directories.readers->turns().leave_line();
     if (lock) {
-        HF_TRY(hold.readers->take());
+        HF_TRY(directories.readers->take());
     }
     return lock;
 }
 
 /// Waits for what another process does in a moment: an opening, a close, a commit that gives space back.
-result<void> lock_for_reader(heap_hold& hold, const heap_paths& paths, neighbours beside) {
+result<void> lock_for_reader(heap_directories& directories, const heap_paths& paths, neighbours beside) {
     constexpr std::chrono::seconds longest{5};
     constexpr std::chrono::seconds longest_commit{60};
     const auto begin = std::chrono::steady_clock::now();
-    HF_TRY_ASSIGN(const bool is_possible, may_have_readers_beside(*hold.storage, paths));
-    auto table = is_possible ? reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without)
+    HF_TRY_ASSIGN(const bool is_possible, may_have_readers_beside(*directories.storage, paths));
+    auto table = is_possible ? reader_table::open(*directories.storage, paths, reader_table::missing_file::do_without)
                              : result<std::unique_ptr<reader_table>>(nullptr);
     if (table && *table != nullptr) {
-        hold.readers = std::move(table).value();
+        directories.readers = std::move(table).value();
     }
     for (;;) {
-        auto lock = lock_to_read(hold, paths, beside);
+        auto lock = lock_to_read(directories, paths, beside);
         if (lock) {
             // Where processes share the heap, one that is stopped with the lock would keep all of them waiting.
-            hold.came_between_turns =
-                hold.readers != nullptr && hold.readers->turns().is_shared() && hold.readers->turns().left_by() != 0;
-            if (!hold.came_between_turns) {
-                hold.locks.push_back(std::move(lock).value());
+            directories.came_between_turns = directories.readers != nullptr &&
+                                             directories.readers->turns().is_shared() &&
+                                             directories.readers->turns().left_by() != 0;
+            if (!directories.came_between_turns) {
+                directories.locks.push_back(std::move(lock).value());
             }
             return {};
         }
-        if (lock.error().code != failure_code::locked || hold.readers == nullptr) {
+        if (lock.error().code != failure_code::locked || directories.readers == nullptr) {
             return with_hint_of_table(std::move(lock).error(), table);
         }
-        const writer_kind writer = hold.readers->writer();
+        const writer_kind writer = directories.readers->writer();
         if (writer == writer_kind::beside) {
             return {};
         }
         const auto most = writer == writer_kind::excluding ? longest_commit : longest;
         if (writer == writer_kind::alone || std::chrono::steady_clock::now() - begin >= most) {
-            hold.readers->leave();
+            directories.readers->leave();
             return std::move(lock).error();
         }
         if (writer != writer_kind::excluding) {  // the slot ends such a time: the next commit gives no space back
-            hold.readers->leave();
+            directories.readers->leave();
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -157,30 +158,31 @@ failure shared_by_others(const heap_paths& paths) {
                    0};
 }
 
-result<void> refuse_readers_but(heap_hold& hold, const heap_paths& paths, neighbours beside) {
+result<void> refuse_readers_but(heap_directories& directories, const heap_paths& paths, neighbours beside) {
     if (beside != neighbours::turns) {
         // Where it cannot be read, who reads is not known.
-        HF_TRY_ASSIGN(hold.readers, reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without));
+        HF_TRY_ASSIGN(directories.readers,
+                      reader_table::open(*directories.storage, paths, reader_table::missing_file::do_without));
     }
-    if (hold.readers == nullptr) {
+    if (directories.readers == nullptr) {
         return {};
     }
-    if (beside != neighbours::turns && !hold.readers->turns().try_to_have_alone()) {
-        hold.readers.reset();
+    if (beside != neighbours::turns && !directories.readers->turns().try_to_have_alone()) {
+        directories.readers.reset();
         return shared_by_others(paths);
     }
     if (beside != neighbours::turns) {
-        hold.readers->turns().set_left_by(0);
+        directories.readers->turns().set_left_by(0);
     }
-    hold.readers->set_writer(beside == neighbours::none ? writer_kind::alone : writer_kind::opening);
-    if (beside != neighbours::none || !hold.readers->any()) {
+    directories.readers->set_writer(beside == neighbours::none ? writer_kind::alone : writer_kind::opening);
+    if (beside != neighbours::none || !directories.readers->any()) {
         return {};
     }
     std::string who;
-    for (const reader_information& each : hold.readers->readers()) {
+    for (const reader_information& each : directories.readers->readers()) {
         who += fmt::format("{}reader, process {}", who.empty() ? "" : ", ", each.pid);
     }
-    hold.readers.reset();
+    directories.readers.reset();
     return failure{failure_code::locked,
                    paths.readers(),
                    "readers",
@@ -190,19 +192,19 @@ result<void> refuse_readers_but(heap_hold& hold, const heap_paths& paths, neighb
                    0};
 }
 
-result<void> lock_for_writer(heap_hold& hold, const heap_paths& paths, neighbours beside) {
+result<void> lock_for_writer(heap_directories& directories, const heap_paths& paths, neighbours beside) {
     // A reader that finds no writer has the lock while it opens the heap, and a slot from then on.
     constexpr std::chrono::seconds longest{5};
     const auto end = std::chrono::steady_clock::now() + longest;
-    HF_TRY_ASSIGN(const bool heap, has_superblock(*hold.storage, paths));
+    HF_TRY_ASSIGN(const bool heap, has_superblock(*directories.storage, paths));
     const auto missing = heap ? heap_lock::missing_file::make : heap_lock::missing_file::do_without;
     for (;;) {
-        auto lock = heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write, missing);
+        auto lock = heap_lock::acquire(*directories.storage, paths.directory(), access_mode::read_write, missing);
         if (lock) {
-            hold.locks.push_back(std::move(lock).value());
-            return refuse_readers_but(hold, paths, beside);
+            directories.locks.push_back(std::move(lock).value());
+            return refuse_readers_but(directories, paths, beside);
         }
-        const auto table = reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without);
+        const auto table = reader_table::open(*directories.storage, paths, reader_table::missing_file::do_without);
         const bool is_opened = table && *table != nullptr && (*table)->writer_pid() == 0 && (*table)->any();
         if (lock.error().code != failure_code::locked || !is_opened || std::chrono::steady_clock::now() >= end) {
             return std::move(lock).error();
@@ -222,15 +224,17 @@ failure cannot_be_shared(const heap_paths& paths, std::string found) {
 }
 
 /// The first one of a heap without the file `readers` makes it; then it has the heap's lock.
-result<bool> open_table_to_share(heap_hold& hold, const heap_paths& paths) {
-    HF_TRY_ASSIGN(hold.readers, reader_table::open(*hold.storage, paths, reader_table::missing_file::do_without));
-    if (hold.readers != nullptr) {
+result<bool> open_table_to_share(heap_directories& directories, const heap_paths& paths) {
+    HF_TRY_ASSIGN(directories.readers,
+                  reader_table::open(*directories.storage, paths, reader_table::missing_file::do_without));
+    if (directories.readers != nullptr) {
         return false;
     }
-    HF_TRY_ASSIGN(auto lock, heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write));
-    hold.locks.push_back(std::move(lock));
-    HF_TRY_ASSIGN(hold.readers, reader_table::open(*hold.storage, paths, reader_table::missing_file::make));
-    if (hold.readers == nullptr) {
+    HF_TRY_ASSIGN(auto lock, heap_lock::acquire(*directories.storage, paths.directory(), access_mode::read_write));
+    directories.locks.push_back(std::move(lock));
+    HF_TRY_ASSIGN(directories.readers,
+                  reader_table::open(*directories.storage, paths, reader_table::missing_file::make));
+    if (directories.readers == nullptr) {
         return cannot_be_shared(paths, "a file system that machines share, or no space for the file readers");
     }
     return true;
@@ -250,49 +254,49 @@ failure had_alone(persist::storage& storage, const heap_paths& paths) {
 }
 
 /// The turn goes to one after the other: who waits next has the place in the line.
-result<void> lock_by_turns(heap_hold& hold, const heap_paths& paths) {
-    HF_TRY_ASSIGN(const bool is_possible, may_have_readers_beside(*hold.storage, paths));
+result<void> lock_by_turns(heap_directories& directories, const heap_paths& paths) {
+    HF_TRY_ASSIGN(const bool is_possible, may_have_readers_beside(*directories.storage, paths));
     if (!is_possible) {
         return cannot_be_shared(paths, "several directories, or a store, whose files have no versions");
     }
-    HF_TRY_ASSIGN(const bool has_lock, open_table_to_share(hold, paths));
-    if (!hold.readers->turns().try_to_share()) {
-        return had_alone(*hold.storage, paths);
+    HF_TRY_ASSIGN(const bool has_lock, open_table_to_share(directories, paths));
+    if (!directories.readers->turns().try_to_share()) {
+        return had_alone(*directories.storage, paths);
     }
     if (!has_lock) {
-        HF_TRY(hold.readers->turns().wait_in_line());
-        auto lock = heap_lock::acquire(*hold.storage, paths.directory(), access_mode::read_write,
+        HF_TRY(directories.readers->turns().wait_in_line());
+        auto lock = heap_lock::acquire(*directories.storage, paths.directory(), access_mode::read_write,
                                        heap_lock::missing_file::make, heap_lock::patience::enough);
-        hold.readers->turns().leave_line();
+        directories.readers->turns().leave_line();
         HF_TRY_ASSIGN(heap_lock mine, std::move(lock));
-        hold.locks.push_back(std::move(mine));
+        directories.locks.push_back(std::move(mine));
     }
-    hold.was_left_in_order = hold.readers->turns().left_by() != 0;
-    hold.readers->turns().set_left_by(0);
-    return refuse_readers_but(hold, paths, neighbours::turns);
+    directories.was_left_in_order = directories.readers->turns().left_by() != 0;
+    directories.readers->turns().set_left_by(0);
+    return refuse_readers_but(directories, paths, neighbours::turns);
 }
 
-result<void> lock_heap(heap_hold& hold, const heap_paths& paths, access_mode mode, neighbours beside) {
-    HF_TRY(examine_names(*hold.storage, paths));
-    HF_TRY(mode == access_mode::read_only ? lock_for_reader(hold, paths, beside)
-           : beside == neighbours::turns  ? lock_by_turns(hold, paths)
-                                          : lock_for_writer(hold, paths, beside));
-    HF_TRY_ASSIGN(const auto of_new, hold.storage->permissions_of(paths.directory(), paths.superblock()));
-    hold.storage = hold.storage->with({of_new.files | 0600U, of_new.directories | 0700U});
-    return hold_nodes(hold, paths, mode);
+result<void> lock_heap(heap_directories& directories, const heap_paths& paths, access_mode mode, neighbours beside) {
+    HF_TRY(examine_names(*directories.storage, paths));
+    HF_TRY(mode == access_mode::read_only ? lock_for_reader(directories, paths, beside)
+           : beside == neighbours::turns  ? lock_by_turns(directories, paths)
+                                          : lock_for_writer(directories, paths, beside));
+    HF_TRY_ASSIGN(const auto of_new, directories.storage->permissions_of(paths.directory(), paths.superblock()));
+    directories.storage = directories.storage->with({of_new.files | 0600U, of_new.directories | 0700U});
+    return open_node_directories(directories, paths, mode);
 }
 
 }  // namespace
 
 bool is_had_alone(persist::storage& storage, const heap_paths& paths) {
-    const auto held = hold_what_is_there(storage, paths);
+    const auto held = open_what_is_there(storage, paths);
     const auto table = held ? reader_table::open(**held, paths, reader_table::missing_file::do_without)
                             : result<std::unique_ptr<reader_table>>(nullptr);
     return table && *table != nullptr && (*table)->turns().is_had_alone();
 }
 
-result<void> refuse_readers(heap_hold& hold, const heap_paths& paths) {
-    return refuse_readers_but(hold, paths, neighbours::none);
+result<void> refuse_readers(heap_directories& directories, const heap_paths& paths) {
+    return refuse_readers_but(directories, paths, neighbours::none);
 }
 
 result<void> refuse_lost_superblock(const heap_paths& paths, std::span<const std::string> names) {
@@ -310,40 +314,40 @@ result<void> refuse_lost_superblock(const heap_paths& paths, std::span<const std
                    0};
 }
 
-result<std::shared_ptr<persist::storage>> hold_directory(persist::storage& storage, const heap_paths& paths) {
-    HF_TRY_ASSIGN(auto held, hold_what_is_there(storage, paths));
+result<std::shared_ptr<persist::storage>> open_heap_directory(persist::storage& storage, const heap_paths& paths) {
+    HF_TRY_ASSIGN(auto held, open_what_is_there(storage, paths));
     HF_TRY(examine_names(*held, paths));
     return held;
 }
 
-result<std::shared_ptr<heap_hold>> hold_heap(persist::storage& storage, const heap_paths& paths, access_mode mode,
-                                             neighbours beside) {
+result<std::shared_ptr<heap_directories>> open_heap_directories(persist::storage& storage, const heap_paths& paths,
+                                                                access_mode mode, neighbours beside) {
     for (int attempt = 0; attempt < attempts; ++attempt) {
-        auto hold = std::make_shared<heap_hold>();
-        HF_TRY_ASSIGN(hold->storage, hold_what_is_there(storage, paths));
-        auto locked = lock_heap(*hold, paths, mode, beside);
-        if (!leads_to(storage, paths.directory(), *hold->storage)) {
+        auto directories = std::make_shared<heap_directories>();
+        HF_TRY_ASSIGN(directories->storage, open_what_is_there(storage, paths));
+        auto locked = lock_heap(*directories, paths, mode, beside);
+        if (!leads_to(storage, paths.directory(), *directories->storage)) {
             continue;  // removed or moved before it was locked
         }
         if (!locked) {
             return std::move(locked).error();
         }
-        return hold;
+        return directories;
     }
     return moving(paths);
 }
 
-result<std::shared_ptr<heap_hold>> hold_new_heap(persist::storage& storage, const heap_paths& paths) {
-    auto hold = std::make_shared<heap_hold>();
-    HF_TRY_ASSIGN(hold->storage, storage.hold(paths.directory()));
-    HF_TRY_ASSIGN(const auto directory, hold->storage->permissions_of(paths.directory(), paths.directory()));
+result<std::shared_ptr<heap_directories>> make_heap_directories(persist::storage& storage, const heap_paths& paths) {
+    auto directories = std::make_shared<heap_directories>();
+    HF_TRY_ASSIGN(directories->storage, storage.hold(paths.directory()));
+    HF_TRY_ASSIGN(const auto directory, directories->storage->permissions_of(paths.directory(), paths.directory()));
     const std::uint32_t of_others = directory.directories & 0055U;
-    hold->storage = hold->storage->with({0600U | (of_others & 0044U), 0700U | of_others});
-    return hold;
+    directories->storage = directories->storage->with({0600U | (of_others & 0044U), 0700U | of_others});
+    return directories;
 }
 
-void sign_locks(const heap_hold& hold) noexcept {
-    for (const heap_lock& lock : hold.locks) {
+void sign_locks(const heap_directories& directories) noexcept {
+    for (const heap_lock& lock : directories.locks) {
         lock.sign();
     }
 }

@@ -298,7 +298,7 @@ TEST_F(morphing_test, agrees_with_a_model) {
 }
 
 /// Slabs move to bins of other arenas while threads that freed their blocks look at them. Which threads meet is chance.
-TEST_F(morphing_test, by_threads_that_look_at_each_others_slabs) {
+TEST_F(morphing_test, by_threads_that_read_each_others_slabs) {
     constexpr unsigned threads = 4;
     constexpr std::size_t sizes[] = {112, 208, 448, 1024, 2048};
     constexpr int rounds = 400;

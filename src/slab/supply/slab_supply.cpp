@@ -1,4 +1,4 @@
-#include "slab/space/slab_supply.hpp"
+#include "slab/supply/slab_supply.hpp"
 
 #include <bit>
 #include <type_traits>
@@ -89,7 +89,7 @@ std::optional<Taken> slab_supply::take_listed(slab_bin& from) noexcept {
             return taken;
         }
         from_.lists.unlink(from, slab);
-        from_.upkeep.settle(from, slab, from_.upkeep.worth(from));
+        from_.upkeep.relist(from, slab, from_.upkeep.worth(from));
     }
     return std::nullopt;
 }
@@ -159,9 +159,9 @@ std::optional<Taken> slab_supply::take_anywhere(unsigned class_index) noexcept {
 }
 
 /// Earlier attempts may have skipped slabs with few free blocks.
-void slab_supply::look_everywhere() noexcept {
+void slab_supply::search_everywhere() noexcept {
     of_.demand.set_space_short(true);
-    from_.upkeep.look_at_every_slab();
+    from_.upkeep.inspect_every_slab();
 }
 
 base::result<void> slab_supply::create(slab_bin& owner) {
@@ -185,7 +185,7 @@ base::result<slab_part> slab_supply::check_out(unsigned arena, unsigned class_in
     if (from_.remote.active()) {
         from_.remote.merge(of_.node_of_arena(arena));
     }
-    from_.upkeep.look_at_some(arena);
+    from_.upkeep.inspect_some(arena);
     {
         const base::scoped_lock lock(own.mutex);
         if (const auto taken = take_sparse<slab_part>(own)) {
@@ -198,7 +198,7 @@ base::result<slab_part> slab_supply::check_out(unsigned arena, unsigned class_in
 }
 
 std::optional<slab_part> slab_supply::check_out_anywhere(unsigned class_index) noexcept {
-    look_everywhere();
+    search_everywhere();
     return take_anywhere<slab_part>(class_index);
 }
 
@@ -211,7 +211,7 @@ void slab_supply::check_in(slab_part from) noexcept {
         if (descriptor.listed()) {
             from_.lists.unlink(owner, from.slab);
         }
-        from_.upkeep.settle(owner, from.slab, from_.upkeep.worth(owner));
+        from_.upkeep.relist(owner, from.slab, from_.upkeep.worth(owner));
     }
     from_.upkeep.age();
 }
@@ -233,7 +233,7 @@ base::result<std::uint64_t> slab_supply::take_one(unsigned arena, unsigned class
 }
 
 std::optional<std::uint64_t> slab_supply::take_one_anywhere(unsigned class_index, std::uint32_t type) noexcept {
-    look_everywhere();
+    search_everywhere();
     if (type == 0) {
         return take_anywhere<std::uint64_t>(class_index);
     }
