@@ -141,9 +141,11 @@ class LintTest(unittest.TestCase):
         self.accepts("src/api/x.cpp", '#include "heap/heap.hpp"\n#include <holdfast/ptr.hpp>\n')
 
     def test_folder_includes_downwards_only(self) -> None:
-        self.rejects("folders", 1, "src/slab/pool/x.cpp", '#include "slab/space/x.hpp"\n')
-        self.accepts("src/slab/space/x.cpp", '#include "slab/pool/x.hpp"\n#include "slab/slab.hpp"\n')
-        self.accepts("src/slab/pool/x_test.cpp", '#include "slab/space/x.hpp"\n')
+        self.rejects("folders", 1, "src/slab/pool/x.cpp", '#include "slab/supply/x.hpp"\n')
+        self.rejects("folders", 1, "src/slab/pool/x.cpp", '#include "slab/slab.hpp"\n')
+        self.accepts("src/slab/supply/x.cpp", '#include "slab/pool/x.hpp"\n#include "extent/extent.hpp"\n')
+        self.accepts("src/slab/pool/x_test.cpp", '#include "slab/supply/x.hpp"\n#include "slab/slab.hpp"\n')
+        self.accepts("src/slab/pool/x_test_support.hpp", '#pragma once\n#include "slab/slab.hpp"\n')
         self.accepts("src/slab/slab.cpp", '#include "slab/calls/x.hpp"\n')
 
     def test_public_headers_and_programs_include_public_headers_only(self) -> None:

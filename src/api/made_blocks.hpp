@@ -10,7 +10,7 @@
 
 #include "api/heap_life.hpp"
 #include "base/hot.hpp"
-#include "heap/group_operations.hpp"
+#include "heap/operations/group_operations.hpp"
 
 namespace holdfast::detail {
 

@@ -25,7 +25,7 @@
 #include "api/transaction_participants.hpp"
 #include "base/hot.hpp"
 #include "base/units.hpp"
-#include "heap/group_operations.hpp"
+#include "heap/operations/group_operations.hpp"
 
 namespace holdfast::detail {
 

@@ -9,7 +9,7 @@
 #include "base/units.hpp"
 #include "extent/extent_map.hpp"
 #include "extent/free_index.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::extent {
 

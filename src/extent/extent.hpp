@@ -33,7 +33,7 @@
 #include "extent/heap_end.hpp"
 #include "extent/page_entries.hpp"
 #include "extent/space_reclaimer.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::extent {
 

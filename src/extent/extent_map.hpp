@@ -17,7 +17,7 @@
 #include "extent/free_index.hpp"
 #include "extent/page_backing.hpp"
 #include "extent/page_entries.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::extent {
 

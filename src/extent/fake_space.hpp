@@ -15,7 +15,7 @@
 #include "base/checked.hpp"
 #include "base/sparse_table.hpp"
 #include "base/under_qemu.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::extent {
 

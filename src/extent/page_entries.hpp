@@ -10,7 +10,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "extent/extent_check.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::extent {
 

@@ -15,7 +15,7 @@
 #include "extent/extent_decay.hpp"
 #include "extent/extent_map.hpp"
 #include "extent/heap_end.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::extent {
 

@@ -12,8 +12,8 @@
 
 #include "base/result.hpp"
 #include "heap/atomic/atomic_operations.hpp"
-#include "heap/block_operations.hpp"
-#include "heap/destination_operations.hpp"
+#include "heap/operations/block_operations.hpp"
+#include "heap/operations/destination_operations.hpp"
 
 namespace holdfast::heap {
 

@@ -20,7 +20,7 @@
 #include "lane/lanes_ahead.hpp"
 #include "lane/record_log.hpp"
 #include "persist/domain.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::lane {
 

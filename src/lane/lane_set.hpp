@@ -43,8 +43,8 @@
 #include "lane/writer_counters.hpp"
 #include "persist/domain.hpp"
 #include "segment/format/pointer_format.hpp"
+#include "segment/format/space.hpp"
 #include "segment/format/superblock_format.hpp"
-#include "segment/space.hpp"
 
 namespace holdfast::lane {
 

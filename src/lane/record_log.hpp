@@ -17,7 +17,7 @@
 #include "lane/lane.hpp"
 #include "lane/lane_format.hpp"
 #include "log/log.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::lane {
 

@@ -24,7 +24,7 @@
 #include "lane/lane_format.hpp"
 #include "lane/record.hpp"
 #include "persist/domain.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::lane {
 

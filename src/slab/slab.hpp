@@ -16,7 +16,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "extent/extent.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 #include "slab/calls/block_core.hpp"
 #include "slab/calls/block_inspector.hpp"
 #include "slab/calls/node_blocks.hpp"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "heap/atomic/atomic_core.hpp"
-#include "heap/group_operations.hpp"
+#include "heap/operations/group_operations.hpp"
 #include "heap/ordered/group_blocks.hpp"
 
 namespace holdfast::heap {

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "base/result.hpp"
-#include "heap/block_operations.hpp"
-#include "heap/destination_operations.hpp"
+#include "heap/operations/block_operations.hpp"
+#include "heap/operations/destination_operations.hpp"
 #include "lane/lane_set.hpp"
 #include "persist/domain.hpp"
 #include "segment/files/zero_pages.hpp"

@@ -18,12 +18,12 @@
 
 #include "base/hot.hpp"
 #include "heap/atomic/atomic_block_states.hpp"
-#include "heap/destination_operations.hpp"
+#include "heap/operations/destination_operations.hpp"
 #include "heap/ordered/destination_word.hpp"
 #include "lane/effects.hpp"
 #include "lane/lane_set.hpp"
 #include "segment/format/pointer_format.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::heap {

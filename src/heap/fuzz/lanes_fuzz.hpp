@@ -15,7 +15,7 @@
 #include "log/log.hpp"
 #include "segment/fuzz/fuzz_input.hpp"
 #include "segment/fuzz/fuzz_support.hpp"
-#include "slab/size_classes.hpp"
+#include "slab/classes/size_classes.hpp"
 
 namespace holdfast::heap::lanes_fuzz {
 

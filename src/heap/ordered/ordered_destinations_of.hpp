@@ -12,14 +12,14 @@
 #include <cstring>
 #include <utility>
 
-#include "heap/destination_operations.hpp"
+#include "heap/operations/block_sizes.hpp"
+#include "heap/operations/destination_operations.hpp"
+#include "heap/operations/reservations.hpp"
 #include "heap/ordered/destination_word.hpp"
 #include "heap/ordered/group_blocks.hpp"
-#include "heap/reallocate.hpp"
-#include "heap/reservations.hpp"
 #include "persist/mutant.hpp"
 #include "segment/format/pointer_format.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::heap {

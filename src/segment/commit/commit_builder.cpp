@@ -10,7 +10,7 @@
 
 #include "base/parallel.hpp"
 #include "segment/format/page_checksums.hpp"
-#include "segment/page_runs.hpp"
+#include "segment/format/page_runs.hpp"
 
 namespace holdfast::segment {
 

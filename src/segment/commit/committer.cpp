@@ -13,7 +13,7 @@
 #include "segment/commit/captured_commit.hpp"
 #include "segment/commit/commit_builder.hpp"
 #include "segment/commit/first_commit.hpp"
-#include "segment/page_runs.hpp"
+#include "segment/format/page_runs.hpp"
 
 namespace holdfast::segment {
 

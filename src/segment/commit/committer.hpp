@@ -20,14 +20,14 @@
 #include "base/units.hpp"
 #include "segment/commit/commit_steps.hpp"
 #include "segment/commit/dirty_pages.hpp"
+#include "segment/commit/heap_mapping.hpp"
 #include "segment/commit/heap_superblock.hpp"
 #include "segment/commit/last_version.hpp"
+#include "segment/commit/user_space.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/objects_file.hpp"
 #include "segment/files/segment_files.hpp"
-#include "segment/heap_mapping.hpp"
-#include "segment/space.hpp"
-#include "segment/user_space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::segment {
 

@@ -27,7 +27,7 @@
 #include "segment/commit/pagemap.hpp"
 #include "segment/commit/warm_pages.hpp"
 #include "segment/commit/write_watch.hpp"
-#include "segment/heap_options.hpp"
+#include "segment/files/heap_options.hpp"
 
 namespace holdfast::segment {
 

@@ -9,7 +9,7 @@
 #include "base/thread_annotations.hpp"
 #include "persist/storage.hpp"
 #include "segment/commit/commit_steps.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::segment {
 

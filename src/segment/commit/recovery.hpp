@@ -22,7 +22,7 @@
 #include "segment/commit/commit_steps.hpp"
 #include "segment/commit/log_content.hpp"
 #include "segment/files/heap_directories.hpp"
-#include "segment/heap_options.hpp"
+#include "segment/files/heap_options.hpp"
 
 namespace holdfast::segment {
 

@@ -12,11 +12,11 @@
 
 #include "base/result.hpp"
 #include "segment/commit/heap_superblock.hpp"
+#include "segment/commit/shared_session.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/hole_cover.hpp"
 #include "segment/files/segment_files.hpp"
-#include "segment/shared_session.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::segment {
 

@@ -19,8 +19,8 @@
 #include "persist/topology.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/heap_directories.hpp"
+#include "segment/files/heap_options.hpp"
 #include "segment/files/heap_paths.hpp"
-#include "segment/heap_options.hpp"
 
 namespace holdfast::segment {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "slab/calls/thread_cache.hpp"
-#include "slab/slab_pool.hpp"
+#include "slab/supply/slab_pool.hpp"
 
 namespace holdfast::slab {
 

@@ -10,9 +10,9 @@
 #include "base/hot.hpp"
 #include "base/units.hpp"
 #include "slab/calls/thread_cache.hpp"
+#include "slab/classes/size_classes.hpp"
 #include "slab/pool/slab_table.hpp"
-#include "slab/size_classes.hpp"
-#include "slab/slab_pool.hpp"
+#include "slab/supply/slab_pool.hpp"
 
 namespace holdfast::slab {
 

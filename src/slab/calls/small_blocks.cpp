@@ -6,8 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "slab/calls/hardened.hpp"
 #include "slab/calls/last_failure.hpp"
-#include "slab/hardened/hardened.hpp"
 
 namespace holdfast::slab {
 

@@ -18,9 +18,9 @@
 #include "base/thread_annotations.hpp"
 #include "lane/lane_set.hpp"
 #include "persist/topology.hpp"
-#include "slab/hardened/hardened.hpp"
-#include "slab/size_classes.hpp"
-#include "slab/slab_pool.hpp"
+#include "slab/calls/hardened.hpp"
+#include "slab/classes/size_classes.hpp"
+#include "slab/supply/slab_pool.hpp"
 
 namespace holdfast::slab {
 

@@ -17,7 +17,7 @@
 
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 #include "slab/pool/overlapped_blocks.hpp"
 #include "slab/pool/pool_state.hpp"
 #include "slab/pool/slab_bins.hpp"

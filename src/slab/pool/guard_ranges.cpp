@@ -1,4 +1,4 @@
-#include "slab/hardened/guard_ranges.hpp"
+#include "slab/pool/guard_ranges.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "segment/uncommitted_bound.hpp"
+#include "segment/commit/uncommitted_bound.hpp"
 
 #include <algorithm>
 

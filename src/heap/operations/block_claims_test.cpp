@@ -1,4 +1,4 @@
-#include "heap/block_claims.hpp"
+#include "heap/operations/block_claims.hpp"
 
 #include <chrono>
 #include <memory>

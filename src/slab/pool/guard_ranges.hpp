@@ -10,7 +10,7 @@
 #include "base/result.hpp"
 #include "base/sparse_table.hpp"
 #include "base/units.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::slab {
 

@@ -1,4 +1,4 @@
-#include "segment/shared_session.hpp"
+#include "segment/commit/shared_session.hpp"
 
 #include <new>
 

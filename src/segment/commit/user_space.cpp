@@ -1,4 +1,4 @@
-#include "segment/user_space.hpp"
+#include "segment/commit/user_space.hpp"
 
 #include <algorithm>
 #include <new>
@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/cancellation.hpp"
+#include "segment/commit/uncommitted_bound.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/mapping_limit.hpp"
-#include "segment/uncommitted_bound.hpp"
 
 namespace holdfast::segment {
 

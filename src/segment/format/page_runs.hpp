@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/units.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::segment {
 

@@ -1,4 +1,4 @@
-#include "slab/slab_pool.hpp"
+#include "slab/supply/slab_pool.hpp"
 
 namespace holdfast::slab {
 

@@ -1,4 +1,4 @@
-#include "segment/heap_mapping.hpp"
+#include "segment/commit/heap_mapping.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,8 +13,8 @@
 #include "base/under_qemu.hpp"
 #include "segment/files/fork_copy.hpp"
 #include "segment/files/mapping_limit.hpp"
+#include "segment/format/page_runs.hpp"
 #include "segment/format/superblock.hpp"
-#include "segment/page_runs.hpp"
 
 namespace holdfast::segment {
 

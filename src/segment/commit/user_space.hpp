@@ -11,14 +11,14 @@
 
 #include "base/result.hpp"
 #include "base/units.hpp"
+#include "segment/commit/heap_mapping.hpp"
 #include "segment/commit/heap_superblock.hpp"
+#include "segment/commit/live_bitmaps.hpp"
 #include "segment/commit/promised_space.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/segment_files.hpp"
 #include "segment/files/zero_pages.hpp"
-#include "segment/heap_mapping.hpp"
-#include "segment/live_bitmaps.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::segment {
 

@@ -18,7 +18,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "extent/extent.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 #include "slab/nodes/remote_frees.hpp"
 #include "slab/pool/empty_slabs.hpp"
 #include "slab/pool/overlapped_blocks.hpp"

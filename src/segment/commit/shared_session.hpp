@@ -11,12 +11,12 @@
 #include "base/failure.hpp"
 #include "base/result.hpp"
 #include "persist/mapped_sync.hpp"
+#include "segment/commit/heap_mapping.hpp"
 #include "segment/commit/heap_superblock.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/lane_file.hpp"
 #include "segment/files/objects_file.hpp"
 #include "segment/files/segment_files.hpp"
-#include "segment/heap_mapping.hpp"
 
 namespace holdfast::segment {
 

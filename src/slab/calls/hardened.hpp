@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "slab/slab_kind.hpp"
+#include "slab/classes/slab_kind.hpp"
 
 namespace holdfast::slab {
 

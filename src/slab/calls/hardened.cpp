@@ -1,4 +1,4 @@
-#include "slab/hardened/hardened.hpp"
+#include "slab/calls/hardened.hpp"
 
 #include <sys/random.h>
 
@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "slab/slab_pool.hpp"
+#include "slab/calls/thread_cache.hpp"
 
 namespace holdfast::slab {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "slab/size_classes.hpp"
+#include "slab/classes/size_classes.hpp"
 
 namespace holdfast::slab {
 

@@ -25,10 +25,10 @@
 #include "segment/commit/write_watch.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/heap_location.hpp"
+#include "segment/files/heap_options.hpp"
 #include "segment/files/hole_cover.hpp"
+#include "segment/format/space.hpp"
 #include "segment/format/superblock_format.hpp"
-#include "segment/heap_options.hpp"
-#include "segment/space.hpp"
 
 namespace holdfast::segment {
 

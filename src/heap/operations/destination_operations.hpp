@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/failure.hpp"
-#include "heap/group_operations.hpp"
+#include "heap/operations/group_operations.hpp"
 
 namespace holdfast::heap {
 

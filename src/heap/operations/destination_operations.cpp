@@ -1,4 +1,4 @@
-#include "heap/destination_operations.hpp"
+#include "heap/operations/destination_operations.hpp"
 
 #include <new>
 

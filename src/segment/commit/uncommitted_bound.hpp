@@ -14,8 +14,8 @@
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "segment/commit/committer.hpp"
+#include "segment/commit/heap_mapping.hpp"
 #include "segment/files/heap_location.hpp"
-#include "segment/heap_mapping.hpp"
 
 namespace holdfast::segment {
 

@@ -1,4 +1,4 @@
-#include "slab/size_classes.hpp"
+#include "slab/classes/size_classes.hpp"
 
 #include <bit>
 

@@ -7,10 +7,10 @@
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
 #include "persist/backing.hpp"
+#include "segment/commit/heap_mapping.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/segment_files.hpp"
-#include "segment/heap_mapping.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::segment {
 

@@ -1,5 +1,5 @@
 // Guard ranges behind slabs: where they are made, and that a slab never depends on one.
-#include "slab/hardened/guard_ranges.hpp"
+#include "slab/pool/guard_ranges.hpp"
 
 #include <cstring>
 #include <set>

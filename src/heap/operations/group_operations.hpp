@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "heap/held_blocks.hpp"
+#include "heap/operations/held_blocks.hpp"
 #include "lane/lane_format.hpp"
 
 namespace holdfast::heap {
