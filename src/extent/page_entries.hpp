@@ -9,7 +9,7 @@
 #include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
-#include "extent/extent_check.hpp"
+#include "extent/extent_invariants.hpp"
 #include "segment/format/space.hpp"
 
 namespace holdfast::extent {

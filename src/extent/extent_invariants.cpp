@@ -1,4 +1,4 @@
-#include "extent/extent_check.hpp"
+#include "extent/extent_invariants.hpp"
 
 #include <utility>
 
