@@ -242,7 +242,7 @@ atomic_session::atomic_session(atomic_space& space, bool format)
         const std::uint64_t decay = space.setting().decays ? 0 : extent::decay_curve::never;
         extents_.space().set_decay(decay, []() noexcept { return std::uint64_t{0}; });
         if (lane::is_by_clock(options.order)) {
-            extents_.space().set_settling(settle_);
+            extents_.space().set_written_back_check(settle_);
         }
     }
     // As heap_files::begin_incarnation().
