@@ -213,7 +213,7 @@ def slab_states() -> Picture:
     p.box(465, 50, 200, 66, ["unloaded", "state, type and header", "are known"], "media")
     p.box(880, 50, 200, 66, ["quarantined", "never allocated from;", "frees fail: corrupt"], "bad")
     p.box(40, 270, 190, 66, ["empty", "no block out;", "listed in bin.empty"], "memory")
-    p.box(465, 270, 200, 66, ["settle()", "how many blocks are free?"])
+    p.box(465, 270, 200, 66, ["relist()", "how many blocks are free?"])
     p.box(880, 270, 200, 66, ["full, or nearly", "in no list; counter runs"], "good")
     p.box(40, 480, 190, 66, ["in use", "a thread has a part;", "others may be listed"], "good")
     p.box(345, 480, 190, 66, ["listed", "partly free, in bin.head"], "memory")
@@ -225,8 +225,8 @@ def slab_states() -> Picture:
     p.arrow([(230, 83), (465, 83)], ["record (at open)"], (347, 76))
     p.arrow([(565, 116), (565, 270)], ["load_into"], (572, 180), "start")
     p.arrow([(665, 83), (880, 83)], ["load_into, record,", "make, release", "find damage"], (772, 50))
-    p.arrow([(465, 303), (230, 303)], ["settle: empty"], (347, 296))
-    p.arrow([(665, 288), (880, 288)], ["settle"], (772, 281))
+    p.arrow([(465, 303), (230, 303)], ["relist: empty"], (347, 296))
+    p.arrow([(665, 288), (880, 288)], ["relist"], (772, 281))
     p.arrow([(880, 318), (665, 318)], ["note_free, inspect"], (772, 334))
     p.arrow([(85, 336), (85, 480)], ["check_out", "_listed"], (92, 400), "start")
     p.arrow([(190, 480), (470, 336)], ["check_in"], (268, 408), "end")
@@ -237,9 +237,9 @@ def slab_states() -> Picture:
     p.arrow([(700, 480), (610, 336)], ["become,", "inspect"], (672, 420), "start")
     p.arrow([(900, 513), (800, 513)], ["repopulate,", "morph_into"], (850, 493))
     p.arrow([(420, 546), (420, 600), (980, 600), (980, 546)], ["try_make_sparse (at a commit)"], (700, 593))
-    p.arrow([(940, 480), (662, 336)], ["repopulate_next: repopulate, settle"], (845, 420), "start")
+    p.arrow([(940, 480), (662, 336)], ["repopulate_next: repopulate, relist"], (845, 420), "start")
     p.arrow([(1080, 505), (1105, 505), (1105, 25), (135, 25), (135, 50)],
-            ["settle_sparse, release: its last block was freed"], (600, 18))
+            ["relist_sparse, release: its last block was freed"], (600, 18))
     return p
 
 
