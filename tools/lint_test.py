@@ -390,6 +390,10 @@ class LintTest(unittest.TestCase):
         for word in ("look_up", "take_back_tables", "hold", "sum", "unsettled", "void f()", "give_back"):
             self.accepts("src/heap/x.cpp", f"{word};\n")
 
+    def test_hunks_of_empty_lines_are_left_out(self) -> None:
+        self.assertFalse(mutants.changes_code(["@@", " a", "+", " b"]))
+        self.assertTrue(mutants.changes_code(["@@", " a", "+x", " b"]))
+
     def test_sleeps_in_tests(self) -> None:
         self.rejects("sleep", 1, "src/heap/x_test.cpp", "std::this_thread::sleep_for(1ms);\n")
         self.rejects("sleep", 1, "tests/kill/run.py", "time.sleep(1)\n")

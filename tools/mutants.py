@@ -146,6 +146,12 @@ def taken(clean: list[str], mutated: list[str]) -> Iterator[list[str]]:
         yield [f"@@ {', '.join(dict.fromkeys(names))}".rstrip(), *lines]
 
 
+def changes_code(hunk: list[str]) -> bool:
+    """More than empty lines."""
+    found = [line[1:] for line in hunk[1:] if line[1:] and line[0] != "+"]
+    return found != [line[1:] for line in hunk[1:] if line[1:] and line[0] != "-"]
+
+
 def take(root: Path, folder: Path) -> None:
     """A patch for each layer."""
     patches: dict[str, list[str]] = {}
@@ -153,7 +159,7 @@ def take(root: Path, folder: Path) -> None:
         name = str(copy.relative_to(folder))
         clean = (root / "src" / name).read_text().split("\n")
         mutated = [line for line in copy.read_text().split("\n") if line != INCLUDE or line in clean]
-        lines = [line for hunk in taken(clean, mutated) for line in hunk]
+        lines = [line for hunk in taken(clean, mutated) if changes_code(hunk) for line in hunk]
         if lines:
             patches.setdefault(name.split("/")[0], []).extend(["", f"--- src/{name}", *lines])
     for layer, lines in patches.items():
