@@ -66,7 +66,7 @@ void declare_workload(command_line& app, bench::allocation_run& run) {
            "frag-w1 to -w4: MiB that all threads allocate in a phase");
     number("--frag-live", run.frag_live_mib, 1, 1U << 16U, "frag-w1 to -w4: MiB that live at the most");
     number("--rest", run.rest_seconds, 0, 3'600,
-           "frag-w1 to -w4, idle-caches: seconds before space is measured, in which freed memory may fade");
+           "frag-w1 to -w4, idle-caches: seconds before space is measured, in which freed memory may decay");
     app.add_flag("--cold", run.cold,
                  "One pass, each call timed, that begins with an empty heap: growth, first touch, the longest call");
     number("--bodies", run.bodies, 2, 1U << 22U, "barnes-hut: bodies of a thread (PMAlloc: 400,000)");

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Iterator
 
+import mutants
 from lint_classes import check_class_chains, check_class_methods
 from lint_documents import (
     LAYERS,
@@ -42,11 +43,11 @@ OUTSIDE = (
 # The store is no layer: it lies beside those above these.
 STORE = "src/store/"
 LAYERS_OF_STORE = ("base", "persist", "log")
-# The folders of a layer, bottom up. What lies beside them is for all of them, or for who uses the layer.
+# The folders of a layer, bottom up. What lies beside them stands on them, for who uses the layer.
 FOLDERS = {
     "segment": ("format", "files", "commit", "creation"),
-    "slab": ("hardened", "pool", "nodes", "space", "calls"),
-    "heap": ("objects", "trace", "collect", "ordered", "atomic"),
+    "slab": ("classes", "pool", "nodes", "supply", "calls"),
+    "heap": ("operations", "objects", "trace", "collect", "ordered", "atomic"),
 }
 CLI11_HOME = "src/command_line/"
 MAX_FILE_LINES = 600
@@ -100,9 +101,10 @@ def layer_fault(layer: str, included: str, is_test: bool) -> str | None:
 
 
 def check_folders(source: Source) -> Iterator[Finding]:
-    """A folder of a layer includes only itself and those below. Tests may look at all."""
+    """A folder of a layer includes only itself and those below, and no file of the layer's top. Tests may see all."""
     parts = source.path.split("/")
-    if not source.is_cpp or source.is_test or len(parts) < 4 or parts[0] != "src":
+    is_test = source.is_test or source.path.endswith("_test_support.hpp")
+    if not source.is_cpp or is_test or len(parts) < 4 or parts[0] != "src":
         return
     order = FOLDERS.get(parts[1], ())
     if parts[2] not in order:
@@ -111,7 +113,8 @@ def check_folders(source: Source) -> Iterator[Finding]:
         included = match.group(2)
         layer, _, rest = included.partition("/")
         folder = rest.partition("/")[0]
-        if layer == parts[1] and folder in order and order.index(folder) > order.index(parts[2]):
+        is_above = "/" not in rest or (folder in order and order.index(folder) > order.index(parts[2]))
+        if layer == parts[1] and is_above:
             message = f"{parts[1]}/{parts[2]} includes {included}, which is above it"
             yield source.finding(match.start(1), "folders", message)
 
@@ -235,6 +238,47 @@ def check_comments(source: Source) -> Iterator[Finding]:
                 yield source.finding(position, "leaning-comment", message)
 
 
+# --- mutants --------------------------------------------------------------------------------------------------------
+
+MUTANT_HOME = "src/persist/mutant.hpp"
+
+
+def check_mutants(sources: list[Source], root: Path) -> Iterator[Finding]:
+    """Code says what is done; deliberate mistakes lie in tests/mutants, and each fits the code that it is made of."""
+    for source in sources:
+        if source.is_cpp and source.path.startswith("src/") and not source.is_test and source.path != MUTANT_HOME:
+            for match in re.finditer(r"\bHF_MUTANT\b", source.code):
+                message = f"a mutant in the product: put it into {mutants.FOLDER} (tools/mutants.py)"
+                yield Finding(source.path, source.line_of(match.start()), "mutants", message)
+    for patch, line, message in mutants.woven_files(root)[1]:
+        yield Finding(patch, line, "mutants", message)
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+# One meaning a word (docs/glossary.md). Of `give_back`: space goes to the file system, and `hold`: a block's state.
+REFUSED = {
+    r"(?:\w+_)?looks?(?:_(?:at|for|into|whether|everywhere)\w*)": "inspect, scan, check or find",
+    r"\w*guests?(?:_\w*)?": "participant",
+    r"heap_hold|hold_(?:heap|nodes|directory)": "heap_directories: `held` is a state of a block",
+    r"fad(?:e|es|ed|ing)(?:_\w*)?": "decay",
+    r"(?:is_)?settled?(?:_\w*)?": "what it decides: relist, decide_end, end_prepared",
+    r"voided|until_void": "obsolete",
+    r"(?:\w+_)?sums?_of_pages|(?:page|own|has|first|fresh|changed|narrow|nonzero|stale|place_of)_sums?": "checksum",
+    r"take_back": "reserve_again for space; what is undone has its name, take_back_tables",
+    r"run_transaction": "run_commit: a transaction is what a program begins",
+}
+REFUSED_WORD = re.compile("|".join(rf"(?P<w{i}>\b(?:{word})\b)" for i, word in enumerate(REFUSED)))
+
+
+def check_words(source: Source) -> Iterator[Finding]:
+    """A word that had several meanings, or another than the field's, does not come back."""
+    if source.is_cpp and source.path.startswith("src/"):
+        for match in REFUSED_WORD.finditer(source.code):
+            instead = list(REFUSED.values())[int((match.lastgroup or "w0")[1:])]
+            yield Finding(source.path, source.line_of(match.start()), "words", f"{match.group()}: say {instead}")
+
+
 # --- code -----------------------------------------------------------------------------------------------------------
 
 MEDIA_STRUCT = re.compile(r"\b(?:struct|class|union)\s+(?:\w+\s*\([^)]*\)\s*)?(\w+_on_media)\b[^;{()]*\{")
@@ -331,6 +375,7 @@ def lint(root: Path) -> list[Finding]:
     others = [source for source in sources if not re.match(r"tools/lint\w*\.py$", source.path)]
     findings: list[Finding] = [*check_invariants(others), *check_class_methods(others)]
     findings += check_class_chains(others)
+    findings += check_mutants(others, root)
     for source in sources:
         findings += check_text(source)
         findings += check_sizes(source)
@@ -349,6 +394,7 @@ def lint(root: Path) -> list[Finding]:
         findings += check_media_structs(source)
         findings += check_hand_memory(source)
         findings += check_sleeps(source)
+        findings += check_words(source)
         findings += check_forks(source)
         findings += check_headers(source)
         findings += check_cmake(source)

@@ -10,7 +10,7 @@ from typing import Iterator, NamedTuple
 
 CPP = (".cpp", ".hpp", ".h", ".c")
 CODE = CPP + (".py", ".sh", ".cmake")
-TEXT = CODE + (".md", ".txt", ".json", ".in", ".yml")
+TEXT = CODE + (".md", ".txt", ".json", ".in", ".yml", ".patch")
 TEXT_NAMES = {"Makefile", ".clang-format", ".clang-tidy", ".gitignore", ".editorconfig", "run"}
 
 

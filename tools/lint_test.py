@@ -8,6 +8,7 @@ from pathlib import Path
 import lint
 import lint_classes
 import lint_source
+import mutants
 
 CLEAN = {
     "README.md": "See [format](docs/format.md) and `src/heap/heap.hpp:1`, `heap/heap.hpp`, `src/*/heap.hpp`.\n",
@@ -140,9 +141,11 @@ class LintTest(unittest.TestCase):
         self.accepts("src/api/x.cpp", '#include "heap/heap.hpp"\n#include <holdfast/ptr.hpp>\n')
 
     def test_folder_includes_downwards_only(self) -> None:
-        self.rejects("folders", 1, "src/slab/pool/x.cpp", '#include "slab/space/x.hpp"\n')
-        self.accepts("src/slab/space/x.cpp", '#include "slab/pool/x.hpp"\n#include "slab/slab.hpp"\n')
-        self.accepts("src/slab/pool/x_test.cpp", '#include "slab/space/x.hpp"\n')
+        self.rejects("folders", 1, "src/slab/pool/x.cpp", '#include "slab/supply/x.hpp"\n')
+        self.rejects("folders", 1, "src/slab/pool/x.cpp", '#include "slab/slab.hpp"\n')
+        self.accepts("src/slab/supply/x.cpp", '#include "slab/pool/x.hpp"\n#include "extent/extent.hpp"\n')
+        self.accepts("src/slab/pool/x_test.cpp", '#include "slab/supply/x.hpp"\n#include "slab/slab.hpp"\n')
+        self.accepts("src/slab/pool/x_test_support.hpp", '#pragma once\n#include "slab/slab.hpp"\n')
         self.accepts("src/slab/slab.cpp", '#include "slab/calls/x.hpp"\n')
 
     def test_public_headers_and_programs_include_public_headers_only(self) -> None:
@@ -343,6 +346,53 @@ class LintTest(unittest.TestCase):
                      "std::unique_ptr<a> owner(new a(1));", "return std::unique_ptr<a>(new a);", "int new_size = 1;",
                      "class deleter {};"):
             self.accepts("src/heap/x.cpp", line + "\n")
+
+    def test_mutants_lie_beside_the_product(self) -> None:
+        self.rejects("mutants", 1, "src/heap/x.cpp", 'if (HF_MUTANT("a.b")) {}\n')
+        self.accepts("src/heap/x_test.cpp", 'static_cast<void>(HF_MUTANT("a.b"));\n')
+        self.accepts("src/heap/x.cpp", "// as HF_MUTANT does\n")
+
+    def test_a_mutant_fits_one_place(self) -> None:
+        def patch(*lines: str) -> str:
+            return "What is here is a comment.\n--- src/heap/other.hpp\n@@ a.b\n" + "\n".join(lines) + "\n"
+
+        fits = patch(" #pragma once", '+static_assert(!HF_MUTANT("a.b"));')
+        self.accepts("tests/mutants/heap.patch", fits)
+        self.accepts("tests/mutants/heap.patch", patch("-#pragma once"))
+        self.rejects("mutants", 3, "tests/mutants/heap.patch", patch("-#pragma twice"))
+        self.rejects("mutants", 3, "tests/mutants/heap.patch", patch("+int a;"))
+        self.rejects("mutants", 4, "tests/mutants/heap.patch", patch("?#pragma once"))
+        self.rejects("mutants", 3, "tests/mutants/heap.patch", fits.replace("other.hpp", "none.hpp"))
+
+    def test_what_mutants_are_put_in(self) -> None:
+        def woven(text: str, *hunks: tuple[tuple[str, ...], tuple[str, ...]]) -> tuple[str, int]:
+            given = [mutants.Hunk("x.patch", 1, "src/x.cpp", found, put) for found, put in hunks]
+            made, misfits = mutants.weave(text, given)
+            return made.removeprefix(mutants.INCLUDE + "\n"), len(misfits)
+
+        text = "a\n\nb\nc\nb\n"
+        self.assertEqual(woven(text, (("c", "b"), ("c", "x", "y"))), ("a\n\nb\nc\nx\ny\n", 0))
+        self.assertEqual(woven(text, (("a", ""), ("a", "b")), (("b", "c"), ("c",))), ("a\nb\nc\nb\n", 0))
+        self.assertEqual(woven(text, (("b",), ("x",)))[1], 1)  # two places
+        self.assertEqual(woven(text, (("", "b"), ("x",)), (("b", "c"), ("y",)))[1], 1)  # they overlap
+
+    def test_hunks_that_are_taken_make_the_copy_again(self) -> None:
+        clean = "b\n\na\nb\nc\nb\n\nd\n"
+        for mutated in ("b\n\na\nx\nb\nc\nb\n\nd\n", "b\n\na\nb\nc\n\nd\n", "x\n\na\nb\nc\ny\n\n\nz\n", clean):
+            made = [line for hunk in mutants.taken(clean.split("\n"), mutated.split("\n")) for line in hunk]
+            hunks = list(mutants.hunks_of("x.patch", "\n".join(["--- src/x.cpp", *made])))
+            self.assertEqual(mutants.weave(clean, hunks), (f"{mutants.INCLUDE}\n{mutated}", []))
+
+    def test_refused_words(self) -> None:
+        for word in ("look_at", "fade_some", "is_settled", "heap_guests", "heap_hold", "own_sum", "voided"):
+            self.rejects("words", 1, "src/heap/x.cpp", f"int {word};\n")
+            self.accepts("src/heap/x.cpp", f"// {word}\n")
+        for word in ("look_up", "take_back_tables", "hold", "sum", "unsettled", "void f()", "give_back"):
+            self.accepts("src/heap/x.cpp", f"{word};\n")
+
+    def test_hunks_of_empty_lines_are_left_out(self) -> None:
+        self.assertFalse(mutants.changes_code(["@@", " a", "+", " b"]))
+        self.assertTrue(mutants.changes_code(["@@", " a", "+x", " b"]))
 
     def test_sleeps_in_tests(self) -> None:
         self.rejects("sleep", 1, "src/heap/x_test.cpp", "std::this_thread::sleep_for(1ms);\n")

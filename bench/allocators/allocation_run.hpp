@@ -37,7 +37,7 @@ struct allocation_run {
     std::size_t latency_blocks = 1'000'000;  ///< latency-million: allocated by a thread before it frees
     std::uint64_t frag_phase_mib = 1'280;    ///< frag-w1 to -w4: allocated in a phase by all threads together
     std::uint64_t frag_live_mib = 256;       ///< frag-w1 to -w4: live at the most, of all threads together
-    unsigned rest_seconds = 0;               ///< before space is measured, for what fades with time
+    unsigned rest_seconds = 0;               ///< before space is measured, for what decays with time
     bool cold = false;                       ///< one timed pass that begins with an empty heap
     std::size_t bodies = 4'000;              ///< barnes-hut: of each thread
     std::size_t relations = 1'024;           ///< vacation: of each table of a thread

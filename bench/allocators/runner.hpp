@@ -205,7 +205,7 @@ private:
             space_.resident_before = resident_bytes();
             return;
         }
-        // What a commit finds to be free begins to fade then.
+        // What a commit finds to be free begins to decay then.
         if (run_.rest_seconds != 0) {
             static_cast<void>(backend_.settled_bytes());
             std::this_thread::sleep_for(std::chrono::seconds(run_.rest_seconds));

@@ -144,7 +144,7 @@ void add_spaces(goal_runs& runs) {
     }
 }
 
-/// Threads hold what is left when freed space has faded.
+/// Threads hold what is left when freed space has decayed.
 allocation_run after_fading(allocation_run pattern) {
     pattern.rest_seconds = std::max(pattern.rest_seconds, fading_seconds);
     return pattern;

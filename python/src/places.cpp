@@ -66,14 +66,14 @@ public:
                 const auto& place = *in_.space.object_of<dict>(at);
                 for (const dict_entry* each = in_.step(place, nullptr, false); each != nullptr && goes_on();) {
                     const dict_entry& entry = in_.expect_entry(each);
-                    look_at({.parent = next, .at = entry.content, .key = entry.key, .index = 0, .is_key = true});
+                    inspect({.parent = next, .at = entry.content, .key = entry.key, .index = 0, .is_key = true});
                     each = entry.following.get();
                 }
             } else if (sequence::holds(at.what)) {
                 const auto& place = *in_.space.object_of<sequence>(at);
                 const std::uint64_t size = in_.space.look(place).size;
                 for (std::uint64_t i = 0; i < size && goes_on(); ++i) {
-                    look_at({.parent = next, .at = in_.at(place, i), .key = {}, .index = i});
+                    inspect({.parent = next, .at = in_.at(place, i), .key = {}, .index = i});
                 }
             }
         }
@@ -82,7 +82,7 @@ public:
 
 private:
     [[nodiscard]] bool goes_on() const noexcept { return !wanted_.empty() && seen_ < most_values; }
-    void look_at(const step& part) {
+    void inspect(const step& part) {
         ++seen_;
         if (part.at.object == nullptr) {
             return;

@@ -409,14 +409,14 @@ hf_code hf_check(const hf_heap* heap, int pages, size_t* problems, hf_problem_vi
     });
 }
 
-hf_code hf_last_comparison(const hf_heap* heap, uint64_t* compared, uint64_t* without_sum) {
+hf_code hf_last_comparison(const hf_heap* heap, uint64_t* compared, uint64_t* without_checksum) {
     return guarded([&] {
         const holdfast::manager::page_comparison last = manager_of(heap).last_comparison();
         if (compared != nullptr) {
             *compared = last.compared;
         }
-        if (without_sum != nullptr) {
-            *without_sum = last.without_sum;
+        if (without_checksum != nullptr) {
+            *without_checksum = last.without_checksum;
         }
     });
 }

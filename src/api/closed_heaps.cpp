@@ -47,7 +47,7 @@ std::string closed_heaps::get_description(const std::string& path) {
 
 lane_information closed_heaps::lanes(const std::string& path) {
     const segment::heap_paths paths(path);
-    const auto held = value_or_throw(segment::hold_directory(persist::posix_storage(), paths));
+    const auto held = value_or_throw(segment::open_heap_directory(persist::posix_storage(), paths));
     return value_or_throw(read_lanes(value_or_throw(heap::read_superblock(*held, paths)), *held, paths));
 }
 

@@ -63,18 +63,18 @@ const char* commit_pause::try_to_begin(clock::time_point until) {
             }
             std::this_thread::yield();
         }
-        guests_.insert(known->extract(known->begin()));
+        participants_.insert(known->extract(known->begin()));
     }
     return nullptr;
 }
 
-base::result<void> commit_pause::prepare() { return prepare_commit(guests_, heap_.files().paths().directory()); }
+base::result<void> commit_pause::prepare() { return prepare_commit(participants_, heap_.files().paths().directory()); }
 
 void commit_pause::end() noexcept {
-    for (const auto& each : guests_) {
+    for (const auto& each : participants_) {
         each.second->release_writers();
     }
-    guests_.clear();
+    participants_.clear();
     if (std::exchange(is_closed_, false)) {
         slab::changes_of(heap_.blocks()).open();
     }
@@ -83,12 +83,12 @@ void commit_pause::end() noexcept {
     }
 }
 
-void commit_pause::tell_guests(std::uint64_t before, bool has_failed) noexcept {
+void commit_pause::tell_participants(std::uint64_t before, bool has_failed) noexcept {
     const bool done = last_commit() != before;
     if (!done && !has_failed) {
         return;
     }
-    for (const auto& each : guests_) {
+    for (const auto& each : participants_) {
         if (done) {
             each.second->after_commit();
         } else {

@@ -3,8 +3,8 @@
 //
 // Plain stores cannot be made to wait. One that comes meanwhile may be lost, and no other byte.
 //
-// A thread that has the lock of the objects, of the guests or of a guest's writers, or a change open, may wait for any
-// other of them, so here all but the first are only tried, for some time, and given back where one fails.
+// A thread that has the lock of the objects, of the participants or of a participant's writers, or a change open, may
+// wait for any other of them, so here all but the first are only tried, for some time, and given back where one fails.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "api/heap_guests.hpp"
+#include "api/heap_participants.hpp"
 #include "base/result.hpp"
 #include "heap/heap.hpp"
 
@@ -23,8 +23,8 @@ namespace holdfast::detail {
 class commit_pause {
 public:
     /// `is_gate_closed`: this thread has closed the gate of changes, and will open it.
-    commit_pause(heap::engine& of, heap_guests& guests, bool is_gate_closed = false) noexcept
-        : heap_(of), all_(guests), was_closed_(is_gate_closed) {}
+    commit_pause(heap::engine& of, heap_participants& participants, bool is_gate_closed = false) noexcept
+        : heap_(of), all_(participants), was_closed_(is_gate_closed) {}
     commit_pause(const commit_pause&) = delete;
     commit_pause& operator=(const commit_pause&) = delete;
     ~commit_pause() { end(); }
@@ -32,8 +32,8 @@ public:
     /// Fails with concurrent_modification where a change of another thread does not end for two seconds. May throw
     /// std::bad_alloc.
     [[nodiscard]] base::result<void> begin();
-    /// Runs what commits the heap and returns a result, with what guests do before and behind it; `commit` may return
-    /// without a commit, or fail behind one. Fails with poisoned where a guest cannot be committed.
+    /// Runs what commits the heap and returns a result, with what participants do before and behind it; `commit` may
+    /// return without a commit, or fail behind one. Fails with poisoned where a participant cannot be committed.
     template <class Commit>
     [[nodiscard]] auto around(Commit& commit) -> decltype(commit()) {
         if (auto ready = prepare(); !ready) {
@@ -42,10 +42,10 @@ public:
         const std::uint64_t before = last_commit();
         try {
             auto done = commit();
-            tell_guests(before, !done.ok());
+            tell_participants(before, !done.ok());
             return done;
         } catch (...) {
-            tell_guests(before, true);
+            tell_participants(before, true);
             throw;
         }
     }
@@ -56,11 +56,11 @@ private:
     [[nodiscard]] base::result<void> prepare();
     void end() noexcept;
     [[nodiscard]] std::uint64_t last_commit() const noexcept { return heap_.files().superblock().sequence; }
-    void tell_guests(std::uint64_t before, bool has_failed) noexcept;
+    void tell_participants(std::uint64_t before, bool has_failed) noexcept;
 
     heap::engine& heap_;
-    heap_guests& all_;
-    heap_guests::named_guests guests_;  ///< whose writers are held
+    heap_participants& all_;
+    heap_participants::named_participants participants_;  ///< whose writers are held
     std::unique_lock<std::recursive_mutex> objects_;
     const bool was_closed_;
     bool is_closed_ = false;  ///< the gate of changes, here

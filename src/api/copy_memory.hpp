@@ -21,7 +21,7 @@ public:
         }
         return take_more(bytes, alignment);
     }
-    HF_HOT void give_back() noexcept {
+    HF_HOT void release() noexcept {
         used_ = 0;
         if (has_more_) [[unlikely]] {
             more_.release();

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/hot.hpp"
-#include "heap/group_operations.hpp"
+#include "heap/operations/group_operations.hpp"
 
 namespace holdfast::detail {
 

@@ -61,7 +61,7 @@ collect_report heap_collection::collect(const collect_options& options) {
     heap::engine& engine = core().engine();
     core().plain().refuse_inside("collect");
     core().sync_pending();  // what commit_later() left may free blocks, and lead to others
-    detail::commit_pause others(engine, core().guests());
+    detail::commit_pause others(engine, core().participants());
     if (engine.changes() != nullptr && !options.dry_run) {
         value_or_throw(others.begin());  // a pointer that moves may be seen neither where it was nor where it is
     }

@@ -248,7 +248,7 @@ void heap_destinations::checkpoint() {
     }
     value_or_throw(engine.check_process());
     engine.atomic()->checkpoint();  // also shows the counters to other processes
-    static_cast<void>(engine.atomic()->wait_until_void());
+    static_cast<void>(engine.atomic()->wait_until_obsolete());
 }
 
 }  // namespace holdfast

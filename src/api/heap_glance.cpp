@@ -5,7 +5,7 @@
 
 #include "api/lane_files.hpp"
 #include "api/manager_core.hpp"
-#include "segment/files/heap_hold.hpp"
+#include "segment/files/heap_directories.hpp"
 #include "segment/files/lock.hpp"
 #include "segment/files/reader_table.hpp"
 #include "segment/format/superblock.hpp"
@@ -82,7 +82,7 @@ void describe(const segment::readers_glance& readers, heap_glance& to) {
 
 heap_glance glance_at(const std::string& path) {
     const segment::heap_paths given(path);
-    const auto held = value_or_throw(segment::hold_directory(persist::posix_storage(), given));
+    const auto held = value_or_throw(segment::open_heap_directory(persist::posix_storage(), given));
     const segment::superblock_on_media superblock = value_or_throw(heap::read_superblock(*held, given));
     const segment::heap_paths paths = given.with_nodes(superblock.nodes);
     heap_glance found;

@@ -53,7 +53,7 @@ std::vector<std::string> heap_information::check(bool pages) const {
 heap_information::page_comparison heap_information::last_comparison() const {
     const std::lock_guard guard(core().engine().object_mutex());
     const segment::page_comparison last = core().engine().inspection().last_comparison();
-    return {last.compared, last.without_sum};
+    return {last.compared, last.without_checksum};
 }
 
 heap_statistics heap_information::statistics() const {

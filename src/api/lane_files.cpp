@@ -34,7 +34,7 @@ std::string_view durability_of(const segment::superblock_on_media& superblock) n
         return "atomic";
     }
     // Closed: neither flag is left, and only the first open in `atomic` numbers incarnations.
-    const bool changed_in_place = (superblock.flags & segment::flag_stale_sums) != 0;
+    const bool changed_in_place = (superblock.flags & segment::flag_stale_checksums) != 0;
     return !changed_in_place ? "commit" : superblock.incarnation == 0 ? "collect" : "atomic";
 }
 
@@ -76,7 +76,7 @@ base::result<std::vector<std::unique_ptr<persist::file>>> files_of(const segment
 base::result<lane_information> read_lanes(const segment::superblock_on_media& superblock, persist::storage& storage,
                                           const segment::heap_paths& paths) {
     lane_information found;
-    found.last_writer_atomic = (superblock.flags & (segment::flag_lanes | segment::flag_stale_sums)) != 0;
+    found.last_writer_atomic = (superblock.flags & (segment::flag_lanes | segment::flag_stale_checksums)) != 0;
     found.last_durability = durability_of(superblock);
     found.pending = (superblock.flags & segment::flag_lanes) != 0 && superblock.state != segment::heap_state::clean;
     found.incarnations = superblock.incarnation;

@@ -41,7 +41,7 @@ std::byte* made_blocks::make(heap::group_operations& of, const heap_life::watch&
         try {
             index_last();
         } catch (const std::bad_alloc&) {
-            give_back_last(of);
+            free_last(of);
             throw;
         }
     }
@@ -99,15 +99,15 @@ void made_blocks::forget_kept(heap::group_operations& of) noexcept {
     clear();
 }
 
-void made_blocks::give_back_last(heap::group_operations& of) noexcept {
+void made_blocks::free_last(heap::group_operations& of) noexcept {
     of.release(held_->all().back());
     held_->remove_last();
     forget_last();
 }
 
-void made_blocks::give_back_all(heap::group_operations& of) noexcept {
+void made_blocks::free_all(heap::group_operations& of) noexcept {
     while (!all_.empty()) {
-        give_back_last(of);
+        free_last(of);
     }
 }
 

@@ -10,7 +10,7 @@
 
 #include "api/heap_life.hpp"
 #include "base/hot.hpp"
-#include "heap/group_operations.hpp"
+#include "heap/operations/group_operations.hpp"
 
 namespace holdfast::detail {
 
@@ -51,8 +51,8 @@ public:
     [[nodiscard]] std::span<const slab::held_block> kept();
     /// The kept blocks are allocated now; the others go back.
     void forget_kept(heap::group_operations& of) noexcept;
-    void give_back_last(heap::group_operations& of) noexcept;
-    void give_back_all(heap::group_operations& of) noexcept;
+    void free_last(heap::group_operations& of) noexcept;
+    void free_all(heap::group_operations& of) noexcept;
     /// The heap has the block back already.
     void forget_last() noexcept;
     void clear() noexcept;

@@ -9,7 +9,7 @@
 
 #include "api/manager_core.hpp"
 #include "base/checked.hpp"
-#include "segment/files/heap_hold.hpp"
+#include "segment/files/heap_directories.hpp"
 
 namespace holdfast {
 

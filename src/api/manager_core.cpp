@@ -58,7 +58,7 @@ manager_core::~manager_core() {
         what.code = failure_code::out_of_memory;
         report_failure(what);
     }
-    guests_.leave();
+    participants_.leave();
 }
 
 void manager_core::leave_to_parent() noexcept {
@@ -125,9 +125,9 @@ base::result<void> manager_core::close_engine(bool commit_changes) {
     if (!commit_changes || engine_->read_only()) {
         return engine_->close(commit_changes);
     }
-    if (!guests_.going_files().empty()) {
+    if (!participants_.going_files().empty()) {
         HF_TRY(around_commit([&] { return engine_->commit(); }));
-        guests_.remove_going_files(engine_->files());  // behind the close, another process may have such a file
+        participants_.remove_going_files(engine_->files());  // behind the close, another process may have such a file
     }
     return around_commit([&] { return engine_->close(true); });
 }
@@ -142,7 +142,7 @@ void throw_closed() {
 }
 
 void throw_read_only(const heap::engine& engine, std::string_view operation) {
-    const bool rests = engine.files().hold() != nullptr && engine.files().hold()->rests;
+    const bool rests = engine.files().directories() != nullptr && engine.files().directories()->rests;
     throw_failure(failure{failure_code::read_only,
                           engine.files().paths().directory(),
                           std::string(operation),
@@ -177,7 +177,7 @@ refresh_report manager_core::refresh() {
         return {engine().files().superblock().sequence, 0, 0};
     }
     value_or_throw(engine().check_process());
-    if (has_claimed_objects(life()) || !guests_.forget_unused()) {
+    if (has_claimed_objects(life()) || !participants_.forget_unused()) {
         throw_failure(failure{failure_code::invalid_argument, path(), "refresh",
                               "an index or a store of this heap that is open", "none",
                               "close it, and open it again behind the refresh", 0});
@@ -223,7 +223,7 @@ void manager_core::close(bool commit_changes) {
             sync_pending();
         }
         value_or_throw(close_engine(commit_changes));
-        guests_.leave();
+        participants_.leave();
         life_.end();
         plain_.forget();
         engine_.reset();
@@ -237,11 +237,11 @@ void manager_core::commit() {
 }
 
 segment::appended_commit manager_core::commit_inside(bool is_gate_closed) {
-    const auto guests = guests_.try_all();
-    const bool has_guests = !guests || !guests->empty();
+    const auto participants = participants_.try_all();
+    const bool has_participants = !participants || !participants->empty();
     const auto commit = [&]() -> base::result<segment::commit_statistics> {
         HF_TRY_ASSIGN(segment::commit_statistics done, engine().undo().commit());
-        if (has_guests) {  // they are told that it is durable
+        if (has_participants) {  // they are told that it is durable
             HF_TRY(done.record.wait());
         }
         return done;
@@ -257,8 +257,8 @@ ticket manager_core::commit_later() {
         return {};
     }
     heap::engine& open = engine();
-    const auto guests = guests_.try_all();
-    if (open.changes() == nullptr || !guests || !guests->empty()) {
+    const auto participants = participants_.try_all();
+    if (open.changes() == nullptr || !participants || !participants->empty()) {
         commit();
         return {};
     }
@@ -274,7 +274,7 @@ ticket manager_core::commit_later() {
 }
 
 void manager_core::note_commit(const segment::commit_statistics& done) noexcept {
-    guests_.remove_going_files(engine_->files());
+    participants_.remove_going_files(engine_->files());
     report_ = commit_report{done.dirty_pages, done.fresh_pages, done.logged_pages, done.written_bytes,
                             done.scan_ns,     done.write_ns,    done.sync_ns,      done.total_ns};
 }

@@ -13,8 +13,8 @@
 #include <holdfast/manager.hpp>
 
 #include "api/commit_pause.hpp"
-#include "api/heap_guests.hpp"
 #include "api/heap_life.hpp"
+#include "api/heap_participants.hpp"
 #include "api/pending_commits.hpp"
 #include "api/plain_transactions.hpp"
 #include "api/process_turns.hpp"
@@ -114,8 +114,8 @@ public:
     /// Carries out what commit_later() left in all threads. Throws error(wrong_process) in a child of fork, which has
     /// neither the memory nor the threads that may have the locks of what waits.
     void sync_pending();
-    [[nodiscard]] heap_guests& guests() noexcept { return guests_; }
-    /// Runs what commits the heap and returns a result, with what guests do before and behind it; in durability
+    [[nodiscard]] heap_participants& participants() noexcept { return participants_; }
+    /// Runs what commits the heap and returns a result, with what participants do before and behind it; in durability
     /// `commit` while no change of another thread is open, else with concurrent_modification.
     template <class Commit>
     [[nodiscard]] auto around_commit(Commit commit) -> decltype(commit()) {
@@ -127,7 +127,7 @@ public:
             return std::move(own).error();
         }
         if (engine().changes() == nullptr) {
-            if (auto ready = guests_.before_commit(path()); !ready) {
+            if (auto ready = participants_.before_commit(path()); !ready) {
                 return std::move(ready).error();
             }
             return commit();
@@ -182,7 +182,7 @@ private:
     [[nodiscard]] refresh_report refresh_shared();
     template <class Commit>
     [[nodiscard]] auto commit_beside(Commit commit, bool is_gate_closed) -> decltype(commit()) {
-        commit_pause others(*engine_, guests_, is_gate_closed);
+        commit_pause others(*engine_, participants_, is_gate_closed);
         if (auto ready = others.begin(); !ready) {
             return std::move(ready).error();
         }
@@ -200,7 +200,7 @@ private:
     heap_life life_;
     std::unique_ptr<open_ranges> ranges_;
     pending_commits pending_;
-    heap_guests guests_;
+    heap_participants participants_;
     plain_transactions plain_{*this};
     holdfast::segment_manager handle_;
     bool commit_on_close_;

@@ -111,7 +111,7 @@ TEST_F(manager_test, tells_how_many_pages_were_compared) {
             const manager heap(open_only, path(), options);
             const manager::page_comparison opened = heap.last_comparison();
             EXPECT_EQ(opened.compared != 0, durability == holdfast::durability::commit);
-            EXPECT_GT(opened.without_sum, 0U);
+            EXPECT_GT(opened.without_checksum, 0U);
             EXPECT_THAT(heap.check(true), IsEmpty());
             EXPECT_EQ(heap.last_comparison().compared, opened.compared);
         }

@@ -115,7 +115,7 @@ TEST_P(few_addresses_test, a_heap_of_a_large_reservation_opens_with_less) {
     EXPECT_TRUE(works_within(2 * gibibyte, path(), wanted));
 }
 
-/// segment/heap_mapping.cpp counts on that.
+/// segment/commit/heap_mapping.cpp counts on that.
 TEST_P(few_addresses_test, tables_take_somewhat_more_than_half_of_the_addresses_of_blocks) {
     open_options wanted = usual_options();
     wanted.reservation = 64 * gibibyte;

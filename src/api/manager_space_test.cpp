@@ -1,4 +1,4 @@
-// Space that goes back to the file system, in each durability: faded, shrunk, shortened, and taken again.
+// Space that goes back to the file system, in each durability: decayed, shrunk, shortened, and taken again.
 #include <sys/mman.h>
 
 #include <chrono>
@@ -199,7 +199,7 @@ TEST_P(manager_space_test, shrink_stops_at_its_target) {
     EXPECT_EQ(heap.shrink({~std::uint64_t{0}, {}}).given_back, 0U);
 }
 
-TEST_P(manager_space_test, freed_memory_fades) {
+TEST_P(manager_space_test, freed_memory_decays) {
     open_options wanted = options();
     wanted.decay = std::chrono::milliseconds(0);
     manager heap(create_only, path(), wanted);
@@ -218,7 +218,7 @@ TEST_P(manager_space_test, freed_memory_fades) {
     EXPECT_THAT(heap.check(true), IsEmpty());
 }
 
-TEST_P(manager_space_test, freed_memory_fades_while_the_program_rests) {
+TEST_P(manager_space_test, freed_memory_decays_while_the_program_rests) {
     open_options wanted = options();
     wanted.decay = std::chrono::milliseconds(50);
     wanted.upkeep_thread = true;

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 #include <holdfast/manager.hpp>
+#include <holdfast/transaction.hpp>
 
 #include "api/manager_test_support.hpp"
 #include "base/process_test_support.hpp"
@@ -26,12 +27,12 @@ namespace {
 class stopped_reader {
 public:
     explicit stopped_reader(const std::string& path)
-        : paths_(path), found_(segment::must(segment::hold_and_recover(persist::posix_storage(), paths_))) {}
+        : paths_(path), found_(segment::must(segment::open_and_recover(persist::posix_storage(), paths_))) {}
     stopped_reader(const stopped_reader&) = delete;
     stopped_reader& operator=(const stopped_reader&) = delete;
     ~stopped_reader() = default;
 
-    [[nodiscard]] bool is_beside() const noexcept { return found_.hold->locks.empty(); }
+    [[nodiscard]] bool is_beside() const noexcept { return found_.directories->locks.empty(); }
     /// All segments and the directory of objects, as its version has them.
     [[nodiscard]] std::vector<std::byte> content() const {
         const segment::superblock_on_media& version = found_.state.superblock;
@@ -49,7 +50,7 @@ private:
         const std::size_t at = to.size();
         to.resize(at + bytes);
         const std::span<std::byte> content(to.data() + at, bytes);
-        persist::storage& held = *found_.hold->storage;
+        persist::storage& held = *found_.directories->storage;
         const auto file = segment::must(held.open(paths_.file(id), persist::access_mode::read_only));
         segment::must(file->read_at(0, content));
         if (found_.state.overlay) {

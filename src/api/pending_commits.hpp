@@ -22,7 +22,7 @@
 #include <holdfast/ticket.hpp>
 
 #include "base/thread_annotations.hpp"
-#include "heap/destination_operations.hpp"
+#include "heap/operations/destination_operations.hpp"
 
 namespace holdfast::detail {
 

@@ -126,7 +126,7 @@ void plain_transactions::begin() {
 }
 
 void plain_transactions::begin_outermost() {
-    has_guests_ = false;
+    has_participants_ = false;
     try_to_finish_captured();
     heap_.take_turn();
     close_gate();
@@ -158,7 +158,7 @@ void plain_transactions::commit() {
         --depth_;
         return;
     }
-    if (has_guests_) {
+    if (has_participants_) {
         end_later();
         return;
     }
@@ -213,7 +213,7 @@ ticket plain_transactions::commit_later() {
 /// Its number.
 std::uint64_t plain_transactions::end_later() noexcept {
     heap_.engine().undo().keep();
-    rest_has_guests_ = rest_has_guests_ || has_guests_;
+    rest_has_participants_ = rest_has_participants_ || has_participants_;
     std::uint64_t number = 0;
     {
         const std::lock_guard lock(results_mutex_);
@@ -228,8 +228,8 @@ void plain_transactions::abort() noexcept {
     if (!heap_.engine().check_process()) {
         return;
     }
-    if (has_guests_) {
-        rest_has_guests_ = true;
+    if (has_participants_) {
+        rest_has_participants_ = true;
         undo.keep();
     } else {
         undo.roll_back();
@@ -310,17 +310,17 @@ void plain_transactions::try_to_finish_captured() noexcept {
 /// All that has ended. Where it throws, the heap has gone back to its savepoint, if it has one and may.
 void plain_transactions::commit_heap() {
     heap::savepoints& undo = heap_.engine().undo();
-    if (rest_has_guests_ && undo.any()) {
+    if (rest_has_participants_ && undo.any()) {
         undo.keep();
     }
     try {
         segment::appended_commit done = heap_.commit_inside(is_gate_closed_);
-        rest_has_guests_ = false;
+        rest_has_participants_ = false;
         const std::lock_guard lock(results_mutex_);
         last_ = std::move(done);
         committed_ = ended_;
     } catch (...) {
-        rest_has_guests_ = false;
+        rest_has_participants_ = false;
         if (undo.any()) {
             undo.roll_back();
         }
@@ -352,7 +352,7 @@ base::result<void> plain_transactions::wait_for_last_commit() const {
 }
 
 void plain_transactions::note_committed() noexcept {
-    rest_has_guests_ = false;
+    rest_has_participants_ = false;
     const std::lock_guard lock(results_mutex_);
     committed_ = ended_;
     last_ = {};

@@ -57,7 +57,7 @@ public:
     void refuse_inside(std::string_view call) const;
     /// What took part beside the heap's memory has been carried out, and is not taken back by an abort: the transaction
     /// ends as by commit_later().
-    void note_guests() noexcept { has_guests_ = true; }
+    void note_participants() noexcept { has_participants_ = true; }
 
     // --- of this thread, which has none open ---
 
@@ -116,8 +116,8 @@ private:
     // Of the thread that has the turn.
     unsigned depth_ = 0;
     bool is_gate_closed_ = false;
-    bool has_guests_ = false;       ///< the transaction that is open
-    bool rest_has_guests_ = false;  ///< one that ended since the last commit
+    bool has_participants_ = false;       ///< the transaction that is open
+    bool rest_has_participants_ = false;  ///< one that ended since the last commit
 
     mutable std::mutex results_mutex_;
     std::uint64_t ended_ = 0;      ///< transactions, committed or not

@@ -14,7 +14,7 @@ using segment::heap_turns;
 
 base::result<std::unique_ptr<process_turns>> process_turns::begin(heap::engine& opened,
                                                                   const heap::engine_options& options) {
-    HF_TRY_ASSIGN(auto turns, heap_turns::begin(opened.files().hold(), opened.files().paths().directory()));
+    HF_TRY_ASSIGN(auto turns, heap_turns::begin(opened.files().directories(), opened.files().paths().directory()));
     heap::engine_options anew = options;
     anew.files.mapping.verify = false;
     anew.files.mapping.capacity = 0;
@@ -98,7 +98,7 @@ base::result<void> process_turns::close_as_last(std::unique_ptr<heap::engine>& h
     turns_->forget_version();  // else home would stay behind it
     auto closed = heap->close(commit_changes);
     if (!closed) {
-        HF_TRY(turns_->hold()->readers->take());
+        HF_TRY(turns_->directories()->readers->take());
         give(*heap);
     }
     return closed;

@@ -1,7 +1,7 @@
 #include <holdfast/size_classes.hpp>
 
+#include "slab/classes/size_classes.hpp"
 #include "slab/pool/slab_table.hpp"
-#include "slab/size_classes.hpp"
 
 namespace holdfast {
 

@@ -121,8 +121,8 @@ void transaction::commit() {
         return;
     }
     try {
-        if (detail::transaction_access::has_guests(committed)) [[unlikely]] {
-            detail::transaction_access::commit_with_guests(committed, *this);
+        if (detail::transaction_access::has_participants(committed)) [[unlikely]] {
+            detail::transaction_access::commit_with_participants(committed, *this);
         } else {
             committed.commit();
         }
@@ -139,7 +139,7 @@ ticket transaction::commit_later() {
     if (outer_ != nullptr || inner_ != nullptr) {
         refuse("one within another one, or around one", "a transaction by itself");
     }
-    if (detail::transaction_access::has_guests(committed)) {
+    if (detail::transaction_access::has_participants(committed)) {
         commit();
         return {};
     }

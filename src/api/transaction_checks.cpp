@@ -218,7 +218,7 @@ void transaction_checks::end(bool heap_is_open) noexcept {
     heap_ = nullptr;
 }
 
-void transaction_checks::look_at_ended() noexcept {
+void transaction_checks::inspect_ended() noexcept {
     for (const ended_copy& each : ended_) {
         const auto* const begin = reinterpret_cast<const unsigned char*>(each.was.copy);
         if (std::all_of(begin, begin + each.was.bytes, [](unsigned char byte) { return byte == gone; })) {

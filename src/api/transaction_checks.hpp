@@ -46,7 +46,7 @@ class transaction_checks {
 public:
     static constexpr unsigned char gone = 0xdb;
 
-    /// The copy stays until look_at_ended().
+    /// The copy stays until inspect_ended().
     struct opened_object {
         const std::byte* object;
         std::byte* copy;
@@ -58,7 +58,7 @@ public:
     transaction_checks() = default;
     transaction_checks(const transaction_checks&) = delete;
     transaction_checks& operator=(const transaction_checks&) = delete;
-    ~transaction_checks() { look_at_ended(); }
+    ~transaction_checks() { inspect_ended(); }
 
     /// Off without the option.
     void begin(manager_core& heap) {
@@ -83,7 +83,7 @@ public:
     void end(bool heap_is_open) noexcept;
     [[nodiscard]] bool keeps_copies() const noexcept { return !ended_.empty(); }
     /// Copies of ended transactions that were stored to go to the error handler. Their memory is not needed then.
-    void look_at_ended() noexcept;
+    void inspect_ended() noexcept;
 
 private:
     struct watched_object {

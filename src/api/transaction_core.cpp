@@ -101,8 +101,8 @@ std::uint64_t transaction_core::word_with_waiting(const std::byte* place) const 
 
 void transaction_core::begin_in(manager_core& heap) {
     if (checks_.keeps_copies()) {
-        checks_.look_at_ended();
-        opened_.memory().give_back();
+        checks_.inspect_ended();
+        opened_.memory().release();
     }
     checks_.begin(heap);
     life_ = heap.life();
@@ -117,11 +117,11 @@ void transaction_core::end_all() noexcept {
         checks_.end(is_alive());
     }
     if (is_alive() && !made_.empty()) {
-        made_.give_back_all(heap_->engine().destinations()->groups());
+        made_.free_all(heap_->engine().destinations()->groups());
     }
     made_.clear();
     inner_.clear();
-    guests_.end();
+    participants_.end();
 }
 
 void transaction_core::refuse_place(const void* place) const {
@@ -547,7 +547,7 @@ void transaction_core::drop_inner() noexcept {
     inner_.pop_back();
     while (made_.size() > begin.made) {
         if (is_alive()) {
-            made_.give_back_last(heap_->engine().destinations()->groups());
+            made_.free_last(heap_->engine().destinations()->groups());
         } else {
             made_.forget_last();
         }

@@ -22,10 +22,10 @@
 #include "api/manager_core.hpp"
 #include "api/opened_objects.hpp"
 #include "api/transaction_checks.hpp"
-#include "api/transaction_guests.hpp"
+#include "api/transaction_participants.hpp"
 #include "base/hot.hpp"
 #include "base/units.hpp"
-#include "heap/group_operations.hpp"
+#include "heap/operations/group_operations.hpp"
 
 namespace holdfast::detail {
 
@@ -36,7 +36,7 @@ public:
     transaction_core& operator=(const transaction_core&) = delete;
     ~transaction_core() {
         end();
-        checks_.look_at_ended();
+        checks_.inspect_ended();
     }
 
     /// Throws error(read_only).
@@ -50,11 +50,11 @@ public:
     }
     /// Gives back the blocks that no commit() has made. Keeps this object's memory for the next begin().
     HF_HOT void end() noexcept {
-        if (checks_.is_on() || !made_.empty() || !inner_.empty() || !guests_.empty()) [[unlikely]] {
+        if (checks_.is_on() || !made_.empty() || !inner_.empty() || !participants_.empty()) [[unlikely]] {
             end_all();
         }
         if (!checks_.keeps_copies()) [[likely]] {
-            opened_.memory().give_back();
+            opened_.memory().release();
         }
         opened_.clear();
         stored_.clear();
@@ -173,7 +173,7 @@ private:
     made_blocks made_;
     std::vector<void*> freed_;
     std::vector<inner_begin> inner_;
-    transaction_guests guests_;
+    transaction_participants participants_;
     // Of commit().
     group_words words_;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> by_offset_;  ///< ranges: first offset, and end
@@ -185,11 +185,13 @@ struct transaction_access {
         return one.heap_ == &heap;
     }
 
-    // What counts together with a transaction (heap_guests.cpp).
-    [[nodiscard]] static bool has_guests(const transaction_core& of) noexcept { return !of.guests_.empty(); }
+    // What counts together with a transaction (heap_participants.cpp).
+    [[nodiscard]] static bool has_participants(const transaction_core& of) noexcept {
+        return !of.participants_.empty();
+    }
     /// Throws error(invalid_argument) while a transaction within it is open, whose part could not be dropped alone.
-    [[nodiscard]] static transaction_guests& guests(transaction_core& of);
-    static void commit_with_guests(transaction_core& of, transaction& self);
+    [[nodiscard]] static transaction_participants& participants(transaction_core& of);
+    static void commit_with_participants(transaction_core& of, transaction& self);
 };
 
 }  // namespace holdfast::detail

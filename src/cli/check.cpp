@@ -31,7 +31,7 @@ std::string what_was_sound(bool pages, const holdfast::manager::page_comparison&
                "nothing was compared";
     }
     return fmt::format("sound: {} pages compared with their checksums; {} have none", counted.compared,
-                       counted.without_sum);
+                       counted.without_checksum);
 }
 
 void check_stores(holdfast::manager& heap, std::vector<std::string>& problems) {
@@ -80,7 +80,7 @@ int check(const arguments& given, bool pages) {
         }
         answer["opened"] = !stopped_by.has_value();
         answer["pages_compared"] = counted.compared;
-        answer["pages_without_checksum"] = counted.without_sum;
+        answer["pages_without_checksum"] = counted.without_checksum;
         answer["problems"] = problems;
         if (stopped_by) {
             answer["error"] = *stopped_by;

@@ -47,7 +47,7 @@ public:
         std::vector<reading> all;
         all.reserve(heaps_.size());
         for (const std::string& each : heaps_) {
-            all.push_back(look_at(each));
+            all.push_back(inspect(each));
             remember(all.back());
         }
         return prometheus_text(all);

@@ -255,7 +255,7 @@ const std::vector<metric>& all_metrics() {
     return all;
 }
 
-reading look_at_store(holdfast::manager& heap, const std::string& path, const std::string& name) {
+reading inspect_store(holdfast::manager& heap, const std::string& path, const std::string& name) {
     reading made;
     made.heap = path;
     made.name_in_heap = name;
@@ -271,14 +271,14 @@ reading look_at_store(holdfast::manager& heap, const std::string& path, const st
 
 /// Also what takes the time of a look at every block, and the stores that lie in it. Where a writer keeps readers out,
 /// there is less.
-reading look_into(const std::string& path, std::vector<reading>& stores) {
-    reading made = look_at(path);
+reading inspect_with_stores(const std::string& path, std::vector<reading>& stores) {
+    reading made = inspect(path);
     if (made.glance) {
         try {
             holdfast::manager opened(holdfast::open_read_only, path, to_examine());
             made.statistics = opened.statistics();
             for (const std::string& name : holdfast::stores_of(opened)) {
-                stores.push_back(look_at_store(opened, path, name));
+                stores.push_back(inspect_store(opened, path, name));
             }
         } catch (const holdfast::error& what) {
             made.message = what.what();
@@ -293,7 +293,7 @@ reading look_into(const std::string& path, std::vector<reading>& stores) {
 
 }  // namespace
 
-reading look_at(const std::string& heap) {
+reading inspect(const std::string& heap) {
     reading made;
     made.heap = heap;
     if (is_store(heap)) {
@@ -348,7 +348,7 @@ int metrics(const std::vector<std::string>& heaps) {
     std::vector<reading> all;
     for (const std::string& each : each_once(heaps)) {
         std::vector<reading> stores;
-        all.push_back(look_into(each, stores));
+        all.push_back(inspect_with_stores(each, stores));
         std::ranges::move(stores, std::back_inserter(all));
     }
     bool are_readable = true;

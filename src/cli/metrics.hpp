@@ -27,7 +27,7 @@ struct reading {
 };
 
 /// What the files of a heap say: takes no lock. A store is opened as a reader does. Never throws error.
-[[nodiscard]] reading look_at(const std::string& heap);
+[[nodiscard]] reading inspect(const std::string& heap);
 /// A heap that is named twice would be two series of one name, for which Prometheus refuses all.
 [[nodiscard]] std::vector<std::string> each_once(const std::vector<std::string>& heaps);
 /// Each metric once, with its help, and a line for each heap that has it.

@@ -52,7 +52,7 @@ std::string earlier_version(std::string_view what, std::string_view format) {
 }
 
 /// What Python programs have stored has a layout of its own, which its type's name has.
-void look_at_values(const std::string& path, finding& found) {
+void inspect_values(const std::string& path, finding& found) {
     try {
         const holdfast::manager heap(holdfast::open_read_only, path, to_examine());
         for (auto each = heap.named_begin(); each != heap.named_end(); ++each) {
@@ -76,7 +76,7 @@ void look_at_values(const std::string& path, finding& found) {
     }
 }
 
-void look_at_state(const holdfast::heap_glance& glance, finding& found) {
+void inspect_state(const holdfast::heap_glance& glance, finding& found) {
     switch (glance.use) {
         case holdfast::heap_use::closed: found.state = "closed"; return;
         case holdfast::heap_use::open:
@@ -92,14 +92,14 @@ void look_at_state(const holdfast::heap_glance& glance, finding& found) {
     }
 }
 
-finding look_at_heap(const std::string& path) {
+finding inspect_heap(const std::string& path) {
     finding found;
     found.path = path;
     try {
         const holdfast::heap_glance glance = holdfast::glance_at(path);
         found.format = fmt::format("{}", glance.format);
-        look_at_state(glance, found);
-        look_at_values(path, found);
+        inspect_state(glance, found);
+        inspect_values(path, found);
     } catch (const holdfast::error& what) {
         if (what.reason() == holdfast::errc::version_unsupported) {
             found.format = what.found();
@@ -112,7 +112,7 @@ finding look_at_heap(const std::string& path) {
     return found;
 }
 
-finding look_at_store(const std::string& path) {
+finding inspect_store(const std::string& path) {
     finding found;
     found.path = path;
     found.kind = "store";
@@ -155,7 +155,7 @@ int upgrade(const std::vector<std::string>& paths, bool wants_json) {
     int status = exit_sound;
     json all = json::array();
     for (const std::string& path : paths) {
-        const finding found = is_store(path) ? look_at_store(path) : look_at_heap(path);
+        const finding found = is_store(path) ? inspect_store(path) : inspect_heap(path);
         if (!found.failure.empty()) {
             status = exit_failed;
         } else if (!found.todo.empty() && status == exit_sound) {

@@ -81,15 +81,15 @@ result<void> disk_space::back_range(pages whole, pages from, pages end) {
     const pages holes = backing.holes(from, end - from);
     backing.forget_holes(from, end - from);
     map_.index().add_backed(whole, holes);
-    HF_TRY(growth_.take_back(from, end - from));
+    HF_TRY(growth_.reserve_again(from, end - from));
     backing.set_backed(from, end - from);
     return {};
 }
 
 result<void> disk_space::back_used(pages start, pages length) {
-    auto taken = growth_.take_back(start, length);
+    auto taken = growth_.reserve_again(start, length);
     while (!taken && is_full_disk(taken.error()) && make_space(length, {})) {
-        taken = growth_.take_back(start, length);
+        taken = growth_.reserve_again(start, length);
     }
     return taken;
 }

@@ -9,8 +9,7 @@
 #include "base/units.hpp"
 #include "extent/extent_map.hpp"
 #include "extent/free_index.hpp"
-#include "persist/mutant.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::extent {
 
@@ -22,10 +21,8 @@ public:
     disk_space& operator=(const disk_space&) = delete;
     ~disk_space() = default;
 
-    void set_settling(base::function_ref<bool()> settled) noexcept { settled_ = settled; }
-    [[nodiscard]] bool may_go() const noexcept {
-        return !settled_ || HF_MUTANT("extent.give_back.settle") || (*settled_)();
-    }
+    void set_written_back_check(base::function_ref<bool()> written_back) noexcept { written_back_ = written_back; }
+    [[nodiscard]] bool may_go() const noexcept { return !written_back_ || (*written_back_)(); }
 
     /// Also reserves more of the same free extent.
     [[nodiscard]] base::result<void> back(const free_index::placement& place, base::pages length);
@@ -43,7 +40,7 @@ private:
 
     extent_map& map_;
     segment::space_growth& growth_;
-    std::optional<base::function_ref<bool()>> settled_;
+    std::optional<base::function_ref<bool()>> written_back_;
 };
 
 }  // namespace holdfast::extent

@@ -26,21 +26,21 @@
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "extent/disk_space.hpp"
-#include "extent/extent_check.hpp"
 #include "extent/extent_decay.hpp"
+#include "extent/extent_invariants.hpp"
 #include "extent/extent_map.hpp"
 #include "extent/extent_places.hpp"
 #include "extent/heap_end.hpp"
 #include "extent/page_entries.hpp"
 #include "extent/space_reclaimer.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::extent {
 
 /// 2 MiB.
 inline constexpr std::uint64_t maximum_alignment = segment::region_size / base::page_size;
 
-inline constexpr auto look_at_nothing = [](const extent&) {};
+inline constexpr auto inspect_nothing = [](const extent&) {};
 
 /// One of format() and open() comes first. Thread-safe.
 class extent_allocator {
@@ -69,7 +69,7 @@ public:
 
     /// Calls `each` for all extents that are not free, in order of address; reserved ones become free. Writes nothing
     /// to the heap. Fails with corrupt. May throw std::bad_alloc.
-    [[nodiscard]] base::result<void> open(base::pages frontier, visitor each = look_at_nothing);
+    [[nodiscard]] base::result<void> open(base::pages frontier, visitor each = inspect_nothing);
     /// Writes that reserved extents are free, before any other change. In a heap that is mapped shared a crash may keep
     /// any of these stores: the next open must then call recover().
     void write_opened() noexcept;
@@ -96,8 +96,8 @@ public:
     /// Changes nothing where no used extent starts there or the space behind it is too small (false), and where it
     /// throws std::bad_alloc.
     [[nodiscard]] bool resize(base::pages start, base::pages wanted);
-    /// Reserves space on disk for the caller's pages. Where it fails, as space_growth::take_back() does, some may have
-    /// space and some none, as before.
+    /// Reserves space on disk for the caller's pages. Where it fails, as space_growth::reserve_again() does, some may
+    /// have space and some none, as before.
     [[nodiscard]] base::result<void> back_used(base::pages start, base::pages length);
 
     /// The caller has a reserved extent there.
@@ -138,7 +138,7 @@ public:
     }
     [[nodiscard]] std::uint64_t now() const noexcept HF_NO_THREAD_SAFETY_ANALYSIS { return decay_.now(); }
     /// Nobody may keep free memory then.
-    [[nodiscard]] bool fades_at_once() const noexcept HF_NO_THREAD_SAFETY_ANALYSIS { return decay_.at_once(); }
+    [[nodiscard]] bool decays_at_once() const noexcept HF_NO_THREAD_SAFETY_ANALYSIS { return decay_.at_once(); }
 
     /// Only before open(), or while no other thread uses this object.
     [[nodiscard]] const page_entries& entries() const noexcept { return unlocked().entries(); }

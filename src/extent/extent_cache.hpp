@@ -100,7 +100,7 @@ public:
         extents_.set_reclaim_callback({});
     }
     [[nodiscard]] bool keeps(base::pages length) const noexcept {
-        return arenas_ != 0 && length >= least_cached && length <= most_cached && !extents_.fades_at_once();
+        return arenas_ != 0 && length >= least_cached && length <= most_cached && !extents_.decays_at_once();
     }
 
     /// Returns a reserved extent, if keeps(wanted). Nothing: extent_allocator::allocate() says why.

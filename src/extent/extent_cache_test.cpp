@@ -211,7 +211,7 @@ TEST_F(caches_test, refills_lie_side_by_side_and_are_united_again) {
     EXPECT_THAT(problems(), IsEmpty());
 }
 
-TEST_F(caches_test, idle_extents_of_all_arenas_fade_while_one_works) {
+TEST_F(caches_test, idle_extents_of_all_arenas_decay_while_one_works) {
     test_time = decay_curve::step_ns;
     allocator_.space().set_decay(decay_curve::step_ns * 20, test_clock);
     const auto idle = caches_.take(1, {64});

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/units.hpp"
-#include "extent/decay.hpp"
+#include "extent/decay_curve.hpp"
 
 namespace holdfast::extent {
 

@@ -9,7 +9,7 @@
 
 #include "base/result.hpp"
 #include "base/units.hpp"
-#include "extent/extent_check.hpp"
+#include "extent/extent_invariants.hpp"
 #include "extent/free_index.hpp"
 #include "extent/page_bits.hpp"
 #include "segment/format/segment_format.hpp"

@@ -12,12 +12,12 @@
 
 #include "base/result.hpp"
 #include "base/units.hpp"
-#include "extent/extent_check.hpp"
 #include "extent/extent_index.hpp"
+#include "extent/extent_invariants.hpp"
 #include "extent/free_index.hpp"
 #include "extent/page_backing.hpp"
 #include "extent/page_entries.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::extent {
 

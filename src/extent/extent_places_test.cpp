@@ -99,11 +99,11 @@ TEST_F(extent_places_test, where_the_disk_is_full_free_extents_make_room) {
 }
 
 TEST_F(extent_places_test, nothing_is_given_back_while_records_are_not_settled) {
-    bool settled = false;
-    const auto is_settled = [&] { return settled; };
-    disk_.set_settling(is_settled);
+    bool written_back = false;
+    const auto is_written_back = [&] { return written_back; };
+    disk_.set_written_back_check(is_written_back);
     EXPECT_FALSE(disk_.make_space({1}, {}));
-    settled = true;
+    written_back = true;
     EXPECT_TRUE(disk_.make_space({1}, {}));
 }
 

@@ -24,7 +24,7 @@ constexpr std::uint64_t second_ns = 1'000'000'000;
 
 // --- the curve ---
 
-TEST(decay_curve_test, what_is_freed_at_once_fades_as_smootherstep_says) {
+TEST(decay_curve_test, what_is_freed_at_once_decays_as_smootherstep_says) {
     decay_curve curve;
     curve.start(10 * second_ns, 0);
     EXPECT_EQ(curve.limit(decay_curve::step_ns, 1000), 1000U);
@@ -38,7 +38,7 @@ TEST(decay_curve_test, what_is_freed_at_once_fades_as_smootherstep_says) {
     EXPECT_EQ(backed, 0U);
 }
 
-TEST(decay_curve_test, what_is_used_again_need_not_fade) {
+TEST(decay_curve_test, what_is_used_again_need_not_decay) {
     decay_curve curve;
     curve.start(10 * second_ns, 0);
     EXPECT_EQ(curve.limit(1 * decay_curve::step_ns, 1000), 1000U);
@@ -90,7 +90,7 @@ protected:
     extent_allocator allocator_{space_.view(), space_};
 };
 
-TEST_F(extent_space_test, nothing_fades_where_nobody_asked_for_it) {
+TEST_F(extent_space_test, nothing_decays_where_nobody_asked_for_it) {
     const pages block = allocate(5000);
     free(block);
     EXPECT_EQ(space_.given_back(), 0U);
@@ -134,7 +134,7 @@ TEST_F(extent_space_test, pages_in_use_get_space_and_free_extents_make_room_for_
     EXPECT_EQ(allocator_.space().backed_free_pages().value, 0U);
 }
 
-TEST_F(extent_space_test, freed_memory_fades) {
+TEST_F(extent_space_test, freed_memory_decays) {
     allocator_.space().set_decay(10 * second_ns, test_clock);
     std::vector<pages> blocks;
     for (int i = 0; i < 200; ++i) {
@@ -173,7 +173,7 @@ TEST_F(extent_space_test, the_oldest_go_first) {
     EXPECT_TRUE(space_.is_backed(second));
 }
 
-TEST_F(extent_space_test, free_itself_gives_back_what_has_faded) {
+TEST_F(extent_space_test, free_itself_gives_back_what_has_decayed) {
     allocator_.space().set_decay(second_ns, test_clock);
     std::vector<pages> blocks;
     for (int i = 0; i < 20; ++i) {
@@ -378,13 +378,13 @@ TEST_F(extent_space_test, what_was_a_hole_is_reserved_again_after_a_commit_that_
 }
 
 TEST_F(extent_space_test, no_space_goes_while_records_speak_of_it) {
-    bool settled = false;
+    bool written_back = false;
     std::uint64_t asked = 0;
-    const auto is_settled = [&] {
+    const auto is_written_back = [&] {
         ++asked;
-        return settled;
+        return written_back;
     };
-    allocator_.space().set_settling(is_settled);
+    allocator_.space().set_written_back_check(is_written_back);
     allocator_.space().set_decay(0, test_clock);
     const pages block = allocate(100);
     allocate(1);
@@ -400,7 +400,7 @@ TEST_F(extent_space_test, no_space_goes_while_records_speak_of_it) {
     const pages larger{2 * huge_length.value};
     EXPECT_EQ(allocator_.allocate(larger, {1}, extent_kind::used).error().code, failure_code::no_space);
     EXPECT_EQ(space_.given_back(), 0U);
-    settled = true;
+    written_back = true;
     EXPECT_TRUE(allocator_.allocate(larger, {1}, extent_kind::used).ok());
     EXPECT_GE(space_.given_back(), 1U);
 }
@@ -551,7 +551,7 @@ TEST(extent_space_model_test, ten_million_operations_agree_with_the_model) {
     space_model().run(20261121, steps, 20'000);
 }
 
-TEST(extent_space_thread_test, threads_free_and_allocate_while_memory_fades) {
+TEST(extent_space_thread_test, threads_free_and_allocate_while_memory_decays) {
     test_time = 0;
     fake_space space(1 * base::gibibyte);
     ASSERT_TRUE(space.grow({512 * 512}).ok());  // the fake grows in one thread alone

@@ -15,7 +15,7 @@
 #include "base/checked.hpp"
 #include "base/sparse_table.hpp"
 #include "base/under_qemu.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::extent {
 
@@ -111,7 +111,7 @@ public:
         ++given_back_;
         return {};
     }
-    base::result<void> take_back(base::pages start, base::pages length) override {
+    base::result<void> reserve_again(base::pages start, base::pages length) override {
         const std::scoped_lock lock(mutex_);
         const std::uint64_t holes = holes_in(start, length);
         if (holes > disk_ - std::min(disk_, count_on_disk())) {

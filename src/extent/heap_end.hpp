@@ -6,7 +6,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "extent/extent_map.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::extent {
 

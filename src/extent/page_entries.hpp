@@ -9,8 +9,8 @@
 #include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
-#include "extent/extent_check.hpp"
-#include "segment/space.hpp"
+#include "extent/extent_invariants.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::extent {
 

@@ -17,10 +17,10 @@ void space_reclaimer::set_decay(std::uint64_t total_ns, extent_decay::clock_func
 /// Frees the extent afterwards. No lock is held while the file system works.
 bool space_reclaimer::give_back_reserved(const free_index::run& taken) noexcept {
     free_index::run one = taken;
-    const bool settled = disk_.may_go();
+    const bool written_back = disk_.may_go();
     bool gone = false;
     try {
-        gone = settled && growth_.give_back(one.start, one.length).ok();
+        gone = written_back && growth_.give_back(one.start, one.length).ok();
     } catch (const std::bad_alloc&) {  // the result is unknown
         gone = false;
     }
@@ -30,7 +30,7 @@ bool space_reclaimer::give_back_reserved(const free_index::run& taken) noexcept 
         map_.backing().set_hole(one.start, one.length);
         given_back_ += one.backed;
         one.backed = {};
-    } else if (settled) {
+    } else if (written_back) {
         map_.backing().forget_backed(one.start, one.length);
     }
     map_.unite(one);
@@ -132,11 +132,10 @@ void space_reclaimer::gave_back(const std::vector<extent>& gone) noexcept {
     }
 }
 
-result<pages> space_reclaimer::shrink(pages keep, base::function_ref<bool()> settled) {
+result<pages> space_reclaimer::shrink(pages keep, base::function_ref<bool()> written_back) {
     const base::scoped_lock giving(giving_back_);
     const base::scoped_lock lock(mutex_);
-    if (end_.excess(keep).value == 0 || !growth_.gives_back_at_once() ||
-        (!HF_MUTANT("extent.shrink.settle") && !settled())) {
+    if (end_.excess(keep).value == 0 || !growth_.gives_back_at_once() || !written_back()) {
         return pages{};
     }
     const pages gone = end_.shorten(keep);

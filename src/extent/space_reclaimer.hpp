@@ -15,7 +15,7 @@
 #include "extent/extent_decay.hpp"
 #include "extent/extent_map.hpp"
 #include "extent/heap_end.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::extent {
 
@@ -32,10 +32,12 @@ public:
     space_reclaimer& operator=(const space_reclaimer&) = delete;
     ~space_reclaimer() = default;
 
-    /// No space goes back while `settled` is false: something recorded so far will still be written back. In durability
-    /// `atomic` a checkpoint's flush of a line in a hole takes disk space, and is a SIGBUS where there is none. Comes
-    /// before the first free; `settled` must outlive this object.
-    void set_settling(base::function_ref<bool()> settled) noexcept { disk_.set_settling(settled); }
+    /// No space goes back while `written_back` is false: something recorded so far will still be written back. In
+    /// durability `atomic` a checkpoint's flush of a line in a hole takes disk space, and is a SIGBUS where there is
+    /// none. Comes before the first free; `written_back` must outlive this object.
+    void set_written_back_check(base::function_ref<bool()> written_back) noexcept {
+        disk_.set_written_back_check(written_back);
+    }
     /// Comes before the first free. May throw std::bad_alloc.
     void set_decay(std::uint64_t total_ns, extent_decay::clock_function clock);
 
@@ -56,10 +58,10 @@ public:
     /// The extents were not allocated meanwhile.
     void gave_back(const std::vector<extent>& gone) noexcept;
 
-    /// Cuts the free extent at the heap's end off, except for `keep` pages. `settled`, asked under the lock: nothing
-    /// that a recovery reads refers to free space. Returns the pages by which the heap became shorter; 0 where it
-    /// cannot.
-    [[nodiscard]] base::result<base::pages> shrink(base::pages keep, base::function_ref<bool()> settled);
+    /// Cuts the free extent at the heap's end off, except for `keep` pages. `written_back`, asked under the lock:
+    /// nothing that a recovery reads refers to free space. Returns the pages by which the heap became shorter; 0 where
+    /// it cannot.
+    [[nodiscard]] base::result<base::pages> shrink(base::pages keep, base::function_ref<bool()> written_back);
     /// unshrink() where the commit failed.
     [[nodiscard]] base::pages shrink_for_commit(base::pages keep) noexcept;
     void unshrink() noexcept;

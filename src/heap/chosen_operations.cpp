@@ -93,8 +93,8 @@ base::result<void> chosen_operations::start_atomic(std::uint64_t lane_slots) {
     use(atomic_->on_blocks());
     durability_ = durability_kind::atomic;
     if (lane::is_by_clock(lanes.order)) {
-        settle_.of = atomic_;
-        heap_.extents().space().set_settling(settle_);
+        written_back_check_.of = atomic_;
+        heap_.extents().space().set_written_back_check(written_back_check_);
     }
     return heap_.files().session().begin_incarnation(static_cast<std::uint32_t>(slots),
                                                      static_cast<std::uint32_t>(lanes.order));
@@ -141,7 +141,7 @@ void chosen_operations::stop() noexcept {
     heap_.objects().persist_with({});
     use(direct_);
     if (atomic_ != nullptr) {
-        settle_.of = nullptr;
+        written_back_check_.of = nullptr;
         destinations_ = nullptr;
         atomic_ = nullptr;
     } else {

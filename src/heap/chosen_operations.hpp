@@ -12,8 +12,8 @@
 
 #include "base/result.hpp"
 #include "heap/atomic/atomic_operations.hpp"
-#include "heap/block_operations.hpp"
-#include "heap/destination_operations.hpp"
+#include "heap/operations/block_operations.hpp"
+#include "heap/operations/destination_operations.hpp"
 
 namespace holdfast::heap {
 
@@ -63,8 +63,8 @@ private:
     std::unique_ptr<destination_operations> ordered_;  ///< of durability `commit` and `collect`
     struct {
         atomic_operations* of = nullptr;
-        bool operator()() const noexcept { return of == nullptr || of->wait_until_void(); }
-    } settle_;
+        bool operator()() const noexcept { return of == nullptr || of->wait_until_obsolete(); }
+    } written_back_check_;
     block_operations* operations_ = &direct_;
     atomic_operations* atomic_ = nullptr;
     destination_operations* destinations_ = nullptr;

@@ -9,7 +9,7 @@
 
 #include "base/checked.hpp"
 #include "heap/heap_operations.hpp"
-#include "segment/page_runs.hpp"
+#include "segment/format/page_runs.hpp"
 
 namespace holdfast::heap {
 

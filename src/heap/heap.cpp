@@ -30,8 +30,8 @@ base::result<std::unique_ptr<engine>> engine::create(const std::string& path, co
 
 base::result<std::unique_ptr<engine>> engine::open(const std::string& path, persist::access_mode mode,
                                                    const engine_options& options,
-                                                   const std::shared_ptr<segment::heap_hold>& hold) {
-    return heap_opening(path, options).open(mode, hold);
+                                                   const std::shared_ptr<segment::heap_directories>& directories) {
+    return heap_opening(path, options).open(mode, directories);
 }
 
 base::result<std::unique_ptr<engine>> engine::open_or_create(const std::string& path, const engine_options& opened_with,
@@ -157,7 +157,7 @@ base::result<void> engine::snapshot(const std::string& destination) {
 
 base::result<segment::superblock_on_media> read_superblock(const std::string& path) {
     const segment::heap_paths paths(path);
-    HF_TRY_ASSIGN(const auto held, segment::hold_directory(persist::posix_storage(), paths));
+    HF_TRY_ASSIGN(const auto held, segment::open_heap_directory(persist::posix_storage(), paths));
     return read_superblock(*held, paths);
 }
 
@@ -174,8 +174,8 @@ base::result<segment::superblock_on_media> read_superblock(persist::storage& sto
 base::result<void> copy(const std::string& source, const std::string& destination,
                         std::span<const std::string> node_places) {
     const segment::heap_paths paths(source);
-    HF_TRY_ASSIGN(const auto found, segment::hold_and_recover(persist::posix_storage(), paths));
-    return segment::copy_heap({*found.hold->storage, paths, found.state}, persist::posix_storage(), destination,
+    HF_TRY_ASSIGN(const auto found, segment::open_and_recover(persist::posix_storage(), paths));
+    return segment::copy_heap({*found.directories->storage, paths, found.state}, persist::posix_storage(), destination,
                               node_places);
 }
 

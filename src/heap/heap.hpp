@@ -53,10 +53,10 @@ class engine : public heap_operations {
 public:
     /// The new heap is empty and durable.
     static base::result<std::unique_ptr<engine>> create(const std::string& path, const engine_options& options);
-    /// `hold`: of an engine that had the heap open and is gone.
-    static base::result<std::unique_ptr<engine>> open(const std::string& path, persist::access_mode mode,
-                                                      const engine_options& options,
-                                                      const std::shared_ptr<segment::heap_hold>& hold = nullptr);
+    /// `directories`: of an engine that had the heap open and is gone.
+    static base::result<std::unique_ptr<engine>> open(
+        const std::string& path, persist::access_mode mode, const engine_options& options,
+        const std::shared_ptr<segment::heap_directories>& directories = nullptr);
     /// Of several processes at once, one creates the heap; the others fail with `locked` while it is open.
     static base::result<std::unique_ptr<engine>> open_or_create(const std::string& path,
                                                                 const engine_options& opened_with,

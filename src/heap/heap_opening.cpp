@@ -118,18 +118,18 @@ base::result<std::unique_ptr<engine>> heap_opening::create() {
     if (options_.durability != durability_kind::commit) {
         // The heap is complete, and opened as any other. It stays locked: if this fails, no other process has it.
         HF_TRY(made->close(false));
-        const auto hold = made->files().hold();
+        const auto directories = made->files().directories();
         made.reset();
-        auto opened = open(access_mode::read_write, hold);
+        auto opened = open(access_mode::read_write, directories);
         if (!opened) {
-            static_cast<void>(segment::remove_heap(*options_.storage, path_, hold).ok());
+            static_cast<void>(segment::remove_heap(*options_.storage, path_, directories).ok());
         }
         return opened;
     }
     if (auto started = start_created(*made); !started) {
-        const auto hold = made->files().hold();
+        const auto directories = made->files().directories();
         made.reset();
-        static_cast<void>(segment::remove_heap(*options_.storage, path_, hold).ok());
+        static_cast<void>(segment::remove_heap(*options_.storage, path_, directories).ok());
         return std::move(started).error();
     }
     return made;
@@ -165,8 +165,8 @@ base::result<std::unique_ptr<engine>> heap_opening::create_scratch() {
     return made;
 }
 
-base::result<std::unique_ptr<engine>> heap_opening::open(access_mode mode,
-                                                         const std::shared_ptr<segment::heap_hold>& hold) {
+base::result<std::unique_ptr<engine>> heap_opening::open(
+    access_mode mode, const std::shared_ptr<segment::heap_directories>& directories) {
     HF_TRY(check_durability());
     segment::mapping_options mapping = options_.files.mapping;
     mapping.shared = is_shared(mode, options_.durability);
@@ -174,7 +174,7 @@ base::result<std::unique_ptr<engine>> heap_opening::open(access_mode mode,
     mapping.domain = options_.domain;
     mapping.syncs_records =
         options_.durability == durability_kind::atomic && !options_.domain && !options_.accept_process_crash_only;
-    HF_TRY_ASSIGN(auto files, segment::heap_files::open(*options_.storage, path_, mode, mapping, hold));
+    HF_TRY_ASSIGN(auto files, segment::heap_files::open(*options_.storage, path_, mode, mapping, directories));
     HF_TRY(check_boot(*files));
     if (mode == access_mode::read_write) {
         // Recovery works on the files themselves.
@@ -182,7 +182,7 @@ base::result<std::unique_ptr<engine>> heap_opening::open(access_mode mode,
                                 : files->has_pending_tracing() ? durability_kind::collect
                                                                : options_.durability;
         if (crashed_in != options_.durability) {
-            const auto same = files->hold();
+            const auto same = files->directories();
             files.reset();
             return open_recovered(crashed_in, same);
         }
@@ -283,15 +283,15 @@ base::result<std::unique_ptr<engine>> heap_opening::open_or_create(const engine_
 }
 
 base::result<std::unique_ptr<engine>> heap_opening::open_recovered(
-    durability_kind crashed_in, const std::shared_ptr<segment::heap_hold>& hold) const {
+    durability_kind crashed_in, const std::shared_ptr<segment::heap_directories>& directories) const {
     engine_options recovery = options_;
     recovery.durability = crashed_in;
     recovery.accept_process_crash_only = true;
-    HF_TRY_ASSIGN(auto opened, heap_opening(path_, recovery).open(access_mode::read_write, hold));
+    HF_TRY_ASSIGN(auto opened, heap_opening(path_, recovery).open(access_mode::read_write, directories));
     recovered_heap recovered = std::move(opened->recovered_);
     HF_TRY(opened->close(true));
     opened.reset();
-    HF_TRY_ASSIGN(auto again, heap_opening(path_, options_).open(access_mode::read_write, hold));
+    HF_TRY_ASSIGN(auto again, heap_opening(path_, options_).open(access_mode::read_write, directories));
     again->recovered_ = std::move(recovered);
     return again;
 }

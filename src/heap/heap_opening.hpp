@@ -22,7 +22,7 @@ public:
 
     base::result<std::unique_ptr<engine>> create();
     base::result<std::unique_ptr<engine>> open(persist::access_mode mode,
-                                               const std::shared_ptr<segment::heap_hold>& hold);
+                                               const std::shared_ptr<segment::heap_directories>& directories);
     base::result<std::unique_ptr<engine>> open_or_create(const engine_options& created_with);
     base::result<std::unique_ptr<engine>> create_scratch();
     /// Of a reader whose files show another version.
@@ -40,8 +40,8 @@ private:
     base::result<void> harden(engine& heap) const;
     base::result<void> keep_extents(engine& heap) const;
     [[nodiscard]] std::uint64_t decay_ns() const noexcept;
-    base::result<std::unique_ptr<engine>> open_recovered(durability_kind crashed_in,
-                                                         const std::shared_ptr<segment::heap_hold>& hold) const;
+    base::result<std::unique_ptr<engine>> open_recovered(
+        durability_kind crashed_in, const std::shared_ptr<segment::heap_directories>& directories) const;
 
     std::string path_;
     const engine_options& options_;

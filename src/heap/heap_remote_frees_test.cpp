@@ -12,8 +12,8 @@
 
 #include "heap/heap.hpp"
 #include "segment/test_support.hpp"
-#include "slab/nodes/node_heap.hpp"
-#include "slab/nodes/remote_touches.hpp"
+#include "slab/nodes/node_heap_test_support.hpp"
+#include "slab/nodes/remote_touches_test_support.hpp"
 #include "slab/pool/slab_check.hpp"
 
 namespace holdfast::heap {

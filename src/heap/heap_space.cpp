@@ -206,7 +206,7 @@ void heap_space::give_back_decayed() noexcept {
 base::result<base::pages> heap_space::shorten(base::pages keep) {
     heap_.blocks().flush_extents();
     return heap_.extents().space().shrink(
-        keep, [this] { return heap_.atomic() == nullptr || heap_.atomic()->wait_until_void(); });
+        keep, [this] { return heap_.atomic() == nullptr || heap_.atomic()->wait_until_obsolete(); });
 }
 
 base::result<shrink_report> heap_space::shrink(std::uint64_t target, shrink_progress progress) {

@@ -15,8 +15,8 @@ using segment::caught_up;
 
 /// A failure is no more than a reason to open the heap anew.
 caught_up catch_up(segment::heap_files& files) {
-    const auto done =
-        files.hold()->was_left_in_order ? files.commits().catch_up() : base::result<caught_up>(caught_up::not_at_all);
+    const auto done = files.directories()->was_left_in_order ? files.commits().catch_up()
+                                                             : base::result<caught_up>(caught_up::not_at_all);
     return done ? *done : caught_up::not_at_all;
 }
 
@@ -29,8 +29,8 @@ base::result<std::unique_ptr<engine>> turns_of_heap::follow(std::unique_ptr<engi
                                                             const engine_options& options) {
     unregister_engine(*old);
     const std::string path = old->files().paths().directory();
-    const auto hold = old->files().hold();
-    hold->rests = false;
+    const auto directories = old->files().directories();
+    directories->rests = false;
     const caught_up done = catch_up(old->files());
     if (done == caught_up::content) {
         HF_TRY(register_engine(*old));
@@ -45,13 +45,13 @@ base::result<std::unique_ptr<engine>> turns_of_heap::follow(std::unique_ptr<engi
     }
     files->mapping().leave_addresses();
     files.reset();
-    return heap_opening(path, options).open(persist::access_mode::read_write, hold);
+    return heap_opening(path, options).open(persist::access_mode::read_write, directories);
 }
 
 /// Without memory for the registry, pointers that lead to the heap by its name find none.
 void turns_of_heap::rest(engine& heap) noexcept {
     unregister_engine(heap);
-    heap.files().hold()->rests = true;
+    heap.files().directories()->rests = true;
     try {
         static_cast<void>(register_reader(heap).ok());
     } catch (const std::bad_alloc&) {
@@ -61,7 +61,7 @@ void turns_of_heap::rest(engine& heap) noexcept {
 
 base::result<void> turns_of_heap::wake(engine& heap) {
     unregister_engine(heap);
-    heap.files().hold()->rests = false;
+    heap.files().directories()->rests = false;
     return register_engine(heap);
 }
 

@@ -5,8 +5,9 @@
 
 #include "base/checked.hpp"
 #include "heap/heap_operations.hpp"
+#include "heap/operations/block_sizes.hpp"
 #include "segment/files/private_moves.hpp"
-#include "slab/size_classes.hpp"
+#include "slab/classes/size_classes.hpp"
 
 namespace holdfast::heap {
 
@@ -41,17 +42,6 @@ std::uint64_t bytes_with_private_room(std::uint64_t usable, std::uint64_t wanted
 }
 
 }  // namespace
-
-bool can_stay(const slab::held_block& old, const void* address, const block_request& wanted) noexcept {
-    return old.block.kind == lane::block_kind::pages && (wanted.type == 0 || wanted.type == old.block.type) &&
-           !wanted.zeroed && reinterpret_cast<std::uintptr_t>(address) % wanted.alignment == 0 &&
-           wanted.bytes <= old.bytes() && wanted.bytes > old.bytes() / 2;
-}
-
-std::uint64_t bytes_with_room(std::uint64_t usable, std::uint64_t wanted) noexcept {
-    const bool grows = wanted > usable && usable >= base::granule_size;
-    return grows ? base::checked_add(wanted, wanted / 4).value_or(wanted) : wanted;
-}
 
 void* reallocate(heap_operations& heap, void* block, std::uint64_t bytes, std::uint64_t alignment) noexcept {
     const slab::change_call call(heap.changes());

@@ -2,9 +2,6 @@
 
 #include <cstdint>
 
-#include "heap/destination_operations.hpp"
-#include "slab/slab.hpp"
-
 namespace holdfast::heap {
 
 class heap_operations;
@@ -16,10 +13,5 @@ class heap_operations;
 /// Thread-safe for different blocks.
 [[nodiscard]] void* reallocate(heap_operations& heap, void* block, std::uint64_t bytes,
                                std::uint64_t alignment) noexcept;
-
-/// Whole pages that are long enough, and not twice as long.
-[[nodiscard]] bool can_stay(const slab::held_block& old, const void* address, const block_request& wanted) noexcept;
-/// `wanted`, and a quarter more if a block of `usable` bytes grows beyond a slab.
-[[nodiscard]] std::uint64_t bytes_with_room(std::uint64_t usable, std::uint64_t wanted) noexcept;
 
 }  // namespace holdfast::heap

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "lane/lane_format.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::lane {
 

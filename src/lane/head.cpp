@@ -74,7 +74,7 @@ base::result<std::uint64_t> read_lane_count(std::span<const std::byte> lanes, st
         return corrupt("number of lanes", fmt::format("{}", count), fmt::format("{} to {}", least, maximum_lanes));
     }
     // LANE-25.
-    if (file_size < lanes_file_size(count, slots) && !HF_MUTANT("replay.lane_count")) {
+    if (file_size < lanes_file_size(count, slots)) {
         return corrupt("size of the lanes", fmt::format("{}", file_size),
                        fmt::format("at least {}, for {} lanes", lanes_file_size(count, slots), count));
     }

@@ -14,7 +14,6 @@
 #include "base/result.hpp"
 #include "lane/lane_format.hpp"
 #include "persist/domain.hpp"
-#include "persist/mutant.hpp"
 
 namespace holdfast::lane {
 
@@ -62,9 +61,8 @@ template <class Value, persist::persistence_domain Domain>
 void write_in_turn(copies_on_media<Value>& copies, const std::type_identity_t<Value>& value, std::uint64_t heap_key,
                    Domain& domain, persist::site write_site, persist::site fence_site) noexcept {
     const bool first_in_force = copy_in_force(copies, heap_key) == 0;
-    const bool second = HF_MUTANT("lane.head.copy_in_force") ? !first_in_force : first_in_force;
     const sealed_on_media<Value> made = sealed(value, heap_key);
-    domain.copy_nontemporal(&copies[second ? 1 : 0], &made, sizeof made, write_site);
+    domain.copy_nontemporal(&copies[first_in_force ? 1 : 0], &made, sizeof made, write_site);
     domain.fence(fence_site);
 }
 

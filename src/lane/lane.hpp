@@ -1,7 +1,7 @@
 // A lane belongs to one thread at a time, which appends; lane 0 belongs to the holder of its lock. Checkpoints of any
 // thread free slots.
 //
-//   LANE-20: sequence - voided <= slots: a slot is written again only after a checkpoint has passed its record.
+//   LANE-20: sequence - obsolete <= slots: a slot is written again only after a checkpoint has passed its record.
 //   LANE-21: `completed` counts records whose stores are visible to a thread that reads it with acquire.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace holdfast::lane {
 
-/// Words whose lines a checkpoint writes back before the record is void. An address plus 1: the checkpoint itself
+/// Words whose lines a checkpoint writes back before the record is obsolete. An address plus 1: the checkpoint itself
 /// stores the bitmap word, from block states.
 using touched_lines = std::array<const void*, 3>;
 
@@ -90,7 +90,7 @@ struct alignas(2 * base::cache_line_size) lane {
     std::atomic<std::uint64_t> fences{0};
     std::atomic<std::uint64_t> flushed_lines{0};
     // Written by checkpoints.
-    alignas(base::cache_line_size) base::atomic<std::uint64_t> voided{0};
+    alignas(base::cache_line_size) base::atomic<std::uint64_t> obsolete{0};
     base::atomic<std::uint64_t> logged{0};  ///< order `logged`: durable records; the log's leader writes it
     std::uint64_t first_sequence = 0;
     std::unique_ptr<slot_descriptor[]> owned_descriptors;

@@ -92,7 +92,7 @@ TEST_F(lane_ahead_test, a_window_ends_with_its_thread_whose_lines_no_other_fence
     EXPECT_GE(own.ahead->durable.load(), slots / 4);
 }
 
-TEST_F(lane_ahead_test, what_is_void_is_not_written_back_any_more) {
+TEST_F(lane_ahead_test, what_is_obsolete_is_not_written_back_any_more) {
     lane_set<domain> set({}, space_, *this, options());
     ASSERT_TRUE(set.open().ok());
     static_cast<void>(set.acquire());
@@ -101,7 +101,7 @@ TEST_F(lane_ahead_test, what_is_void_is_not_written_back_any_more) {
         call_on(set, own, i);
     }
     ASSERT_LT(own.ahead->next, own.ahead->until) << "within a window";
-    ASSERT_TRUE(set.wait_until_void());
+    ASSERT_TRUE(set.wait_until_obsolete());
     const std::uint64_t lines = set.statistics().flushed_lines;
     for (std::uint64_t i = 0; i < slots / 4 - 1; ++i) {
         call_on(set, own, i);
@@ -116,10 +116,10 @@ TEST_F(lane_ahead_test, memory_is_not_given_back_while_a_step_may_still_write_to
     lane& own = *set.acquire();
     call_on(set, own, 0);
     own.ahead->steps.store(1);  // its thread sleeps, or has ended
-    EXPECT_FALSE(set.wait_until_void());
+    EXPECT_FALSE(set.wait_until_obsolete());
     EXPECT_EQ(make_replay(source()).value().report.pending, 0U) << "the records are void";
     set.release(own);
-    EXPECT_TRUE(set.wait_until_void());
+    EXPECT_TRUE(set.wait_until_obsolete());
 }
 
 TEST_F(lane_ahead_test, threads_write_back_and_settle_at_once) {
@@ -137,12 +137,12 @@ TEST_F(lane_ahead_test, threads_write_back_and_settle_at_once) {
         });
     }
     for (int i = 0; i < 50; ++i) {
-        static_cast<void>(set.wait_until_void());  // false while a thread that writes back waits for a core
+        static_cast<void>(set.wait_until_obsolete());  // false while a thread that writes back waits for a core
     }
     for (std::thread& each : all) {
         each.join();
     }
-    EXPECT_TRUE(set.wait_until_void());
+    EXPECT_TRUE(set.wait_until_obsolete());
     EXPECT_EQ(make_replay(source()).value().report.pending, 0U);
 }
 

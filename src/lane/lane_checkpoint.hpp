@@ -20,8 +20,7 @@
 #include "lane/lanes_ahead.hpp"
 #include "lane/record_log.hpp"
 #include "persist/domain.hpp"
-#include "persist/mutant.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::lane {
 
@@ -72,7 +71,7 @@ public:
     void has_lock() const noexcept HF_ASSERTS_HELD(progress_.mutex) {}
     /// Fixes T' and the records to pass. False where T' is not newer than the last one. `owner` may be null.
     [[nodiscard]] bool begin(const lane* owner) noexcept HF_REQUIRES(progress_.mutex);
-    /// Passes so many records. True where the checkpoint has ended, and records became void.
+    /// Passes so many records. True where the checkpoint has ended, and records became obsolete.
     bool advance(std::uint64_t records) noexcept HF_REQUIRES(progress_.mutex);
 
     /// All lines that records up to its time touched are durable (LANE-6).
@@ -129,16 +128,15 @@ std::uint64_t lane_checkpoint<Domain>::time_of_next(std::uint64_t& lanes) noexce
     // touched is written back once, so both are read before the first line is.
     for (std::uint64_t i = 0; i < lanes; ++i) {
         const std::uint64_t announced = of_.all.lanes[i]->announced.load(std::memory_order_acquire);
-        if (announced != 0 && !HF_MUTANT("lane.checkpoint.in_flight")) {
+        if (announced != 0) {
             time = std::min(time, announced);
         }
     }
     for (std::uint64_t i = 0; i < lanes; ++i) {
         const lane& each = *of_.all.lanes[i];
-        progress_.reached[i] = HF_MUTANT("lane.checkpoint.incomplete") ? each.sequence.load(std::memory_order_acquire)
-                                                                       : each.completed.load(std::memory_order_acquire);
+        progress_.reached[i] = each.completed.load(std::memory_order_acquire);
     }
-    return HF_MUTANT("lane.checkpoint.late_clock") ? std::max(time, of_.clock.now()) : time;
+    return time;
 }
 
 /// Returns how many of `records` it has gone through, or all of them where it cannot go on now.
@@ -191,7 +189,7 @@ bool lane_checkpoint<Domain>::begin(const lane* owner) noexcept {
         completed += progress_.reached[i];
         if (each.ahead != nullptr) {
             progress_.reached[i] =
-                last_record_at(each, each.voided.load(std::memory_order_relaxed), progress_.reached[i], time);
+                last_record_at(each, each.obsolete.load(std::memory_order_relaxed), progress_.reached[i], time);
         }
         pending += progress_.reached[i] - std::min(written_back(each), progress_.reached[i]);
     }
@@ -200,9 +198,6 @@ bool lane_checkpoint<Domain>::begin(const lane* owner) noexcept {
     }
     progress_.completed_before = completed;
     progress_.lines.clear();
-    if (HF_MUTANT("lane.checkpoint.time_before_lines")) {
-        write_time(time);
-    }
     progress_.running = {owner, time,    lanes, 0, std::min(written_back(*of_.all.lanes[0]), progress_.reached[0]),
                          0,     pending, 0};
     return true;
@@ -220,7 +215,7 @@ bool lane_checkpoint<Domain>::advance(std::uint64_t records) noexcept {
             break;
         }
         progress_.reached[of.index] = progress_.running.next;
-        progress_.running.passed += progress_.running.next - of.voided.load(std::memory_order_relaxed);
+        progress_.running.passed += progress_.running.next - of.obsolete.load(std::memory_order_relaxed);
         if (++progress_.running.at < progress_.running.lanes) {
             progress_.running.next =
                 std::min(written_back(*of_.all.lanes[progress_.running.at]), progress_.reached[progress_.running.at]);
@@ -239,14 +234,6 @@ bool lane_checkpoint<Domain>::advance(std::uint64_t records) noexcept {
 
 template <persist::persistence_domain Domain>
 void lane_checkpoint<Domain>::end() noexcept {
-    const auto void_them = [this]() HF_REQUIRES(progress_.mutex) {
-        for (std::uint64_t i = 0; i < progress_.running.lanes; ++i) {
-            of_.all.lanes[i]->voided.store(progress_.reached[i], std::memory_order_release);
-        }
-    };
-    if (HF_MUTANT("lane.checkpoint.void_before_time")) {
-        void_them();
-    }
     domain_.fence("lane.checkpoint.fence");
     if (!is_healthy()) {
         return;  // these lines may be lost, so their records stay
@@ -255,7 +242,9 @@ void lane_checkpoint<Domain>::end() noexcept {
     if (!is_healthy()) {
         return;
     }
-    void_them();
+    for (std::uint64_t i = 0; i < progress_.running.lanes; ++i) {
+        of_.all.lanes[i]->obsolete.store(progress_.reached[i], std::memory_order_release);
+    }
     if constexpr (may_log<Domain>) {
         if (of_.log != nullptr) {
             of_.log->release();

@@ -148,7 +148,7 @@ TEST_F(lane_group_test, stores_into_a_block_that_it_allocates_after_an_earlier_c
     EXPECT_TRUE(is_live(block));
 }
 
-TEST_F(lane_group_test, makes_earlier_records_of_a_destination_void) {
+TEST_F(lane_group_test, makes_earlier_records_of_a_destination_obsolete) {
     append_only(set_, *own_, allocation(8, 1, block));
     set_.complete(*own_);
     append_group(*own_, {data(8, {segment::null_pointer(1)})});
@@ -189,7 +189,7 @@ TEST_F(lane_group_test, of_a_former_block_says_nothing_about_a_stamp) {
     EXPECT_EQ(word(block), segment::null_pointer(1));
 }
 
-TEST_F(lane_group_test, that_does_not_count_makes_its_time_void) {
+TEST_F(lane_group_test, that_does_not_count_makes_its_time_obsolete) {
     append_group(*own_, {data(8, {1}), data(far_word, {2})});
     const record_on_media first = own_->slots[1];
     own_->slots[2] = {};

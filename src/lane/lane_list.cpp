@@ -6,7 +6,6 @@
 
 #include "lane/lanes_ahead.hpp"
 #include "lane/record.hpp"
-#include "persist/mutant.hpp"
 
 namespace holdfast::lane {
 
@@ -49,7 +48,7 @@ lane* lane_list::make_lane() noexcept {
     made->seed = seed_of(options_.heap_key, options_.incarnation, is_logged() ? 0 : index);
     // Above all recorded times. In order `in_flight`, sequences continue where the lane's last user stopped:
     // `completed` on media is never ahead of them.
-    made->last_time = HF_MUTANT("lane.clock.start") ? 0 : options_.checkpoint_time + 1;
+    made->last_time = options_.checkpoint_time + 1;
     if (options_.order == record_order::in_flight && made->header->completed > largest_sequence) {
         // The file meant nothing when the heap was opened, or replay would have refused the number.
         std::atomic_ref(made->header->completed).store(0, std::memory_order_relaxed);
@@ -57,7 +56,7 @@ lane* lane_list::make_lane() noexcept {
     made->first_sequence = first_sequence_of(*made);
     made->sequence.store(made->first_sequence, std::memory_order_relaxed);
     made->completed.store(made->first_sequence, std::memory_order_relaxed);
-    made->voided.store(made->first_sequence, std::memory_order_relaxed);
+    made->obsolete.store(made->first_sequence, std::memory_order_relaxed);
     made->logged.store(made->first_sequence, std::memory_order_relaxed);
     made->log_claimed = made->first_sequence;
     made->free_until = is_logged() ? made->first_sequence : 0;
@@ -68,7 +67,7 @@ lane* lane_list::make_lane() noexcept {
 
 std::uint64_t lane_list::first_sequence_of(const lane& made) const noexcept {
     switch (options_.order) {
-        case record_order::in_flight: return HF_MUTANT("lane.first_sequence") ? 0 : made.header->completed;
+        case record_order::in_flight: return made.header->completed;
         case record_order::logged: return made.index << log_lane_shift;
         default: return 0;
     }
@@ -154,9 +153,6 @@ bool lane_list::extend(std::uint64_t wanted, seal_count seal) noexcept {
     }
     if (is_logged()) {
         return true;  // a ring in DRAM needs no place on media
-    }
-    if (HF_MUTANT("lane.count.before_growth")) {
-        seal_wanted();
     }
     try {
         if (!area_.grow_lanes(lanes_file_size(wanted, options_.slots))) {

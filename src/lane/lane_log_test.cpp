@@ -324,7 +324,7 @@ TEST_F(lane_log_test, nothing_was_settled_beside_threads_that_call_all_the_time)
     }
     for (int i = 0; i < 10; ++i) {
         EXPECT_TRUE(call(set, own, 0));
-        EXPECT_TRUE(set.wait_until_void());
+        EXPECT_TRUE(set.wait_until_obsolete());
     }
     ends = true;
 }

@@ -14,7 +14,7 @@ lane_pool::lane_pool(segment::space_view space, segment::lane_area& area, const 
       ring_slots_(options.order == record_order::in_flight ? std::min(options.slots, in_flight_slots) : options.slots),
       clock_(options.clock),
       spans_(options.clock) {
-    clock_.start(HF_MUTANT("lane.clock.start") ? 0 : options.checkpoint_time + 1);
+    clock_.start(options.checkpoint_time + 1);
     checkpoints_.time.store(options.checkpoint_time, std::memory_order_relaxed);
 }
 
@@ -87,7 +87,7 @@ base::result<void> lane_pool::check_health() const {
     return what;
 }
 
-bool lane_pool::wait_until_void() noexcept {
+bool lane_pool::wait_until_obsolete() noexcept {
     constexpr unsigned tries = 16;
     const std::uint64_t lanes = lanes_.count();
     std::array<std::uint64_t, maximum_lanes> recorded;
@@ -95,11 +95,11 @@ bool lane_pool::wait_until_void() noexcept {
         recorded[i] = lanes_[i].sequence.load(std::memory_order_acquire);
     }
     const bool by_clock = is_by_clock(options_.order);
-    std::optional<lanes_ahead::steps> steps;  // that may have begun before all was void
-    const auto is_settled = [&] {
+    std::optional<lanes_ahead::steps> steps;  // that may have begun before all was obsolete
+    const auto all_are_obsolete = [&] {
         for (std::uint64_t i = 0; i < lanes; ++i) {
-            const auto& void_until = by_clock ? lanes_[i].voided : lanes_[i].completed;
-            if (void_until.load(std::memory_order_acquire) < recorded[i]) {
+            const auto& obsolete_until = by_clock ? lanes_[i].obsolete : lanes_[i].completed;
+            if (obsolete_until.load(std::memory_order_acquire) < recorded[i]) {
                 return false;
             }
         }
@@ -109,7 +109,7 @@ bool lane_pool::wait_until_void() noexcept {
         return ahead_.have_ended(*steps);
     };
     for (unsigned tried = 0; tried < tries; ++tried) {
-        if (is_settled()) {
+        if (all_are_obsolete()) {
             return true;
         }
         if (!check_health()) {
@@ -122,10 +122,10 @@ bool lane_pool::wait_until_void() noexcept {
             wait_for_calls(tried);
         }
     }
-    return is_settled();
+    return all_are_obsolete();
 }
 
-/// Where there is a log, calls end when the disk has written their records. All tries of wait_until_void() together
+/// Where there is a log, calls end when the disk has written their records. All tries of wait_until_obsolete() together
 /// wait for 40 ms.
 void lane_pool::wait_for_calls(unsigned tried) const noexcept {
     constexpr unsigned yields = 4;

@@ -1,4 +1,5 @@
-// Durable records, with one fence for a call, and checkpoints that make them void (docs/atomic-protocol.md). A call:
+// Durable records, with one fence for a call, and checkpoints that make them obsolete (docs/atomic-protocol.md). A
+// call:
 //
 //     prepare(lane, n)                room for n records
 //     announce(lane)                  all that the call depends on was read before; from here on it takes no lock
@@ -41,10 +42,9 @@
 #include "lane/record_log.hpp"
 #include "lane/writer_counters.hpp"
 #include "persist/domain.hpp"
-#include "persist/mutant.hpp"
 #include "segment/format/pointer_format.hpp"
+#include "segment/format/space.hpp"
 #include "segment/format/superblock_format.hpp"
-#include "segment/space.hpp"
 
 namespace holdfast::lane {
 
@@ -70,12 +70,12 @@ public:
     [[nodiscard]] lane& shared() noexcept { return lanes_[0]; }
     [[nodiscard]] base::mutex& shared_mutex() noexcept { return shared_mutex_; }
 
-    /// False where no record became void.
+    /// False where no record became obsolete.
     virtual bool checkpoint() noexcept = 0;
 
-    /// Takes checkpoints until every earlier record is void. False where a call stayed in flight for too long. This
+    /// Takes checkpoints until every earlier record is obsolete. False where a call stayed in flight for too long. This
     /// thread has no call in flight, and holds no lock that such calls need.
-    [[nodiscard]] bool wait_until_void() noexcept;
+    [[nodiscard]] bool wait_until_obsolete() noexcept;
 
     /// `poisoned` once a sync has failed: no call that needs one is acknowledged any more.
     [[nodiscard]] base::result<void> check_health() const;
@@ -126,7 +126,7 @@ public:
 
     [[nodiscard]] Domain& domain() noexcept { return domain_; }
     [[nodiscard]] record_effects<Domain>& effects() noexcept { return effects_; }
-    /// Whether records become void by a checkpoint, not by their completion.
+    /// Whether records become obsolete by a checkpoint, not by their completion.
     [[nodiscard]] bool by_clock() const noexcept { return !process_crashes_only && is_by_clock(options_.order); }
 
     HF_HOT void prepare(lane& own, std::uint64_t count) noexcept {
@@ -142,14 +142,9 @@ public:
     HF_HOT void announce(lane& own) noexcept {
         if constexpr (!process_crashes_only) {
             const std::uint64_t before = own.last_time;
-            if (!HF_MUTANT("lane.announce.late")) {
-                barrier_.announce(own.announced, before);
-            }
+            barrier_.announce(own.announced, before);
             if (by_clock()) {
-                own.last_time = HF_MUTANT("lane.time.own") ? before + 1 : std::max(clock_.now(), before + 1);
-            }
-            if (HF_MUTANT("lane.announce.late")) {
-                barrier_.announce(own.announced, before);
+                own.last_time = std::max(clock_.now(), before + 1);
             }
         }
     }
@@ -169,9 +164,7 @@ public:
         std::memcpy(words, &record, sizeof words);
         put(own.slots[sequence & own.slot_mask], words, "lane.record.write");
         // Without this store the record was not appended; see release().
-        if (!HF_MUTANT("lane.append.sequence")) {
-            own.sequence.store(sequence, std::memory_order_release);
-        }
+        own.sequence.store(sequence, std::memory_order_release);
     }
 
     /// False, on a disk alone: the records are not durable, and the call must end without complete() and without a
@@ -184,9 +177,6 @@ public:
             }
         }
         domain_.fence("lane.record.fence");
-        if (HF_MUTANT("lane.complete.early")) {
-            complete(own);
-        }
         if constexpr (!process_crashes_only) {  // there the fence orders the compiler alone
             count(own.fences);
         }
@@ -211,7 +201,7 @@ public:
     /// In place of complete() for a call that has appended nothing: other lanes may need its room in the log.
     void cancel(lane& own) noexcept {
         if constexpr (may_log<Domain>) {
-            give_back_room(own);
+            return_room(own);
         }
         complete(own);
     }
@@ -242,7 +232,7 @@ public:
         const bool in_call =
             given.announced.load(std::memory_order_relaxed) != 0 ||
             given.sequence.load(std::memory_order_relaxed) != given.completed.load(std::memory_order_relaxed);
-        if (in_call && !HF_MUTANT("lane.release.finish")) {
+        if (in_call) {
             finish_for(given);
         }
         checkpoints_.drop(given);
@@ -295,38 +285,34 @@ private:
             publish_now_and_then(own);
             return;
         }
-        if (HF_MUTANT("lane.ring.full")) {
-            own.free_until = end;
-            return;
-        }
         const bool is_ahead = ahead_.work(
             own, [this](const void* line, base::mutex** held) { return checkpoint_.write_back_line(line, held); });
         const std::uint64_t half = ahead_.enough_for_checkpoint(is_ahead);
         const std::uint64_t last = ring_slots_ - 1;  // one slot stays free for the wipe in finish_for()
         const std::uint64_t next_work = is_ahead ? std::max(end, ahead_.next_work(own)) : ~std::uint64_t{0};
         for (unsigned tries = 0;; ++tries) {
-            std::uint64_t voided = own.voided.load(std::memory_order_acquire);
+            std::uint64_t obsolete = own.obsolete.load(std::memory_order_acquire);
             bool goes_on = false;
             if (log_ != nullptr && log_->has_failed()) {
-                own.free_until = end;  // no record will be durable or void any more
+                own.free_until = end;  // no record will be durable or obsolete any more
                 return;
             }
-            if (end > voided + last) {
+            if (end > obsolete + last) {
                 checkpoint();
-            } else if (end > voided + half && tries == 0) {
-                goes_on = work_on_checkpoint(own, voided + last - end, wanted);
+            } else if (end > obsolete + half && tries == 0) {
+                goes_on = work_on_checkpoint(own, obsolete + last - end, wanted);
             }
-            voided = own.voided.load(std::memory_order_acquire);
-            if (end <= voided + half) {
-                own.free_until = std::min(voided + half, next_work);
+            obsolete = own.obsolete.load(std::memory_order_acquire);
+            if (end <= obsolete + half) {
+                own.free_until = std::min(obsolete + half, next_work);
                 return;
             }
-            if (end <= voided + last) {
+            if (end <= obsolete + last) {
                 // Look again soon: to go on with this checkpoint, or because another lane owns one or a call in flight
                 // holds it up.
                 const std::uint64_t later = std::max<std::uint64_t>(ring_slots_ / 64, 1);
-                own.free_until =
-                    std::min({voided + last, end + (goes_on ? ahead_.records_between_steps() : later) - 1, next_work});
+                own.free_until = std::min(
+                    {obsolete + last, end + (goes_on ? ahead_.records_between_steps() : later) - 1, next_work});
                 return;
             }
             wait(tries);
@@ -355,10 +341,10 @@ private:
         own.free_until = std::min(own.free_until, own.log_claimed);
     }
 
-    void give_back_room(lane& own) noexcept {
+    void return_room(lane& own) noexcept {
         const std::uint64_t kept = log_ == nullptr ? 0 : own.sequence.load(std::memory_order_relaxed) + log_->portion();
         if (log_ != nullptr && own.log_claimed > kept) {
-            log_->give_back(own.log_claimed - kept);
+            log_->return_room(own.log_claimed - kept);
             own.log_claimed = kept;
             own.free_until = std::min(own.free_until, kept);
         }

@@ -69,7 +69,7 @@ TEST_F(lane_test, a_checkpoint_of_calls_with_several_records_ends_before_the_rin
         << "a full ring drops the checkpoint, and writes lines back twice";
 }
 
-TEST_F(lane_test, what_begins_after_half_a_checkpoint_is_void_after_a_whole_one) {
+TEST_F(lane_test, what_begins_after_half_a_checkpoint_is_obsolete_after_a_whole_one) {
     lane_set<domain> set({}, space_, *this, options());
     ASSERT_TRUE(set.open().ok());
     lane& own = *set.acquire();
@@ -143,7 +143,7 @@ TEST_F(lane_test, the_checkpoint_of_a_thread_that_ended_is_dropped) {
     EXPECT_GT(set.statistics().flushed_lines, begun) << "begun anew, and not late";
 }
 
-TEST_F(lane_test, a_checkpoint_makes_records_void_and_a_call_in_flight_holds_it_up) {
+TEST_F(lane_test, a_checkpoint_makes_records_obsolete_and_a_call_in_flight_holds_it_up) {
     lane_set<domain> set({}, space_, *this, options());
     ASSERT_TRUE(set.open().ok());
     lane& sleeper = *set.acquire();
@@ -224,7 +224,7 @@ TEST_F(lane_test, replay_does_what_the_last_record_says_wherever_it_lies) {
     EXPECT_EQ(again.value().report.pending, 0U) << "T is the newest time now";
 }
 
-TEST_F(lane_test, records_of_another_incarnation_lane_or_heap_are_void) {
+TEST_F(lane_test, records_of_another_incarnation_lane_or_heap_are_obsolete) {
     {
         lane_set<domain> set({}, space_, *this, options());
         ASSERT_TRUE(set.open().ok());

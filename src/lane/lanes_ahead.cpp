@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "persist/mutant.hpp"
-
 namespace holdfast::lane {
 
 namespace {
@@ -58,8 +56,8 @@ bool lanes_ahead::work(lane& own, write_back_line write_back) const noexcept {
     }
     if (state.until != state.durable.load(std::memory_order_relaxed)) {
         const std::uint64_t begin = spans_.now();
-        // Sequentially consistent, as the load of `voided` behind it: wait_until_void() sees the step, or the step what
-        // is void.
+        // Sequentially consistent, as the load of `obsolete` behind it: wait_until_obsolete() sees the step, or the
+        // step what is obsolete.
         const std::uint64_t steps = state.steps.load(std::memory_order_relaxed);
         state.steps.exchange(steps + 1, std::memory_order_seq_cst);
         write_back_window(own, write_back);
@@ -83,26 +81,25 @@ void lanes_ahead::write_back_window(lane& own, write_back_line write_back) const
     write_back_ahead& state = *own.ahead;
     const std::uint64_t fences = own.fences.load(std::memory_order_relaxed);
     if (state.next != state.until) {
-        // What is void may be no memory any more.
-        state.next = std::min(std::max(state.next, own.voided.load(std::memory_order_seq_cst)), state.until);
+        // What is obsolete may be no memory any more.
+        state.next = std::min(std::max(state.next, own.obsolete.load(std::memory_order_seq_cst)), state.until);
         write_back_own(own, std::min(state.until, state.next + 2 * records_between_steps()), write_back);
         state.fences = fences;
     }
-    if (state.next == state.until && (state.fences != fences || HF_MUTANT("lane.ahead.fence"))) {
+    if (state.next == state.until && state.fences != fences) {
         state.durable_time.store(state.time, std::memory_order_release);
-        state.durable.store(HF_MUTANT("lane.ahead.number") ? own.sequence.load(std::memory_order_relaxed) : state.until,
-                            std::memory_order_release);
+        state.durable.store(state.until, std::memory_order_release);
     }
 }
 
 std::uint64_t written_back(const lane& of) noexcept {
-    const std::uint64_t voided = of.voided.load(std::memory_order_relaxed);
-    return of.ahead == nullptr ? voided : std::max(voided, of.ahead->durable.load(std::memory_order_acquire));
+    const std::uint64_t obsolete = of.obsolete.load(std::memory_order_relaxed);
+    return of.ahead == nullptr ? obsolete : std::max(obsolete, of.ahead->durable.load(std::memory_order_acquire));
 }
 
 std::uint64_t lanes_ahead::time_written_back(const lane& owner, std::uint64_t lanes,
                                              const std::array<std::uint64_t, maximum_lanes>& reached) const noexcept {
-    const std::uint64_t wanted = std::min(owner.voided.load(std::memory_order_relaxed) + ring_slots_ / 8,
+    const std::uint64_t wanted = std::min(owner.obsolete.load(std::memory_order_relaxed) + ring_slots_ / 8,
                                           owner.completed.load(std::memory_order_relaxed));
     const std::uint64_t least = owner.descriptors[wanted & owner.slot_mask].time;
     std::uint64_t time = ~std::uint64_t{0};

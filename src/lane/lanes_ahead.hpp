@@ -61,8 +61,8 @@ public:
     [[nodiscard]] std::uint64_t time_written_back(
         const lane& owner, std::uint64_t lanes, const std::array<std::uint64_t, maximum_lanes>& reached) const noexcept;
 
-    /// Of each lane the step that runs, or 0. One that began before records were void may still write their lines back;
-    /// a later one does not.
+    /// Of each lane the step that runs, or 0. One that began before records were obsolete may still write their lines
+    /// back; a later one does not.
     using steps = std::array<std::uint64_t, maximum_lanes>;
     [[nodiscard]] steps running() const noexcept;
     [[nodiscard]] bool have_ended(const steps& some) const noexcept;

@@ -1,11 +1,9 @@
 #include "lane/record.hpp"
 
-#include "persist/mutant.hpp"
-
 namespace holdfast::lane {
 
 std::uint64_t seed_of(std::uint64_t heap_key, std::uint64_t incarnation, std::uint64_t lane) noexcept {
-    const std::uint64_t parts[3] = {heap_key, HF_MUTANT("lane.seed.incarnation") ? 0 : incarnation, lane};
+    const std::uint64_t parts[3] = {heap_key, incarnation, lane};
     return XXH3_64bits(parts, sizeof parts);
 }
 

@@ -13,8 +13,8 @@ namespace holdfast::lane {
 [[nodiscard]] std::uint64_t seed_of(std::uint64_t heap_key, std::uint64_t incarnation, std::uint64_t lane) noexcept;
 
 [[nodiscard]] inline std::uint64_t checksum_of(const record_on_media& record, std::uint64_t seed) noexcept {
-    const std::uint64_t sum = XXH3_64bits_withSeed(&record.sequence, sizeof record - sizeof record.checksum, seed);
-    return sum == 0 ? 1 : sum;
+    const std::uint64_t checksum = XXH3_64bits_withSeed(&record.sequence, sizeof record - sizeof record.checksum, seed);
+    return checksum == 0 ? 1 : checksum;
 }
 
 [[nodiscard]] inline std::uint64_t checksum_of(std::span<const record_on_media> payload, std::uint64_t seed) noexcept {

@@ -12,7 +12,7 @@
 #include "lane/record.hpp"
 #include "persist/domain.hpp"
 #include "segment/format/pointer_format.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::lane {
 

@@ -8,7 +8,6 @@
 
 #include "lane/head.hpp"
 #include "lane/record.hpp"
-#include "persist/mutant.hpp"
 
 namespace holdfast::lane {
 
@@ -126,7 +125,7 @@ bool record_log::claim(std::uint64_t records) noexcept {
     std::uint64_t claimed = claimed_.load(std::memory_order_relaxed);
     for (;;) {
         const std::uint64_t most = released_.load(std::memory_order_acquire) + capacity_;
-        if (claimed + records > most && !HF_MUTANT("lane.log.full")) {
+        if (claimed + records > most) {
             return false;
         }
         if (claimed_.compare_exchange_weak(claimed, claimed + records, std::memory_order_relaxed)) {
@@ -228,8 +227,7 @@ void record_log::note_place() {
 
 log::mark record_log::begin_at(std::uint64_t time) noexcept {
     const base::scoped_lock lock(places_mutex_);
-    const auto first = std::ranges::find_if(
-        places_, [time](const place& each) { return each.newest > time && !HF_MUTANT("lane.log.release"); });
+    const auto first = std::ranges::find_if(places_, [time](const place& each) { return each.newest > time; });
     if (first != places_.begin()) {
         begin_ = *(first - 1);
         places_.erase(places_.begin(), first);

@@ -17,7 +17,7 @@
 #include "lane/lane.hpp"
 #include "lane/lane_format.hpp"
 #include "log/log.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::lane {
 
@@ -57,7 +57,7 @@ public:
 
     /// LANE-40. False: ask again after a checkpoint.
     [[nodiscard]] bool claim(std::uint64_t records) noexcept;
-    void give_back(std::uint64_t records) noexcept { claimed_.fetch_sub(records, std::memory_order_relaxed); }
+    void return_room(std::uint64_t records) noexcept { claimed_.fetch_sub(records, std::memory_order_relaxed); }
     /// What a lane claims at once.
     [[nodiscard]] std::uint64_t portion() const noexcept { return portion_; }
 

@@ -9,7 +9,6 @@
 #include "base/checked.hpp"
 #include "lane/head.hpp"
 #include "lane/record.hpp"
-#include "persist/mutant.hpp"
 #include "segment/format/pointer_format.hpp"
 
 namespace holdfast::lane {
@@ -142,9 +141,9 @@ base::result<void> gather_payload(const replay_source& source, const record_on_m
     const payload_place place = payload_of(last);
     const auto* const first = reinterpret_cast<const record_on_media*>(source.space.address({place.offset}));
     const std::span<const record_on_media> records(first, place.records);
-    if (const std::uint64_t sum = checksum_of(records, seed); sum != place.checksum) {
+    if (const std::uint64_t checksum = checksum_of(records, seed); checksum != place.checksum) {
         return corrupt(fmt::format("lane {}, record {}, payload at {:#x}", lane, number_of(last), place.offset),
-                       fmt::format("{:#x}", sum), fmt::format("{:#x}", place.checksum));
+                       fmt::format("{:#x}", checksum), fmt::format("{:#x}", place.checksum));
     }
     for (const record_on_media& each : records) {
         if (!has_flag(each, group_flag) || has_flag(each, last_flag)) {
@@ -172,9 +171,7 @@ base::result<bool> gather_group(const replay_source& source, const record_on_med
         const record_on_media& each = slots[slot];
         if (!is_whole(each, seed, slot, used) || number_of(each) != number || each.time != last.time ||
             !has_flag(each, group_flag) || has_flag(each, last_flag)) {
-            if (!HF_MUTANT("replay.group.part")) {
-                return false;
-            }
+            return false;
         }
     }
     for (std::uint64_t number = end - count + 1; number <= end; ++number) {
@@ -203,9 +200,8 @@ base::result<bool> gather_group_of_log(const replay_source& source, std::span<co
     for (std::uint64_t back = 1; back < count; ++back) {
         const bool is_there = back <= last;
         const record_on_media& each = *records[is_there ? last - back : last];
-        if ((!is_there || number_of(each) != number_of(end) - back || each.time != end.time ||
-             !has_flag(each, group_flag) || has_flag(each, last_flag)) &&
-            !HF_MUTANT("replay.group.part")) {
+        if (!is_there || number_of(each) != number_of(end) - back || each.time != end.time ||
+            !has_flag(each, group_flag) || has_flag(each, last_flag)) {
             return false;
         }
     }
@@ -246,7 +242,7 @@ base::result<gathered_records> gather_log(const replay_source& source, std::uint
             return corrupt(fmt::format("log, number of a record of lane {}", lane),
                            fmt::format("{:#x}, in two records", number_of(record)), "one that no other record has");
         }
-        if (!has_flag(record, group_flag) || HF_MUTANT("replay.group.member")) {
+        if (!has_flag(record, group_flag)) {
             found.pending.push_back({record.time, &record});
         } else if (has_flag(record, last_flag)) {
             HF_TRY_ASSIGN(const bool whole, gather_group_of_log(source, records, i, lane, seed, found.pending));
@@ -275,13 +271,11 @@ base::result<gathered_records> gather(const replay_source& source, std::uint64_t
         std::uint64_t newest = 0;
         for (std::uint64_t slot = 0; slot < used; ++slot) {
             const record_on_media& record = slots[slot];
-            const bool counts = HF_MUTANT("replay.void") ? record.sequence != 0
-                                : by_clock               ? record.time > checkpoint_time
-                                                         : number_of(record) > header->completed;
+            const bool counts = by_clock ? record.time > checkpoint_time : number_of(record) > header->completed;
             if (!counts) {
                 continue;
             }
-            if (!HF_MUTANT("replay.checksum") && !is_whole(record, seed, slot, used)) {
+            if (!is_whole(record, seed, slot, used)) {
                 continue;
             }
             HF_TRY(validate(record, lane, slot, source.frontier));
@@ -292,7 +286,7 @@ base::result<gathered_records> gather(const replay_source& source, std::uint64_t
             if (has_flag(record, last_flag)) {
                 HF_TRY_ASSIGN(const bool whole, gather_group(source, record, slots, used, lane, seed, pending));
                 report.rolled_back += whole ? 0 : 1;
-            } else if (!has_flag(record, group_flag) || HF_MUTANT("replay.group.member")) {
+            } else if (!has_flag(record, group_flag)) {
                 pending.push_back({record.time, &record});
             }
         }
@@ -320,11 +314,6 @@ public:
         for (const pending_record& each : call) {
             const bool allocates = !has_flag(*each.record, data_flag) && each.record->allocated != nowhere;
             target_freed_later_.push_back(allocates && freed_.contains(each.record->allocated));
-        }
-        for (std::size_t i = 0; i < call.size() && HF_MUTANT("replay.freed_by_this"); ++i) {
-            if (call[i].record->destination != nowhere && !has_flag(*call[i].record, data_flag)) {
-                decide_destination(*call[i].record, target_freed_later_[i]);
-            }
         }
         for (const pending_record& each : call) {
             if (has_flag(*each.record, data_flag)) {
@@ -363,8 +352,7 @@ private:
         const std::uint64_t bit =
             place.mask == ~std::uint64_t{0} ? 0 : static_cast<std::uint64_t>(std::countr_zero(place.mask));
         // Words lie at multiples of 8, so (address * 8 + bit) is unique.
-        if (!HF_MUTANT("replay.last_of_block") &&
-            !blocks_.insert(reinterpret_cast<std::uintptr_t>(place.word) * 8 + bit)) {
+        if (!blocks_.insert(reinterpret_cast<std::uintptr_t>(place.word) * 8 + bit)) {
             return;
         }
         if (block.kind == block_kind::slab && allocate) {
@@ -378,18 +366,18 @@ private:
     // LANE-24, LANE-12, LANE-13.
     void decide_destination(const record_on_media& record, bool target_freed_later) {
         const std::uint64_t offset = destination_offset(record.destination);
-        if (!HF_MUTANT("replay.last_of_destination") && !destinations_.insert(offset + 1)) {
+        if (!destinations_.insert(offset + 1)) {
             return;
         }
-        if (!HF_MUTANT("replay.freed_holder") && freed_.contains(offset)) {
+        if (freed_.contains(offset)) {
             return;
         }
         const std::uint16_t stamp = destination_stamp(record.destination);
-        const bool null = record.allocated == nowhere || (!HF_MUTANT("replay.freed_target") && target_freed_later);
+        const bool null = record.allocated == nowhere || target_freed_later;
         const std::uint64_t value =
             null ? segment::null_pointer(stamp) : segment::encode_pointer(offset, record.allocated, stamp);
         auto* const word = reinterpret_cast<std::uint64_t*>(source_.space.address({offset}));
-        if (HF_MUTANT("replay.stamp") || segment::stamp_of(*word) != stamp) {
+        if (segment::stamp_of(*word) != stamp) {
             write(word, ~std::uint64_t{0}, value);
             return;
         }
@@ -407,14 +395,13 @@ private:
         for (std::uint64_t i = 0; i < place.words; ++i) {
             const std::uint64_t offset = place.offset + i * sizeof(std::uint64_t);
             auto* const word = reinterpret_cast<std::uint64_t*>(source_.space.address({offset}));
-            const bool decided = !destinations_.insert(offset + 1) && !HF_MUTANT("replay.data.last");
-            if (!HF_MUTANT("replay.data.freed") && freed_.contains(offset)) {
+            const bool decided = !destinations_.insert(offset + 1);
+            if (freed_.contains(offset)) {
                 continue;
             }
             if (!decided) {
                 write(word, ~std::uint64_t{0}, words[i]);
-            } else if (const auto left = left_alone_.find(offset);
-                       left != left_alone_.end() && !HF_MUTANT("replay.data.stamp")) {
+            } else if (const auto left = left_alone_.find(offset); left != left_alone_.end()) {
                 write(word, ~std::uint64_t{0}, left->second);
                 left_alone_.erase(left);
             }
@@ -470,11 +457,9 @@ base::result<replay_plan> make_replay(const replay_source& source) {
     std::vector<pending_record>& pending = found.pending;
     plan.newest_time = std::max(plan.newest_time, found.newest_time);
     plan.report.pending = pending.size();
-    if (!HF_MUTANT("replay.sort")) {
-        std::sort(pending.begin(), pending.end(), [](const pending_record& a, const pending_record& b) {
-            return a.time != b.time ? a.time > b.time : number_of(*a.record) > number_of(*b.record);
-        });
-    }
+    std::sort(pending.begin(), pending.end(), [](const pending_record& a, const pending_record& b) {
+        return a.time != b.time ? a.time > b.time : number_of(*a.record) > number_of(*b.record);
+    });
     plan.records = std::move(found.records);
     decider decide(source, found);
     for (std::span<const pending_record> rest(pending); !rest.empty();) {

@@ -9,7 +9,8 @@
 //   LANE-42: on a disk replay stores such words again, and a word of each record that counts: behind a write that
 //            failed, the kernel keeps the page as it was stored and takes it for written, until the next store.
 //   LANE-30: a record has no flags, or those of a group; its data and its payload lie below the frontier.
-//   LANE-32: a payload is durable before the record that leads to it, and its memory is held until that record is void.
+//   LANE-32: a payload is durable before the record that leads to it, and its memory is held until that record is
+//   obsolete.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +24,7 @@
 #include "lane/lane_format.hpp"
 #include "lane/record.hpp"
 #include "persist/domain.hpp"
-#include "persist/mutant.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::lane {
 
@@ -43,7 +43,7 @@ struct replay_source {
 
 struct replay_report {
     std::uint64_t lanes = 0;
-    std::uint64_t pending = 0;      ///< not void
+    std::uint64_t pending = 0;      ///< not obsolete
     std::uint64_t replayed = 0;     ///< words on media
     std::uint64_t rolled_back = 0;  ///< cut off by the crash
     std::uint64_t time_ns = 0;
@@ -57,7 +57,7 @@ struct word_write {
 struct replay_plan {
     /// By address, each word once; even words that have their value already (LANE-38).
     std::vector<word_write> writes;
-    std::vector<const record_on_media*> records;  ///< not void
+    std::vector<const record_on_media*> records;  ///< not obsolete
     checkpoint_on_media checkpoint{};             ///< in force
     std::uint64_t newest_time = 0;                ///< even of groups that do not count (LANE-1)
     replay_report report;
@@ -96,8 +96,6 @@ void apply(const replay_plan& plan, const replay_source& source, Domain& domain)
         const word_write& write = plan.writes[i];
         if (*write.word != write.value) {
             domain.store(*write.word, write.value, "replay.store");
-        } else if (HF_MUTANT("replay.flush_equal")) {
-            continue;
         } else {
             store_again(*write.word);
         }

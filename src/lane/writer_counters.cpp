@@ -16,8 +16,8 @@ namespace {
 std::uint64_t seal_of(const writer_counters_on_media& block, std::uint64_t heap_key) noexcept {
     // No record has this seed.
     const std::uint64_t seed = seed_of(heap_key, block.incarnation, nowhere);
-    const std::uint64_t sum = XXH3_64bits_withSeed(&block, offsetof(writer_counters_on_media, seal), seed);
-    return sum == 0 ? 1 : sum;
+    const std::uint64_t checksum = XXH3_64bits_withSeed(&block, offsetof(writer_counters_on_media, seal), seed);
+    return checksum == 0 ? 1 : checksum;
 }
 
 void store(std::uint64_t& word, std::uint64_t value) noexcept {

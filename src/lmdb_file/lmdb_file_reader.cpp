@@ -28,7 +28,7 @@ file_reader::file_reader(const byte_source& source) : source_(source) {
         warnings_.emplace_back("the file ends before its last page, which may be free");
     }
     claimed_.resize(std::min(pages_, meta_.last_page + 1));
-    look_for_checksums();
+    find_checksums();
     check_tree(meta_.main, "the unnamed database");
     check_tree(meta_.free_pages, "the list of free pages");
 }
@@ -88,7 +88,7 @@ std::optional<file_reader::found_meta> file_reader::read_meta(std::uint64_t offs
     return sound ? std::optional(found_meta{found, how}) : std::nullopt;
 }
 
-void file_reader::look_for_checksums() {
+void file_reader::find_checksums() {
     if (how_->version == version_of_0_9 || pages_ == 0) {
         return;
     }

@@ -97,7 +97,7 @@ private:
 
     [[nodiscard]] std::optional<found_meta> read_meta(std::uint64_t offset, std::size_t page_size) const;
     void read_metas();
-    void look_for_checksums();
+    void find_checksums();
     void check_transaction(const std::string& where, std::uint64_t number) const;
     [[nodiscard]] page_view view(const page& of) const { return {of, *how_}; }
     [[nodiscard]] page read_page(std::uint64_t number) const;

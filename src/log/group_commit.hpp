@@ -13,7 +13,6 @@
 #include "base/atomic.hpp"
 #include "base/cancellation.hpp"
 #include "base/thread_annotations.hpp"
-#include "persist/mutant.hpp"
 
 namespace holdfast::log {
 
@@ -80,13 +79,8 @@ public:
                 wait_for_served();
                 write(lead);
             }
-            if (HF_MUTANT("log.group.round_first")) {
-                end_round();
-                leading_.store(false, std::memory_order_release);
-            } else {
-                leading_.store(false, std::memory_order_release);
-                end_round();
-            }
+            leading_.store(false, std::memory_order_release);
+            end_round();
         }
     }
 
@@ -110,7 +104,7 @@ private:
         const auto begin = Synchronisation::now();
         const std::uint64_t served_before = served_;
         served_ = come_.load(std::memory_order_acquire);
-        if (!lead() && !HF_MUTANT("log.group.failure")) {
+        if (!lead()) {
             failed_.store(true, std::memory_order_release);  // LOG-8
         }
         last_write_ = Synchronisation::now() - begin;

@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "persist/mutant.hpp"
-
 namespace holdfast::log {
 
 namespace {
@@ -32,7 +30,7 @@ failure out_of_memory() {
 log::log(log_files files, const log_options& options, std::uint64_t epoch, const mark& end)
     : files_(std::move(files)),
       key_(options.key),
-      epoch_(HF_MUTANT("log.epoch") ? 0 : epoch),
+      epoch_(epoch),
       end_(end),
       leaves_older_(options.leaves_older),
       written_out_(end.sequence),
@@ -49,8 +47,8 @@ base::result<std::unique_ptr<log>> log::open(persist::storage& storage, const lo
     return opened;
 }
 
-base::result<mark> log::settle(persist::storage& storage, const log_options& options, const mark& begin,
-                               visitor visit) {
+base::result<mark> log::decide_end(persist::storage& storage, const log_options& options, const mark& begin,
+                                   visitor visit) {
     HF_TRY_ASSIGN(const auto opened, read(storage, options, begin, visit));
     return opened->end();
 }
@@ -418,7 +416,7 @@ bool log::go_on_behind(const mark& end, std::uint64_t oldest, bool leaves_older)
     group_.raise(end.sequence);
     first_file_ = oldest / size;
     leaves_older_ = leaves_older;
-    knows_spares_ = HF_MUTANT("log.spares_of_others");
+    knows_spares_ = false;
     return true;
 }
 
@@ -426,7 +424,7 @@ void log::release(const mark& begin) noexcept {
     HF_ASSERT(is_durable(begin.sequence));
     const base::scoped_lock lock(mutex_);
     HF_ASSERT(begin.position <= end_.position);
-    const std::uint64_t number = (HF_MUTANT("log.release") ? end_ : begin).position / files_.file_size();
+    const std::uint64_t number = begin.position / files_.file_size();
     try {
         if (!find_spares()) {
             return;

@@ -62,8 +62,8 @@ public:
     [[nodiscard]] static base::result<std::unique_ptr<log>> open(persist::storage& storage, const log_options& options,
                                                                  const mark& begin, visitor visit);
     /// As open(), of a log that nobody is going to write: for a caller that empties it. Needs no space.
-    [[nodiscard]] static base::result<mark> settle(persist::storage& storage, const log_options& options,
-                                                   const mark& begin, visitor visit);
+    [[nodiscard]] static base::result<mark> decide_end(persist::storage& storage, const log_options& options,
+                                                       const mark& begin, visitor visit);
     log(const log&) = delete;
     log& operator=(const log&) = delete;
     ~log() = default;

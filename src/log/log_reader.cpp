@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/units.hpp"
-#include "persist/mutant.hpp"
 
 namespace holdfast::log {
 
@@ -115,7 +114,7 @@ base::result<bool> log_reader::has_later(std::uint64_t number, std::uint64_t off
         record_header_on_media header{};
         std::memcpy(&header, there.data(), sizeof header);
         const std::uint64_t next = end_.sequence + 1;
-        const std::uint64_t in_doubt = HF_MUTANT("log.read.in_doubt") ? 0 : header.in_doubt;
+        const std::uint64_t in_doubt = header.in_doubt;
         if (header.sequence > next && header.checksum == checksum_of(header, key_) && in_doubt != most_in_doubt &&
             header.sequence - in_doubt > next) {
             return true;

@@ -412,11 +412,11 @@ TEST_F(log_test, that_is_settled_is_as_one_that_is_opened_and_makes_no_file) {
     }
     const auto names = numbers();
     const auto ignore = [](const record&) { return base::result<void>(); };
-    EXPECT_EQ(log::settle(persist::posix_storage(), options(), {}, ignore).value(), last);
+    EXPECT_EQ(log::decide_end(persist::posix_storage(), options(), {}, ignore).value(), last);
     EXPECT_EQ(numbers(), names);
     mark behind = last;
     behind.position = file_size;
-    EXPECT_EQ(log::settle(persist::posix_storage(), options(), behind, ignore).value(), behind);
+    EXPECT_EQ(log::decide_end(persist::posix_storage(), options(), behind, ignore).value(), behind);
     EXPECT_EQ(numbers(), names);
 }
 

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "base/assert.hpp"
-#include "persist/mutant.hpp"
 
 namespace holdfast::log {
 
@@ -28,9 +27,8 @@ std::optional<record_header_on_media> next_header(std::span<const std::byte> byt
         return {};
     }
     std::memcpy(&header, bytes.data(), sizeof header);
-    if (header.sequence != before.sequence + 1 ||
-        (header.checksum != checksum_of(header, key) && !HF_MUTANT("log.read.checksum")) ||
-        (header.before != before.checksum && !HF_MUTANT("log.read.chain"))) {
+    if (header.sequence != before.sequence + 1 || header.checksum != checksum_of(header, key) ||
+        header.before != before.checksum) {
         return {};
     }
     return header;
@@ -43,7 +41,7 @@ bool read_record(const record_header_on_media& header, std::span<const std::byte
         return false;
     }
     const auto payload = bytes.subspan(header_size, header.size);
-    if (header.payload_checksum != base::checksum64(payload, key) && !HF_MUTANT("log.read.payload_checksum")) {
+    if (header.payload_checksum != base::checksum64(payload, key)) {
         return false;
     }
     found = {header.kind, header.epoch, {position + space, header.sequence, header.checksum}, payload};

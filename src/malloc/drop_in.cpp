@@ -567,10 +567,10 @@ namespace {
 }
 
 /// The slab stays due where the allocator itself, or a handler within it, freed the block.
-[[gnu::noinline]] void look_at_gated(const slab::fast_path& of, const slab::slab_entry& due) noexcept {
+[[gnu::noinline]] void inspect_gated(const slab::fast_path& of, const slab::slab_entry& due) noexcept {
     const kept_errno kept;
     if (const call here; !here.nested()) {
-        of.look_at(due);
+        of.inspect(due);
     }
     start_upkeep_where_due(process.load(std::memory_order_relaxed));
 }
@@ -583,7 +583,7 @@ void free(void* block) noexcept {
     if (!blocks.free(block, due)) [[unlikely]] {
         free_gated(block);
     } else if (due != nullptr) [[unlikely]] {
-        look_at_gated(blocks, *due);
+        inspect_gated(blocks, *due);
     }
 }
 

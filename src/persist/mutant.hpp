@@ -1,7 +1,8 @@
 // Mutants: code with one step left out, which the crash tests must notice (preset `crash`). Tests repeat a scenario
-// with one site's step dropped at a time, and expect a violation. The simulator drops steps of files and domains. Other
-// code asks: `if (!HF_MUTANT("recover.sum") && sum != expected) ...`; HOLDFAST_MUTANT in the environment
-// selects such a mutant. A program appends its sites to the file HOLDFAST_SEEN_SITES, for tools/test_worth.py.
+// with one site's step dropped at a time, and expect a violation. The simulator drops steps of files and domains. For
+// other code the patches in tests/mutants/ ask: `if (!HF_MUTANT("recover.checksum") && checksum != expected) ...`
+// (tools/mutants.py). HOLDFAST_MUTANT in the environment selects such a mutant. A program appends its sites to the file
+// HOLDFAST_SEEN_SITES, for tools/test_worth.py.
 // Thread-safe.
 #pragma once
 

@@ -34,15 +34,16 @@ base::result<void> check_page_size() {
     return {};
 }
 
-/// Nobody knows which pages were changed without their sums.
-base::result<void> forget_stale_sums(const segment_files& segments, const objects_file& objects,
-                                     heap_superblock& superblock) {
-    if ((superblock.now().flags & flag_stale_sums) == 0) {
+/// Nobody knows which pages were changed without their checksums.
+base::result<void> forget_stale_checksums(const segment_files& segments, const objects_file& objects,
+                                          heap_superblock& superblock) {
+    if ((superblock.now().flags & flag_stale_checksums) == 0) {
         return {};
     }
-    HF_TRY(segments.forget_sums(base::divide_up(superblock.now().frontier, superblock.shape().segment_size)));
-    HF_TRY(objects.forget_sums());
-    return superblock.write(superblock.now().state, [](superblock_on_media& next) { next.flags &= ~flag_stale_sums; });
+    HF_TRY(segments.forget_checksums(base::divide_up(superblock.now().frontier, superblock.shape().segment_size)));
+    HF_TRY(objects.forget_checksums());
+    return superblock.write(superblock.now().state,
+                            [](superblock_on_media& next) { next.flags &= ~flag_stale_checksums; });
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ base::result<std::unique_ptr<heap_files>> heap_files::create(persist::storage& s
     HF_TRY(files->creation_.make_files());
     files->segments_.set_names_changed(true);
     HF_TRY(files->location_.find_domain());
-    HF_TRY(files->location_.look_whether_in_memory());
+    HF_TRY(files->location_.check_whether_in_memory());
     HF_TRY(files->commits_.start(options.mapping.watch));
     files->space_.set_bound(files->bound_.start(options.mapping.maximum_uncommitted));
     return files;
@@ -94,29 +95,29 @@ base::result<std::unique_ptr<heap_files>> heap_files::create_scratch(persist::st
 
 base::result<std::unique_ptr<heap_files>> heap_files::open(persist::storage& outer, const std::string& directory,
                                                            access_mode mode, const mapping_options& options,
-                                                           std::shared_ptr<heap_hold> hold) {
+                                                           std::shared_ptr<heap_directories> directories) {
     HF_TRY(check_page_size());
     std::unique_ptr<heap_files> files(new heap_files(outer, directory, mode));
     files->superblock_.set_on_media();
     recovered_state state;
     if (mode == access_mode::read_only) {
-        HF_TRY_ASSIGN(reader_state found, hold_and_recover(outer, files->paths()));
+        HF_TRY_ASSIGN(reader_state found, open_and_recover(outer, files->paths()));
         state = std::move(found.state);
-        state.crashed = state.crashed && !found.hold->locks.empty();  // it runs
-        files->location_.set_hold(std::move(found.hold));
+        state.crashed = state.crashed && !found.directories->locks.empty();  // it runs
+        files->location_.set_directories(std::move(found.directories));
     } else {
         const neighbours beside = options.by_turns ? neighbours::turns
                                   : options.shared ? neighbours::none
                                                    : neighbours::readers;
-        if (hold == nullptr) {
-            HF_TRY_ASSIGN(hold, hold_heap(outer, files->paths(), mode, beside));
+        if (directories == nullptr) {
+            HF_TRY_ASSIGN(directories, open_heap_directories(outer, files->paths(), mode, beside));
         }
-        files->location_.set_hold(std::move(hold));
+        files->location_.set_directories(std::move(directories));
         HF_TRY_ASSIGN(state,
                       recover(files->storage(), files->paths(), mode, files->readers_.wishes(options.on_replay)));
-        sign_locks(*files->location_.hold());
+        sign_locks(*files->location_.directories());
     }
-    state.crashed = state.crashed && !files->hold()->was_left_in_order;
+    state.crashed = state.crashed && !files->directories()->was_left_in_order;
     files->superblock_.set_recovered(state.superblock, state.crashed);
     files->location_.set_nodes(state.superblock.nodes);
     files->replayed_ = state.replayed;
@@ -161,21 +162,21 @@ base::result<void> heap_files::reserve_addresses(const mapping_options& options)
 base::result<void> heap_files::map(const mapping_options& options) {
     HF_TRY(location_.find_domain());
     HF_TRY(location_.choose_sharing(options));
-    HF_TRY(location_.look_whether_in_memory());
-    HF_TRY(copies_.look(cover_));
+    HF_TRY(location_.check_whether_in_memory());
+    HF_TRY(copies_.inspect(cover_));
     if (shared()) {
         HF_TRY(mapping_.split_folios(superblock().frontier));
     }
-    const bool keeps_sums = location_.is_writer() && !options.shared;
-    if (keeps_sums && !has_pending_lanes() && !has_pending_tracing()) {
-        HF_TRY(forget_stale_sums(segments_, objects_, superblock_));
+    const bool keeps_checksums = location_.is_writer() && !options.shared;
+    if (keeps_checksums && !has_pending_lanes() && !has_pending_tracing()) {
+        HF_TRY(forget_stale_checksums(segments_, objects_, superblock_));
     }
     HF_TRY(mapping_.map_committed(base::pages_for(superblock().frontier)));
     HF_TRY(objects_.map_committed());
     if (overlay_) {
         HF_TRY(mapping_.apply_overlay(*overlay_));
     }
-    HF_TRY(bitmaps_.verify_tables((superblock().flags & flag_stale_sums) == 0));
+    HF_TRY(bitmaps_.verify_tables((superblock().flags & flag_stale_checksums) == 0));
     if (location_.is_writer()) {
         HF_TRY(segments_.remove_leftovers(frontier(), recovered()));
         if (recovered()) {
@@ -183,7 +184,7 @@ base::result<void> heap_files::map(const mapping_options& options) {
             segments_.set_names_changed(true);  // the session that died may not have made them durable
         }
     }
-    if (!keeps_sums) {
+    if (!keeps_checksums) {
         return {};
     }
     // A commit writes the tables, at the end of a segment's file.

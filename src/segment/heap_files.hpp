@@ -29,24 +29,24 @@
 #include "base/result.hpp"
 #include "persist/domain.hpp"
 #include "segment/commit/committer.hpp"
+#include "segment/commit/heap_mapping.hpp"
 #include "segment/commit/heap_superblock.hpp"
+#include "segment/commit/live_bitmaps.hpp"
 #include "segment/commit/recovery.hpp"
+#include "segment/commit/shared_session.hpp"
+#include "segment/commit/uncommitted_bound.hpp"
+#include "segment/commit/user_space.hpp"
 #include "segment/creation/copied_files.hpp"
 #include "segment/creation/heap_creation.hpp"
-#include "segment/files/heap_hold.hpp"
+#include "segment/files/heap_directories.hpp"
 #include "segment/files/heap_location.hpp"
+#include "segment/files/heap_options.hpp"
 #include "segment/files/hole_cover.hpp"
 #include "segment/files/lane_file.hpp"
 #include "segment/files/objects_file.hpp"
 #include "segment/files/segment_files.hpp"
-#include "segment/heap_mapping.hpp"
-#include "segment/heap_options.hpp"
+#include "segment/format/space.hpp"
 #include "segment/heap_readers.hpp"
-#include "segment/live_bitmaps.hpp"
-#include "segment/shared_session.hpp"
-#include "segment/space.hpp"
-#include "segment/uncommitted_bound.hpp"
-#include "segment/user_space.hpp"
 
 namespace holdfast::segment {
 
@@ -56,11 +56,11 @@ public:
     /// made.
     static base::result<std::unique_ptr<heap_files>> create(persist::storage& storage, const std::string& directory,
                                                             const creation_options& options);
-    /// access_mode::read_only changes nothing on media. `hold`: of a destroyed object of this heap and mode; null:
-    /// opens what the path leads to.
+    /// access_mode::read_only changes nothing on media. `directories`: of a destroyed object of this heap and mode;
+    /// null: opens what the path leads to.
     static base::result<std::unique_ptr<heap_files>> open(persist::storage& storage, const std::string& directory,
                                                           persist::access_mode mode, const mapping_options& options,
-                                                          std::shared_ptr<heap_hold> hold = nullptr);
+                                                          std::shared_ptr<heap_directories> directories = nullptr);
     /// A heap without files, of this process and, as a copy, of its children (continue_in_child()). It starts with
     /// frontier 0, and has no commit and no close.
     static base::result<std::unique_ptr<heap_files>> create_scratch(persist::storage& storage,
@@ -80,7 +80,7 @@ public:
     [[nodiscard]] const superblock_on_media& superblock() const noexcept { return superblock_.now(); }
     [[nodiscard]] const heap_paths& paths() const noexcept { return location_.paths(); }
     [[nodiscard]] persist::storage& storage() const noexcept { return location_.storage(); }
-    [[nodiscard]] std::shared_ptr<heap_hold> hold() const noexcept { return location_.hold(); }
+    [[nodiscard]] std::shared_ptr<heap_directories> directories() const noexcept { return location_.directories(); }
     [[nodiscard]] persist::domain_kind domain() const noexcept { return location_.domain(); }
     [[nodiscard]] bool shared() const noexcept { return location_.shared(); }
     [[nodiscard]] base::pages frontier() const noexcept { return mapping_.frontier(); }

@@ -11,7 +11,7 @@
 
 #include "base/checksum.hpp"
 #include "base/under_qemu.hpp"
-#include "segment/format/page_sums.hpp"
+#include "segment/format/page_checksums.hpp"
 #include "segment/format/superblock.hpp"
 #include "segment/test_support.hpp"
 
@@ -339,7 +339,7 @@ TEST_F(heap_files_test, are_clean_after_a_clean_close_and_running_from_the_first
     EXPECT_TRUE(open(access_mode::read_only)->recovered());
 }
 
-TEST_F(heap_files_test, keep_a_sum_of_every_page_where_the_format_says) {
+TEST_F(heap_files_test, keep_a_checksum_of_every_page_where_the_format_says) {
     auto files = create();
     must(files->grow_objects(1));
     fill(*files, 77, 5);
@@ -349,10 +349,10 @@ TEST_F(heap_files_test, keep_a_sum_of_every_page_where_the_format_says) {
     const geometry shape = files->view().shape();
     const auto segment = content_of(path_ + "/segment.000000");
     const auto entry = [&](std::uint64_t page) {
-        std::uint32_t sum = 0;
-        std::memcpy(&sum, segment.data() + shape.segment_size + shape.checksums_at() + page * checksum_entry_size,
-                    sizeof sum);
-        return sum;
+        std::uint32_t checksum = 0;
+        std::memcpy(&checksum, segment.data() + shape.segment_size + shape.checksums_at() + page * checksum_entry_size,
+                    sizeof checksum);
+        return checksum;
     };
     const auto page = [&](std::uint64_t index) { return std::span(segment).subspan(index * page_size, page_size); };
     EXPECT_EQ(entry(77), base::page_checksum(page(77)));
@@ -362,11 +362,11 @@ TEST_F(heap_files_test, keep_a_sum_of_every_page_where_the_format_says) {
     EXPECT_EQ(entry(checksums_per_page), base::page_checksum(std::span(segment).subspan(
                                              shape.segment_size + shape.checksums_at(), page_size - 4)));
     const auto objects = content_of(path_ + "/objects");
-    std::uint64_t sum = 0;
-    std::memcpy(&sum, objects.data() + 3 * sizeof sum, sizeof sum);
-    EXPECT_EQ(sum, base::checksum64(std::span(objects).subspan(3 * page_size, page_size)));
-    std::memcpy(&sum, objects.data(), sizeof sum);
-    EXPECT_EQ(sum, base::checksum64(std::span(objects).subspan(sizeof sum, page_size - sizeof sum)));
+    std::uint64_t checksum = 0;
+    std::memcpy(&checksum, objects.data() + 3 * sizeof checksum, sizeof checksum);
+    EXPECT_EQ(checksum, base::checksum64(std::span(objects).subspan(3 * page_size, page_size)));
+    std::memcpy(&checksum, objects.data(), sizeof checksum);
+    EXPECT_EQ(checksum, base::checksum64(std::span(objects).subspan(sizeof checksum, page_size - sizeof checksum)));
 }
 
 TEST_F(heap_files_test, with_one_wrong_page_are_found_out) {
@@ -388,7 +388,7 @@ TEST_F(heap_files_test, with_one_wrong_page_are_found_out) {
     files.reset();
 
     const std::uint64_t metadata = shape.pages();
-    const std::uint64_t sums = metadata + shape.checksums_at() / page_size;
+    const std::uint64_t checksums = metadata + shape.checksums_at() / page_size;
     const std::vector<std::pair<std::string, std::uint64_t>> places{{"segment.000000", 0},
                                                                     {"segment.000000", 511},
                                                                     {"segment.000001", 0},
@@ -397,8 +397,8 @@ TEST_F(heap_files_test, with_one_wrong_page_are_found_out) {
                                                                     {"segment.000000", metadata + 1},
                                                                     {"segment.000001", metadata + 1},
                                                                     {"segment.000000", metadata + 2},
-                                                                    {"segment.000001", sums},
-                                                                    {"segment.000000", sums},
+                                                                    {"segment.000001", checksums},
+                                                                    {"segment.000000", checksums},
                                                                     {"objects", 0},
                                                                     {"objects", 1},
                                                                     {"objects", 511},

@@ -53,7 +53,7 @@ void heap_readers::begin(const recovered_state& state) {
     end_ = state.end;
     const reader_table* const readers = table();
     session_ = readers == nullptr ? 0 : readers->session();
-    has_session_ = readers != nullptr && parts_.location.hold()->locks.empty();
+    has_session_ = readers != nullptr && parts_.location.directories()->locks.empty();
     if (state.overlay) {
         for (const log_content::patch& patch : state.overlay->patches()) {
             over_.insert_or_assign(patch.place, state.superblock.sequence);
@@ -66,8 +66,8 @@ recovery_wishes heap_readers::wishes(const replay_watch& watch) const {
     wishes.watch = watch;
     if (table() != nullptr) {
         wishes.oldest_in_use = table()->oldest(wishes.oldest_in_use);
-        wishes.is_settled = parts_.location.hold()->was_left_in_order;
-        if (wishes.is_settled) {  // who takes turns catches up from the log: it had better go on
+        wishes.end_is_decided = parts_.location.directories()->was_left_in_order;
+        if (wishes.end_is_decided) {  // who takes turns catches up from the log: it had better go on
             wishes.oldest_in_use = 0;
         }
     }
@@ -75,62 +75,63 @@ recovery_wishes heap_readers::wishes(const replay_watch& watch) const {
 }
 
 void heap_readers::admit(bool by_turns) noexcept {
-    const std::shared_ptr<heap_hold>& hold = parts_.location.hold();
-    if (hold == nullptr || parts_.location.paths().nodes() != 0) {
+    const std::shared_ptr<heap_directories>& directories = parts_.location.directories();
+    if (directories == nullptr || parts_.location.paths().nodes() != 0) {
         return;
     }
     try {
-        if (hold->readers == nullptr) {
+        if (directories->readers == nullptr) {
             auto table = reader_table::open(parts_.location.storage(), parts_.location.paths(),
                                             reader_table::missing_file::make);
             if (!table || *table == nullptr) {
                 return;
             }
-            hold->readers = std::move(table).value();
-            if (by_turns ? !hold->readers->turns().try_to_share() : !hold->readers->turns().try_to_have_alone()) {
-                hold->readers.reset();  // who takes turns came first, and waits in vain for the lock
+            directories->readers = std::move(table).value();
+            if (by_turns ? !directories->readers->turns().try_to_share()
+                         : !directories->readers->turns().try_to_have_alone()) {
+                directories->readers.reset();  // who takes turns came first, and waits in vain for the lock
                 return;
             }
         }
         const auto session = log::random_number();
         if (!session) {
-            hold->readers.reset();
+            directories->readers.reset();
             return;
         }
         lagging_home& lag = parts_.commits.log().lag();
-        lag.set_users(hold->readers.get());
+        lag.set_users(directories->readers.get());
         const std::uint64_t version = parts_.superblock.now().sequence;
-        hold->readers->begin_session(*session, version, lag.is_on() ? lag.home().sequence : version);
+        directories->readers->begin_session(*session, version, lag.is_on() ? lag.home().sequence : version);
     } catch (const std::bad_alloc&) {
-        hold->readers.reset();
+        directories->readers.reset();
     }
 }
 
 /// Where a crash in another durability is pending, the reader recovers what it maps, and the lock stays: the next
 /// writer changes home in place.
 void heap_readers::begin_reading() noexcept {
-    const std::shared_ptr<heap_hold>& hold = parts_.location.hold();
-    if (hold->readers == nullptr) {
+    const std::shared_ptr<heap_directories>& directories = parts_.location.directories();
+    if (directories->readers == nullptr) {
         return;
     }
     if (parts_.superblock.has_pending_lanes() || parts_.superblock.has_pending_tracing()) {
-        hold->readers.reset();
+        directories->readers.reset();
         return;
     }
-    hold->readers->set_version(parts_.superblock.now().sequence);
-    hold->locks.clear();
+    directories->readers->set_version(parts_.superblock.now().sequence);
+    directories->locks.clear();
     is_reading_ = true;
 }
 
 base::result<void> heap_readers::keep_writers_out() {
-    heap_hold& hold = *parts_.location.hold();
-    if (hold.readers == nullptr || !hold.locks.empty()) {
+    heap_directories& directories = *parts_.location.directories();
+    if (directories.readers == nullptr || !directories.locks.empty()) {
         return {};
     }
     HF_TRY_ASSIGN(heap_lock lock,
-                  heap_lock::acquire(*hold.storage, parts_.location.paths().directory(),
+                  heap_lock::acquire(*directories.storage, parts_.location.paths().directory(),
                                      persist::access_mode::read_only, heap_lock::missing_file::do_without));
-    hold.locks.push_back(std::move(lock));
+    directories.locks.push_back(std::move(lock));
     return {};
 }
 

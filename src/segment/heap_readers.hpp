@@ -9,13 +9,13 @@
 #include "base/result.hpp"
 #include "log/log_format.hpp"
 #include "segment/commit/committer.hpp"
+#include "segment/commit/heap_mapping.hpp"
 #include "segment/commit/heap_superblock.hpp"
 #include "segment/commit/log_content.hpp"
 #include "segment/commit/recovery.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/objects_file.hpp"
 #include "segment/files/reader_table.hpp"
-#include "segment/heap_mapping.hpp"
 
 namespace holdfast::segment {
 
@@ -44,7 +44,7 @@ public:
 
     /// Null: nobody reads beside a writer.
     [[nodiscard]] reader_table* table() const noexcept {
-        return parts_.location.hold() == nullptr ? nullptr : parts_.location.hold()->readers.get();
+        return parts_.location.directories() == nullptr ? nullptr : parts_.location.directories()->readers.get();
     }
 
     // --- of a writer in durability `commit` ---

@@ -1,4 +1,4 @@
-#include "segment/live_bitmaps.hpp"
+#include "segment/commit/live_bitmaps.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "segment/page_runs.hpp"
+#include "segment/format/page_runs.hpp"
 
 #include <random>
 #include <set>

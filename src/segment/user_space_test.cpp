@@ -1,4 +1,4 @@
-#include "segment/user_space.hpp"
+#include "segment/commit/user_space.hpp"
 
 #include <filesystem>
 

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "slab/nodes/remote_touches.hpp"
+#include "slab/nodes/remote_touches_test_support.hpp"
 #include "slab/test_heap.hpp"
 
 namespace holdfast::slab {

@@ -74,9 +74,9 @@ const fast_path& fast_path::of_no_heap() noexcept {
     return none;
 }
 
-void fast_path::look_at(const slab_entry& freed) const noexcept {
+void fast_path::inspect(const slab_entry& freed) const noexcept {
     const int before = errno;  // a free must leave it as it was
-    pool->upkeep().look_at({static_cast<std::uint64_t>(&freed - entries)}, 0);
+    pool->upkeep().inspect({static_cast<std::uint64_t>(&freed - entries)}, 0);
     errno = before;
 }
 
@@ -180,7 +180,7 @@ bool block_allocator::free_exactly(void* block) noexcept {
     }
     if (found.is_by_node()) {
         if (!nodes_.claim(found)) {
-            look_.leave_refusal(block);
+            inspector_.leave_refusal(block);
             return false;
         }
         nodes_.clear(found);
@@ -191,7 +191,7 @@ bool block_allocator::free_exactly(void* block) noexcept {
     std::uint8_t live = block_state::live;
     if (!std::atomic_ref(*found.state)
              .compare_exchange_strong(live, block_state::held, std::memory_order_acq_rel, std::memory_order_relaxed)) {
-        look_.leave_refusal(block);  // another thread has freed it meanwhile
+        inspector_.leave_refusal(block);  // another thread has freed it meanwhile
         return false;
     }
     keep_back(core_.pool, core_.find_cache(), found);

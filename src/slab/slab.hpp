@@ -16,7 +16,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "extent/extent.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 #include "slab/calls/block_core.hpp"
 #include "slab/calls/block_inspector.hpp"
 #include "slab/calls/node_blocks.hpp"
@@ -75,7 +75,7 @@ public:
     /// Forgets all caches; does not touch the memory. Idempotent.
     void close() noexcept;
 
-    [[nodiscard]] const block_inspector& inspect() const noexcept { return look_; }
+    [[nodiscard]] const block_inspector& inspect() const noexcept { return inspector_; }
     [[nodiscard]] small_blocks& small() noexcept { return small_; }
     [[nodiscard]] node_blocks& nodes() noexcept { return nodes_; }
     [[nodiscard]] page_blocks& whole_pages() noexcept { return pages_; }
@@ -155,11 +155,11 @@ private:
     void open_caches() noexcept;
 
     block_core core_;
-    block_inspector look_{core_};
+    block_inspector inspector_{core_};
     small_blocks small_{core_};
-    node_blocks nodes_{core_, look_};
-    page_blocks pages_{core_, small_, look_};
-    slow_path slow_path_{core_, look_, nodes_, pages_};
+    node_blocks nodes_{core_, inspector_};
+    page_blocks pages_{core_, small_, inspector_};
+    slow_path slow_path_{core_, inspector_, nodes_, pages_};
     struct reclaim_callback {
         block_core* of;
         void operator()() const noexcept {

@@ -35,8 +35,8 @@ private:
         std::string last_key;
         bool has_last = false;
     };
-    [[nodiscard]] status look_at(std::uint64_t number, const page_header*& page);
-    [[nodiscard]] status look_at_key(tally& sums, const block_header& block, unsigned index, std::string_view& key);
+    [[nodiscard]] status inspect(std::uint64_t number, const page_header*& page);
+    [[nodiscard]] status inspect_key(tally& sums, const block_header& block, unsigned index, std::string_view& key);
     [[nodiscard]] status check_page(tally& sums, std::uint64_t number, unsigned depth);
     [[nodiscard]] status check_leaf(tally& sums, const page_header& page);
     [[nodiscard]] status check_value(tally& sums, const block_header& block, unsigned index, std::string_view key);
@@ -63,7 +63,7 @@ hf_lmdb_extent extent_of(std::uint64_t number, const page_header& page) noexcept
     return one;
 }
 
-status checker::look_at(std::uint64_t number, const page_header*& page) {
+status checker::inspect(std::uint64_t number, const page_header*& page) {
     HF_STORE_TRY(pages_.get(number, page));
     // Its first use may be long ago: looks at the medium again, as far as the system's cache lets it.
     if (page->run_pages > next_page_ - number || page->checksum != page_checksum(*page, number)) {
@@ -84,7 +84,7 @@ status checker::look_at(std::uint64_t number, const page_header*& page) {
 }
 
 // Of an entry; the run of a long key is used here alone.
-status checker::look_at_key(tally& sums, const block_header& block, unsigned index, std::string_view& key) {
+status checker::inspect_key(tally& sums, const block_header& block, unsigned index, std::string_view& key) {
     HF_STORE_TRY(read_key(pages_, block, index, key));
     const stored_key stored = stored_key_at(block, index);
     if (!stored.is_long) {
@@ -94,7 +94,7 @@ status checker::look_at_key(tally& sums, const block_header& block, unsigned ind
         return status::corrupted;  // no value of many is so long
     }
     const page_header* run = nullptr;
-    HF_STORE_TRY(look_at(long_key_from(stored.text).where.page, run));
+    HF_STORE_TRY(inspect(long_key_from(stored.text).where.page, run));
     sums.long_pages += run->run_pages;
     return status::ok;
 }
@@ -123,7 +123,7 @@ status checker::check_tree(const tree_record& record, const order& keys, const o
 
 status checker::check_page(tally& sums, std::uint64_t number, unsigned depth) {
     const page_header* page = nullptr;
-    HF_STORE_TRY(look_at(number, page));
+    HF_STORE_TRY(inspect(number, page));
     const block_header& block = page->block;
     if (block.kind == page_kind::run || block.count == 0 || page->birth > sums.birth) {
         return status::corrupted;
@@ -140,7 +140,7 @@ status checker::check_page(tally& sums, std::uint64_t number, unsigned depth) {
     for (unsigned i = 0; i < block.count; ++i) {
         if (i > 0) {
             std::string_view separator;
-            HF_STORE_TRY(look_at_key(sums, block, i, separator));
+            HF_STORE_TRY(inspect_key(sums, block, i, separator));
             // A separator is above all keys on its left, and not above any on its right.
             if (sums.has_last && compare(sums.keys, sums.last_key, separator) >= 0) {
                 return status::corrupted;
@@ -163,7 +163,7 @@ status checker::check_leaf(tally& sums, const page_header& page) {
     sums.birth = page.birth;
     for (unsigned i = 0; i < block.count; ++i) {
         std::string_view key;
-        HF_STORE_TRY(look_at_key(sums, block, i, key));
+        HF_STORE_TRY(inspect_key(sums, block, i, key));
         // A separator that led here is in last_key.
         if (!sums.has_last && !sums.last_key.empty() && compare(sums.keys, sums.last_key, key) > 0) {
             return status::corrupted;
@@ -204,7 +204,7 @@ status checker::check_value(tally& sums, const block_header& block, unsigned ind
     if ((flags & node_is_long) != 0) {
         const long_value where = long_value_from(value_at(block, index));
         const page_header* run = nullptr;
-        HF_STORE_TRY(look_at(where.page, run));
+        HF_STORE_TRY(inspect(where.page, run));
         sums.long_pages += run->run_pages;
         return run->block.kind == page_kind::run && run->birth <= sums.birth &&
                        run_pages_for(where.size) == run->run_pages

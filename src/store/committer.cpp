@@ -6,7 +6,6 @@
 #include <new>
 #include <utility>
 
-#include "persist/mutant.hpp"
 #include "store/block.hpp"
 #include "store/outcome.hpp"
 #include "store/page_checksum.hpp"
@@ -213,21 +212,21 @@ status committer::begin_epoch() {
     const std::uint64_t at = header.log_end.load();
     const std::span<const std::byte> rest = pages_.log_bytes().subspan(at);
     const std::size_t size = std::min(rest.size(), log::header_size);
-    const bool is_void = std::ranges::all_of(rest.first(size), [](std::byte one) { return one == std::byte{0}; });
-    if (!is_void && !pages_.shared().is_private() && !HF_MUTANT("store.log.void")) {
+    const bool is_erased = std::ranges::all_of(rest.first(size), [](std::byte one) { return one == std::byte{0}; });
+    if (!is_erased && !pages_.shared().is_private()) {
         sync_turn turn = pages_.shared().turn_to_sync();
         HF_STORE_TRY(turn.take());
         constexpr std::array<std::byte, log::header_size> zeros{};
         HF_STORE_TRY(
-            pages_.file().write(pages_.own_log().page * page_size + at, zeros.data(), size, "store.void.write"));
+            pages_.file().write(pages_.own_log().page * page_size + at, zeros.data(), size, "store.erase.write"));
         const auto sync = [&] {
-            return pages_.file().sync_range(pages_.own_log().page * page_size + at, size, "store.void.sync");
+            return pages_.file().sync_range(pages_.own_log().page * page_size + at, size, "store.erase.sync");
         };
         HF_STORE_TRY(pages_.must_be_durable() ? pages_.shared().announce(sync) : status::ok);
     }
     return outcome_of([&]() -> base::result<void> {
         HF_TRY_ASSIGN(const std::uint64_t epoch, log::random_number());
-        header.log_epoch.store(HF_MUTANT("store.log.epoch") ? 1 : std::max<std::uint64_t>(epoch, 1));
+        header.log_epoch.store(std::max<std::uint64_t>(epoch, 1));
         return {};
     });
 }
@@ -241,7 +240,7 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     if (header.panic.load() != 0) {
         return status::panic;
     }
-    if (keeps_both_ && base_.sequence != header.checkpoint_sequence.load()) {
+    if (keeps_old_and_new_ && base_.sequence != header.checkpoint_sequence.load()) {
         return from_errno(EBUSY);  // it would write over one of two that may be needed
     }
     free_.forget();  // until the end: a failure leaves free_ with a part of this

@@ -56,12 +56,12 @@ public:
 
     // --- space (committer_space.cpp) ---
 
-    void give_space_back(std::uint64_t next_page, bool settle) noexcept;
+    void give_space_back(std::uint64_t next_page, bool at_rest) noexcept;
     /// Pages in a row, with blocks.
     [[nodiscard]] status take_pages(root& version, std::uint64_t count, std::uint64_t& start, const claim& by);
     /// Whether the page cache may have them and holes as one, so that a store to them asks for more blocks than theirs.
     [[nodiscard]] bool may_lie_beside_holes(std::uint64_t start, std::uint64_t count) const noexcept;
-    /// Pages that were taken, whose content is void.
+    /// Pages that were taken, whose content means nothing.
     [[nodiscard]] status make_storable(std::uint64_t start, std::uint64_t count);
     [[nodiscard]] status has_room_for(write_set& changes);
     [[nodiscard]] status checkpoint_for_room(write_set& changes);
@@ -72,7 +72,7 @@ public:
     /// After a recovery that began with this checkpoint, up to the accepted commit.
     void begin_in_heap(const meta_on_media& meta) noexcept;
     /// A commit of the heap failed, and may yet be durable: what either state needs stays, until one is kept.
-    void keep_both() noexcept { keeps_both_ = true; }
+    void keep_old_and_new() noexcept { keeps_old_and_new_ = true; }
     /// The heap's durable state has what is accepted.
     void keep_accepted() noexcept;
     [[nodiscard]] std::uint64_t next_sequence() const noexcept;
@@ -119,7 +119,7 @@ private:
     };
     std::atomic<std::uint64_t> kept_{0};
     base_checkpoint base_;
-    bool keeps_both_ = false;  ///< the last checkpoint may be needed, and the one before, too
+    bool keeps_old_and_new_ = false;  ///< the last checkpoint may be needed, and the one before, too
 };
 
 }  // namespace holdfast::store_engine

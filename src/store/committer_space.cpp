@@ -18,7 +18,7 @@ namespace {
 // Free pages in a row that are worth a hole, which changes the file system's tables; and where much of a store that
 // settles is free.
 constexpr std::uint64_t least_hole = 16;
-constexpr std::uint64_t least_settled_hole = 8;
+constexpr std::uint64_t least_hole_at_rest = 8;
 // Free pages of a store in use that keep their blocks for the next commits, at least.
 constexpr std::uint64_t least_kept = 1024;
 // Pages that get blocks by one call, and calls that may fail in search of some.
@@ -314,7 +314,7 @@ std::uint64_t committer::cut_end(std::uint64_t next_page) noexcept {
 // After a checkpoint: gives back free pages that no version sees, but for those that the next commits take, and what is
 // held back. Not where the checkpoint before may be needed again: its list of free pages does not say which lose their
 // blocks now.
-void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
+void committer::give_space_back(std::uint64_t next_page, bool at_rest) noexcept {
     if (pages_.options().in_heap && base_.sequence != pages_.shared().header().checkpoint_sequence.load()) {
         return;
     }
@@ -326,9 +326,9 @@ void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
         return;  // the next checkpoint tries again
     }
     const std::uint64_t held = held_pages(next_page, free_.space.ready_pages());
-    const std::uint64_t keep = settle ? held : std::max({held, least_kept, next_page / 32, 2 * taken_pages_});
+    const std::uint64_t keep = at_rest ? held : std::max({held, least_kept, next_page / 32, 2 * taken_pages_});
     const bool much_free = free_.space.ready_pages() > next_page / 4;
-    const std::uint64_t smallest = settle && much_free ? least_settled_hole : least_hole;
+    const std::uint64_t smallest = at_rest && much_free ? least_hole_at_rest : least_hole;
     std::uint64_t kept = 0;
     taken_pages_ = 0;
     for (const extent_on_media& run : runs) {
@@ -346,7 +346,7 @@ void committer::give_space_back(std::uint64_t next_page, bool settle) noexcept {
     const std::uint64_t wanted = std::max(next_page, std::min(next_page + behind, pages_.limit_pages()));
     // A store that grows keeps what it has grown by: else each checkpoint would give back what the next commit takes.
     const std::uint64_t most = std::max(next_page + keep, wanted + data_file::growth_of(wanted));
-    if (settle || pages_.file().pages() > most) {
+    if (at_rest || pages_.file().pages() > most) {
         pages_.file().trim(wanted);
         static_cast<void>(pages_.grow_file(wanted, wanted));  // of use on a full disk, but nothing needs it now
         pages_.shared().header().file_pages.store(pages_.file().pages(), std::memory_order_relaxed);

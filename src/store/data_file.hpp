@@ -96,7 +96,7 @@ public:
     /// A step of a file of so many pages.
     [[nodiscard]] static std::uint64_t growth_of(std::uint64_t pages) noexcept;
     [[nodiscard]] status reserve(std::uint64_t start, std::uint64_t count) noexcept;
-    /// Of pages whose content is void.
+    /// Of pages whose content means nothing.
     [[nodiscard]] status reserve_free(std::uint64_t start, std::uint64_t count) noexcept;
     /// Whether find_hole() finds all of them: other file systems may say that there are none.
     [[nodiscard]] bool tells_holes() const noexcept { return tells_holes_; }

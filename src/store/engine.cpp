@@ -13,7 +13,7 @@ namespace holdfast::store_engine {
 namespace {
 
 // A forced sync of less log than this syncs the log alone.
-constexpr std::uint64_t least_settled_log = std::uint64_t{256} << 10U;
+constexpr std::uint64_t least_log_at_rest = std::uint64_t{256} << 10U;
 
 // With the sync turn. The end of the log may be ahead of the last published commit, and what lies there may be synced.
 status publish_what_is_whole(stored_pages& of, const meta_on_media& meta) {
@@ -313,7 +313,7 @@ status engine::sync(bool force) {
     if (pages_.options().no_sync && !force) {
         return status::ok;
     }
-    if (pages_.options().no_sync && header.log_end.load() >= least_settled_log && !pages_.reads_metas()) {
+    if (pages_.options().no_sync && header.log_end.load() >= least_log_at_rest && !pages_.reads_metas()) {
         const status outcome = checkpoint_now({.purpose = checkpoint_purpose::rest, .durable = true}, lock_mode::tries);
         if (outcome == status::ok || header.panic.load() != 0) {
             return outcome;

@@ -62,7 +62,7 @@ public:
     }
     void end() noexcept { bound_.store(0); }
     /// Once, by who may be the first that writes: pages beyond the limit may be of a process that was killed.
-    void look_at(const stored_pages& of, const root& last) noexcept {
+    void inspect(const stored_pages& of, const root& last) noexcept {
         if (!looked_.exchange(true) && last.next_page > of.limit_pages() && bound_.load() == 0) {
             since_.store(0);
             bound_.store(of.limit_pages());
@@ -115,13 +115,13 @@ public:
 
     // --- the writer of a store in a heap (engine_in_heap.cpp) ---
 
-    /// The first half of a commit, as durable as commit() makes it; it counts, and readers see it, after accept(). The
-    /// lock stays; until one of the next three, no other function of a writer is called.
+    /// The first phase of a commit, as durable as commit() makes it; it counts, and readers see it, after
+    /// commit_prepared(). The lock stays; until one of the next three, no other function of a writer is called.
     [[nodiscard]] status prepare(write_set& changes);
     /// The heap has the commit.
-    void accept() noexcept;
+    void commit_prepared() noexcept;
     /// The heap has not, and never will: no trace remains.
-    [[nodiscard]] status withdraw() noexcept;
+    [[nodiscard]] status abort_prepared() noexcept;
     /// Nobody knows whether the heap has it: nothing can be written until the store is opened again.
     void give_up() noexcept;
     /// Keeps writers of other threads out. EBUSY while one writes; the calling thread may.
@@ -134,10 +134,10 @@ public:
     /// What is accepted is in the heap's durable state: a recovery leads there or beyond.
     void keep_accepted() noexcept { commits_.keep_accepted(); }
     /// A commit of the heap failed, and may yet be durable.
-    void keep_both() noexcept { commits_.keep_both(); }
+    void keep_old_and_new() noexcept { commits_.keep_old_and_new(); }
     /// The heap is closed: as close(), but readers go on. Nobody writes any more.
     void leave() noexcept;
-    /// With accept() the heap's durable state has the commit.
+    /// With commit_prepared() the heap's durable state has the commit.
     void set_keeps_at_once(bool at_once) noexcept { keeps_at_once_ = at_once; }
 
     // --- all ---
@@ -173,7 +173,7 @@ private:
     known_free_pages free_;
     committer commits_{pages_, free_};
     bool open_ = false;
-    bool only_looks_ = false;  ///< on a read-only mount
+    bool only_inspects_ = false;  ///< on a read-only mount
     prepared_commit prepared_;
     bool keeps_at_once_ = false;
     limit_excess excess_;

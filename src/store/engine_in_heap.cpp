@@ -28,7 +28,7 @@ void committer::begin_in_heap(const meta_on_media& meta) noexcept {
 }
 
 void committer::keep_accepted() noexcept {
-    keeps_both_ = false;
+    keeps_old_and_new_ = false;
     kept_.store(pages_.accepted());
     raise_base();
 }
@@ -146,15 +146,15 @@ status engine::prepare(write_set& changes) {
     }
     changes.clear();
     if (outcome != status::ok) {
-        static_cast<void>(withdraw());  // else nobody writes any more
+        static_cast<void>(abort_prepared());  // else nobody writes any more
     }
     return outcome;
 }
 
-void engine::accept() noexcept {
+void engine::commit_prepared() noexcept {
     const shared_header& header = pages_.shared().header();
     const bool was_checkpoint = header.checkpoint_sequence.load() != prepared_.checkpoint_sequence;
-    pages_.accept(header.written.load());
+    pages_.commit_prepared(header.written.load());
     pages_.raise_durable(header.written.load());
     if (keeps_at_once_) {
         commits_.keep_accepted();
@@ -165,7 +165,7 @@ void engine::accept() noexcept {
     }
 }
 
-status engine::withdraw() noexcept {
+status engine::abort_prepared() noexcept {
     shared_header& header = pages_.shared().header();
     const bool was_checkpoint =
         std::memcmp(&prepared_.meta, pages_.file().page(prepared_.meta_page), sizeof(prepared_.meta)) != 0;

@@ -67,7 +67,7 @@ status engine::open(const engine_options& options) {
     } else {
         const status outcome = pages_.shared().open(options.lock_path, options.mode, first);
         if (outcome == from_errno(EROFS) && options.read_only) {
-            only_looks_ = true;  // others may write through another mount
+            only_inspects_ = true;  // others may write through another mount
             HF_STORE_TRY(check_nobody_writes());
             first = true;
             HF_STORE_TRY(pages_.shared().open_private(false));
@@ -89,7 +89,7 @@ status engine::open(const engine_options& options) {
 }
 
 status engine::check_nobody_writes() const noexcept {
-    if (!only_looks_) {
+    if (!only_inspects_) {
         return status::ok;
     }
     bool in_use = false;

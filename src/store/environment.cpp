@@ -18,7 +18,7 @@ constexpr unsigned fixed =
 
 /// Whether a store can be at the path, as far as can be seen from outside; ok, too, where nothing is there for a
 /// writer. Comes before a lock file is made beside what is no store.
-status look_at(const std::string& path, bool read_only) noexcept {
+status inspect(const std::string& path, bool read_only) noexcept {
     struct stat information {};
     if (::stat(path.c_str(), &information) != 0) {
         return errno == ENOENT && !read_only ? status::ok : last_error();
@@ -98,7 +98,7 @@ status environment::open(const char* path, unsigned flags, mode_t mode) {
     options.no_lock = has(MDB_NOLOCK);
     descriptor copied;
     if (!options.read_only || !is_lmdb_data(options.data_path)) {
-        HF_STORE_TRY(look_at(options.data_path, options.read_only));
+        HF_STORE_TRY(inspect(options.data_path, options.read_only));
     } else {
         HF_STORE_TRY(copy_lmdb_data(options.data_path, copied));
         options.data_path = path_of(copied);

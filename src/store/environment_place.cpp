@@ -64,7 +64,7 @@ public:
         kept_[next_++ % kept_.size()] = mapping(static_cast<std::byte*>(at), size);
     }
     /// A limit of addresses counts these, too.
-    void give_back_if_limited() noexcept HF_REQUIRES(addresses_mutex) {
+    void unreserve_if_limited() noexcept HF_REQUIRES(addresses_mutex) {
         struct rlimit limit {};
         if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) {
             for (mapping& one : kept_) {
@@ -83,7 +83,7 @@ private:
 environment& create_environment(persist::storage& storage) {
     {
         const base::scoped_lock lock(addresses_mutex);
-        addresses_of_values::all().give_back_if_limited();
+        addresses_of_values::all().unreserve_if_limited();
     }
     environment_place& place = []() -> environment_place& {
         const base::scoped_lock lock(places_mutex);

@@ -204,7 +204,7 @@ TEST_F(store_in_heap, a_prepared_commit_is_there_if_the_heap_says_so) {
         EXPECT_EQ(store.all(), before) << "readers see it before it counts";
         EXPECT_TRUE(after_crash(copy(), store.word) == before);
         EXPECT_TRUE(after_crash(copy(), commit) == after);
-        ASSERT_EQ(hf_lmdb_settle(in, ENOSPC), ENOSPC);
+        ASSERT_EQ(hf_lmdb_end_prepared(in, ENOSPC), ENOSPC);
         mdb_txn_abort(in);
         EXPECT_TRUE(store.all() == before);
         EXPECT_TRUE(after_crash(copy(), store.word) == before);
@@ -459,7 +459,7 @@ void store_in_heap_model::change(hosted& store) {
         history_[commit] = next;
     }
     if (commit != 0) {
-        EXPECT_EQ(hf_lmdb_settle(in, accepted ? 0 : EAGAIN), accepted ? 0 : EAGAIN);
+        EXPECT_EQ(hf_lmdb_end_prepared(in, accepted ? 0 : EAGAIN), accepted ? 0 : EAGAIN);
         refused_ += accepted ? 0 : 1;
     }
     mdb_txn_abort(in);

@@ -11,9 +11,10 @@ namespace holdfast::store_engine {
 
 struct known_free_pages {
     free_space space;
-    log::mark end{.sequence = no_transaction};  ///< of the last record in `space`; no_transaction: that is void
-    std::uint64_t checkpoint = 0;               ///< the sequence of the one that it began with
-    std::uint64_t list_page = 0;                ///< of the last checkpoint
+    log::mark end{.sequence =
+                      no_transaction};  ///< of the last record in `space`; no_transaction: `space` means nothing
+    std::uint64_t checkpoint = 0;       ///< the sequence of the one that it began with
+    std::uint64_t list_page = 0;        ///< of the last checkpoint
     std::uint64_t list_pages = 0;
 
     void forget() noexcept { end.sequence = no_transaction; }

@@ -62,7 +62,7 @@ private:
         HF_STORE_TRY(in_->database(number_, state));
         status outcome = status::ok;
         std::string last_key;
-        const auto look_at = [&](std::string_view key) {
+        const auto inspect = [&](std::string_view key) {
             if (!last_key.empty() && compare(state->keys, last_key, key) > 0) {
                 outcome = status::incompatible;
             }
@@ -70,11 +70,11 @@ private:
         };
         from_.read_main(
             [&](std::string_view key, std::string_view data) {
-                look_at(key);
+                inspect(key);
                 outcome = outcome == status::ok ? put(key, data) : outcome;
             },
             [&](std::string_view name, const lmdb_file::tree& tree) {
-                look_at(name);
+                inspect(name);
                 named.emplace_back(name, tree);
             });
         return outcome == status::ok ? in_->commit() : outcome;

@@ -326,7 +326,7 @@ int hf_lmdb_prepare(MDB_txn* txn, uint64_t* commit) {
                                                : guarded([&] { return two_phase_commit::prepare(*of(txn), *commit); });
 }
 
-int hf_lmdb_settle(MDB_txn* txn, int of_heap) {
+int hf_lmdb_end_prepared(MDB_txn* txn, int of_heap) {
     return txn == nullptr ? EINVAL
                           : guarded([&] { return two_phase_commit::finish(*of(txn), static_cast<status>(of_heap)); });
 }
@@ -366,7 +366,7 @@ void hf_lmdb_after_heap_commit(MDB_env* env) {
 
 void hf_lmdb_heap_commit_failed(MDB_env* env) {
     if (env != nullptr && of(env)->is_open() && of(env)->is_in_heap()) {
-        of(env)->store().keep_both();
+        of(env)->store().keep_old_and_new();
     }
 }
 

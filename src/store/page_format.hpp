@@ -36,7 +36,7 @@ static_assert(sizeof(block_header) == 12 && alignof(block_header) == 2);
 struct page_header {
     std::uint64_t birth;       ///< the transaction that wrote the page
     std::uint32_t checksum;    ///< page_checksum(); while dirty: place among dirty pages
-    std::uint32_t generation;  ///< which of nested transactions wrote it; void after the commit
+    std::uint32_t generation;  ///< which of nested transactions wrote it; means nothing after the commit
     std::uint32_t run_pages;   ///< of the run; 1
     block_header block;        ///< run: kind only
 };

@@ -100,14 +100,14 @@ status commit_moves(environment& env, write_state& state) {
     HF_STORE_TRY(store.prepare(state.changes));
     const status of_heap = env.ask_heap(number);
     if (of_heap == status::ok) {
-        store.accept();
+        store.commit_prepared();
         return status::ok;
     }
     if (of_heap == status::panic) {
         store.give_up();
         return of_heap;
     }
-    HF_STORE_TRY(store.withdraw());
+    HF_STORE_TRY(store.abort_prepared());
     return of_heap;
 }
 
@@ -167,7 +167,7 @@ void move_pages_of_others_within_limit(environment& env) noexcept {
     if (env.is_in_heap() || store.pages().reads_metas()) {
         return;  // in a heap: a transaction of the heap may be on
     }
-    store.excess().look_at(store.pages(), store.pages().last_root());
+    store.excess().inspect(store.pages(), store.pages().last_root());
     move_pages_within_limit(env);
 }
 

@@ -176,7 +176,7 @@ protected:
         }
         return true;
     }
-    void look_after_all_were_killed();
+    void check_after_all_were_killed();
     void run(unsigned flags, unsigned count, std::uint64_t seed);
 
     store_directory directory_;
@@ -184,7 +184,7 @@ protected:
     std::array<pid_t, writers + 1> processes_{};
 };
 
-void processes_test::look_after_all_were_killed() {
+void processes_test::check_after_all_were_killed() {
     for (pid_t& one : processes_) {
         end(one);
     }
@@ -226,11 +226,11 @@ void processes_test::run(unsigned flags, unsigned count, std::uint64_t seed) {
             }
         }
         if (killed % 10 == 0) {
-            look_after_all_were_killed();
+            check_after_all_were_killed();
             killed += static_cast<unsigned>(processes_.size()) - 1;
         }
     }
-    look_after_all_were_killed();
+    check_after_all_were_killed();
 }
 
 TEST_F(processes_test, without_sync) { run(MDB_NOSYNC, kills() * 3 / 4, 1); }

@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "persist/mutant.hpp"
-
 namespace holdfast::store_engine {
 namespace {
 
@@ -121,7 +119,7 @@ bool shared_mutex::is_mine() const noexcept {
 // Who is killed between the two steps wakes nobody: sleepers look again by themselves.
 void shared_mutex::release(std::uint32_t leave) noexcept {
     const std::uint32_t found = word_->owner.exchange(leave, std::memory_order_release);
-    if ((found & somebody_sleeps) != 0 && !HF_MUTANT("turn.store.wake_nobody")) {
+    if ((found & somebody_sleeps) != 0) {
         base::wake_sleepers(word_->owner, 1);
     }
 }
@@ -180,14 +178,8 @@ void sync_turn::end() noexcept {
     if (!lock_.owns()) {
         return;
     }
-    const bool is_early = HF_MUTANT("turn.store.wake_early");
-    if (is_early) {
-        wake_waiting();
-    }
     lock_.unlock();
-    if (!is_early) {
-        wake_waiting();
-    }
+    wake_waiting();
 }
 
 void sync_turn::wake_waiting() noexcept {

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "base/fork_mutex.hpp"
-#include "persist/mutant.hpp"
 #include "store/file_size_signal.hpp"
 
 namespace holdfast::store_engine {
@@ -400,8 +399,7 @@ root shared_state::enter(reader_slot& slot) const noexcept {
         const std::uint64_t transaction = header_->durable.load(std::memory_order_acquire);
         slot.transaction.store(transaction, std::memory_order_seq_cst);
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        const bool is_last =
-            header_->durable.load(std::memory_order_acquire) == transaction || HF_MUTANT("turn.store.enter_once");
+        const bool is_last = header_->durable.load(std::memory_order_acquire) == transaction;
         if (is_last && get_root(transaction, version)) {
             return version;
         }

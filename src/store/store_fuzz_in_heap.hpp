@@ -95,7 +95,7 @@ public:
 
     void live(std::unique_ptr<hosted_store> store, bool at_once) {
         if (sound_) {
-            history_[store->word()] = look(store->env());
+            history_[store->word()] = content_of(store->env());
             // Only a checkpoint shows whether the free list leaves alone the pages that records begin with.
             store.reset();
             store = open(durable_.front(), at_once);
@@ -118,7 +118,7 @@ private:
         choices_ = bytes_checksum(std::as_bytes(std::span(&choices_, 1)), limit);
         return choices_ % limit;
     }
-    [[nodiscard]] static std::uint64_t look(MDB_env* env) {
+    [[nodiscard]] static std::uint64_t content_of(MDB_env* env) {
         MDB_txn* in = nullptr;
         require(mdb_txn_begin(env, nullptr, MDB_RDONLY, &in) == 0, "a sound store cannot be read\n");
         const std::uint64_t sum = digest(in);
@@ -131,24 +131,24 @@ private:
         if (sound_) {
             require(store->opened() == 0, "a sound store cannot be opened again\n");
             require(hf_lmdb_check(store->env(), nullptr) == 0, "a sound store is damaged by its own changes\n");
-            require(look(store->env()) == history_.at(word), "a sound store is not what it was\n");
+            require(content_of(store->env()) == history_.at(word), "a sound store is not what it was\n");
         }
         durable_ = {word};
         history_.erase(history_.upper_bound(word), history_.end());
         return store;
     }
     /// What a crash leaves now, if the heap's word is this one.
-    void look_after_crash(std::uint64_t word) {
+    void check_after_crash(std::uint64_t word) {
         const hosted_store reader(place_, word, true, MDB_RDONLY);
         require(!sound_ || reader.opened() == 0, "a sound store is lost by a crash\n");
-        require(!sound_ || look(reader.env()) == history_.at(word), "a crash brings a sound store elsewhere\n");
+        require(!sound_ || content_of(reader.env()) == history_.at(word), "a crash brings a sound store elsewhere\n");
         if (!sound_ && reader.opened() == 0) {
             static_cast<void>(read_all(reader.env()));
         }
     }
-    void look_after_crash() {
+    void check_after_crash() {
         for (const std::uint64_t word : durable_) {
-            look_after_crash(word);
+            check_after_crash(word);
         }
     }
     [[nodiscard]] bool may_fail(int outcome) const noexcept {
@@ -159,7 +159,7 @@ private:
         switch (below(8)) {
             case 0: commit_heap(store); break;
             case 1: require(may_fail(mdb_env_sync(store.env(), 1)), "a sound store cannot be synced\n"); break;
-            case 2: look_after_crash(); break;
+            case 2: check_after_crash(); break;
             default: change_under_view(store);
         }
     }
@@ -212,9 +212,10 @@ private:
         } else if (answer != MDB_PANIC && below(3) == 0) {
             commit_at_once(store, in, answer);
         } else {
-            commit_in_halves(store, in, answer);
+            commit_in_phases(store, in, answer);
         }
-        require(!sound_ || look(store.env()) == history_.at(store.word()), "a commit that counts is not what it was\n");
+        require(!sound_ || content_of(store.env()) == history_.at(store.word()),
+                "a commit that counts is not what it was\n");
     }
     void accepted(hosted_store& store, std::uint64_t commit, std::uint64_t sum) {
         store.set_word(commit);
@@ -228,10 +229,10 @@ private:
         require(may_fail(outcome) || outcome == answer, "a sound store does not commit\n");
         if (store.word() != before) {
             require(!sound_ || outcome == 0, "a commit that the heap has is refused\n");
-            accepted(store, store.word(), sound_ ? look(store.env()) : 0);
+            accepted(store, store.word(), sound_ ? content_of(store.env()) : 0);
         }
     }
-    void commit_in_halves(hosted_store& store, MDB_txn* in, int answer) {
+    void commit_in_phases(hosted_store& store, MDB_txn* in, int answer) {
         std::uint64_t commit = 0;
         const int outcome = hf_lmdb_prepare(in, &commit);
         require(may_fail(outcome), "a sound store does not prepare\n");
@@ -241,14 +242,14 @@ private:
             if (sound_) {
                 const hosted_store reader(place_, commit, true, MDB_RDONLY);
                 require(reader.opened() == 0, "what is prepared is lost by a crash\n");
-                sum = look(reader.env());
+                sum = content_of(reader.env());
             }
-            look_after_crash();
-            settle(store, in, commit, sum, answer);
+            check_after_crash();
+            end_prepared(store, in, commit, sum, answer);
         }
         mdb_txn_abort(in);
     }
-    void settle(hosted_store& store, MDB_txn* in, std::uint64_t commit, std::uint64_t sum, int answer) {
+    void end_prepared(hosted_store& store, MDB_txn* in, std::uint64_t commit, std::uint64_t sum, int answer) {
         if (answer == MDB_PANIC) {
             history_[commit] = sum;
             if (at_once_) {
@@ -259,8 +260,8 @@ private:
         } else if (below(2) == 0) {
             return;  // an abort says the same
         }
-        const int outcome = hf_lmdb_settle(in, answer);
-        require(!sound_ || outcome == answer, "a sound store does not settle\n");
+        const int outcome = hf_lmdb_end_prepared(in, answer);
+        require(!sound_ || outcome == answer, "a sound store does not end\n");
     }
     /// Of the heap's memory. Where it fails, nobody knows which word is durable.
     void commit_heap(hosted_store& store) {
@@ -280,7 +281,7 @@ private:
             durable_ = {store.word()};
             hf_lmdb_after_heap_commit(store.env());
         }
-        look_after_crash();
+        check_after_crash();
     }
     /// In order, or in the midst of a commit.
     void end(hosted_store& store) {

@@ -99,7 +99,7 @@ public:
     void raise_durable(std::uint64_t transaction) noexcept;
     /// In a heap: the last commit that counts; for readers and a recovery, none lies behind it.
     [[nodiscard]] std::uint64_t accepted() const noexcept { return accepted_.load(); }
-    void accept(std::uint64_t transaction) noexcept { accepted_.store(transaction); }
+    void commit_prepared(std::uint64_t transaction) noexcept { accepted_.store(transaction); }
     /// Whether a checkpoint must be durable before what it replaces is gone.
     [[nodiscard]] bool must_be_durable() const noexcept;
     /// By any process, until all have closed the store. Returns `what`.

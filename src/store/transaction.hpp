@@ -78,7 +78,6 @@ public:
 
     void track(cursor& one) { cursors_.push_back(&one); }
     void forget(const cursor& one) noexcept;
-    [[nodiscard]] bool has_cursors() const noexcept { return !cursors_.empty(); }
 
     free_list_view free_list;
 

@@ -509,7 +509,7 @@ private:
 
     transaction_pages& pages_;
     std::uint64_t dropped_ = 0;
-    std::uint64_t long_pages_ = 0;  ///< void when all is dropped
+    std::uint64_t long_pages_ = 0;  ///< means nothing when all is dropped
 };
 
 }  // namespace

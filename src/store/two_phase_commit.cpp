@@ -57,12 +57,12 @@ status two_phase_commit::decide(transaction& of, status of_heap) noexcept {
     engine& store = of.env().store();
     status outcome = of_heap;
     if (of_heap == status::ok) {
-        store.accept();
+        store.commit_prepared();
         of.publish_handles();
     } else if (of_heap == status::panic) {
         store.give_up();
-    } else if (const status withdrawn = store.withdraw(); withdrawn != status::ok) {
-        outcome = withdrawn;
+    } else if (const status aborted = store.abort_prepared(); aborted != status::ok) {
+        outcome = aborted;
     }
     of.own_state_->lock.unlock();
     return outcome;

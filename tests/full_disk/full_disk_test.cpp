@@ -563,7 +563,7 @@ TEST_P(full_disk_checkpoint, touches_no_hole) {
         heap.free_from(words[100]);
     }
     for (std::size_t i = 0; i < holders; ++i) {
-        heap.free_from(heap.root(2 * i));  // fades at once
+        heap.free_from(heap.root(2 * i));  // decays at once
     }
     const ballast full(directory_, 0);
     heap.checkpoint();  // a store to a hole, or a flush of it, ended the process here

@@ -52,7 +52,7 @@ public:
     }
     [[nodiscard]] std::string problem() override {
         look();
-        return wrong_.empty() && !set_.wait_until_void() ? "records stay that no checkpoint passes" : wrong_;
+        return wrong_.empty() && !set_.wait_until_obsolete() ? "records stay that no checkpoint passes" : wrong_;
     }
 
 private:

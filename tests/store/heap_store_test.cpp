@@ -449,12 +449,13 @@ TEST_P(heap_store_test, a_child_of_fork_waits_for_no_lock_of_its_parent) {
     std::promise<void> begun;
     std::promise<void> may_end;
     std::thread opening([&] {
-        const auto make = [&](detail::manager_core&) -> std::shared_ptr<detail::heap_guest> {
+        const auto make = [&](detail::manager_core&) -> std::shared_ptr<detail::heap_participant> {
             begun.set_value();
             may_end.get_future().wait();
             throw store_error(ENOENT);
         };
-        EXPECT_THROW(static_cast<void>(detail::guest_access::find_or_make(*heap, "guest", make)), store_error);
+        EXPECT_THROW(static_cast<void>(detail::participant_access::find_or_make(*heap, "participant", make)),
+                     store_error);
     });
     begun.get_future().wait();
     const base::process_end end = base::child_process([&] {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "heap/atomic/atomic_core.hpp"
-#include "heap/block_operations.hpp"
+#include "heap/operations/block_operations.hpp"
 
 namespace holdfast::heap {
 

@@ -10,9 +10,9 @@
 
 #include "base/hot.hpp"
 #include "heap/atomic/atomic_protocol.hpp"
-#include "heap/destination_operations.hpp"
+#include "heap/operations/destination_operations.hpp"
 #include "segment/files/zero_pages.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::heap {

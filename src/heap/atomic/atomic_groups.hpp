@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "heap/atomic/atomic_core.hpp"
-#include "heap/group_operations.hpp"
+#include "heap/operations/group_operations.hpp"
 #include "heap/ordered/group_blocks.hpp"
-#include "persist/mutant.hpp"
 
 namespace holdfast::heap {
 
@@ -45,12 +44,12 @@ bool atomic_groups<Domain>::commit_with_payload(slab::thread_cache* cache, const
         return false;
     }
     const bool done = core_.protocol().commit_with_payload(cache, changes, payload);
-    // Until the group is void a crash reads the payload. If a call in flight delays the checkpoint, the block is lost
-    // until the next open.
+    // Until the group is obsolete a crash reads the payload. If a call in flight delays the checkpoint, the block is
+    // lost until the next open.
     if (!done && !core_.lanes().check_health()) {
         return false;  // the payload may be read at recovery
     }
-    if (!done || !core_.lanes().by_clock() || HF_MUTANT("heap.payload.hold") || core_.lanes().wait_until_void()) {
+    if (!done || !core_.lanes().by_clock() || core_.lanes().wait_until_obsolete()) {
         core_.blocks().release(cache, payload);
     }
     return done;

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "base/result.hpp"
-#include "heap/block_operations.hpp"
-#include "heap/destination_operations.hpp"
+#include "heap/operations/block_operations.hpp"
+#include "heap/operations/destination_operations.hpp"
 #include "lane/lane_set.hpp"
 #include "persist/domain.hpp"
 #include "segment/files/zero_pages.hpp"
@@ -31,8 +31,8 @@ public:
     [[nodiscard]] virtual bool withdraw(void* block) noexcept = 0;
 
     virtual void checkpoint() noexcept = 0;
-    /// See lane_pool::wait_until_void().
-    [[nodiscard]] virtual bool wait_until_void() noexcept = 0;
+    /// See lane_pool::wait_until_obsolete().
+    [[nodiscard]] virtual bool wait_until_obsolete() noexcept = 0;
     [[nodiscard]] virtual const lane::lane_pool& lanes() const noexcept = 0;
 };
 

@@ -11,9 +11,9 @@
 #include "heap/atomic/atomic_groups.hpp"
 #include "heap/atomic/atomic_operations.hpp"
 #include "heap/atomic/atomic_protocol.hpp"
+#include "heap/operations/block_sizes.hpp"
+#include "heap/operations/reservations.hpp"
 #include "heap/ordered/destination_word.hpp"
-#include "heap/reallocate.hpp"
-#include "heap/reservations.hpp"
 #include "segment/format/pointer_format.hpp"
 
 namespace holdfast::heap {
@@ -178,7 +178,7 @@ public:
     std::size_t free_batch(std::span<std::uint64_t* const> destinations) noexcept override;
 
     void checkpoint() noexcept override { core_.lanes().checkpoint(); }
-    bool wait_until_void() noexcept override { return core_.lanes().wait_until_void(); }
+    bool wait_until_obsolete() noexcept override { return core_.lanes().wait_until_obsolete(); }
     std::vector<std::uint64_t> reserved() override {
         std::vector<std::uint64_t> offsets = reservations_.small_offsets();
         groups_.list_small(offsets);

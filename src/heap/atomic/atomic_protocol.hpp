@@ -18,13 +18,12 @@
 
 #include "base/hot.hpp"
 #include "heap/atomic/atomic_block_states.hpp"
-#include "heap/destination_operations.hpp"
+#include "heap/operations/destination_operations.hpp"
 #include "heap/ordered/destination_word.hpp"
 #include "lane/effects.hpp"
 #include "lane/lane_set.hpp"
-#include "persist/mutant.hpp"
 #include "segment/format/pointer_format.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::heap {
@@ -76,7 +75,8 @@ public:
     /// meanwhile. At most largest_group() records. HasBlocks: whether there are any.
     template <bool HasBlocks>
     [[nodiscard]] HF_HOT bool commit_group(slab::thread_cache* cache, const group_changes& changes) noexcept;
-    /// For more records: they are written to `payload`, which has room for them and is held until the group is void.
+    /// For more records: they are written to `payload`, which has room for them and is held until the group is
+    /// obsolete.
     [[nodiscard]] bool commit_with_payload(slab::thread_cache* cache, const group_changes& changes,
                                            const slab::held_block& payload) noexcept;
     [[nodiscard]] std::uint64_t largest_group() const noexcept {
@@ -133,8 +133,7 @@ private:
     /// this record before the next half begins (LANE-10).
     [[nodiscard]] std::uint16_t next_stamp(lane::lane& own, const std::uint64_t& destination) noexcept {
         constexpr std::uint16_t half = 1U << 15U;
-        const auto stamp = static_cast<std::uint16_t>(segment::stamp_of(load_word(destination)) +
-                                                      (HF_MUTANT("heap.stamp.same") ? 0U : 1U));
+        const auto stamp = static_cast<std::uint16_t>(segment::stamp_of(load_word(destination)) + 1U);
         if (stamp % half == 0) [[unlikely]] {
             lanes_.start_write_back(own, &destination, "heap.stamp.flush");
         }

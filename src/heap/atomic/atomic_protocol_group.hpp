@@ -50,11 +50,10 @@ void atomic_protocol<Domain>::append_blocks(lane::lane& own, const group_changes
         const slab::held_block* const made = i < changes.allocated.size() ? &changes.allocated[i] : nullptr;
         const slab::held_block* const gone = i < changes.freed.size() ? &changes.freed[i] : nullptr;
         record changed = record_of(made, gone);
-        lanes_.append(
-            own, changed,
-            {made == nullptr || HF_MUTANT("heap.group.made_line") ? nullptr : block_states_.line_of(*made),
-             gone == nullptr || HF_MUTANT("heap.group.freed_line") ? nullptr : block_states_.line_of(*gone), nullptr},
-            lane::group_flag);
+        lanes_.append(own, changed,
+                      {made == nullptr ? nullptr : block_states_.line_of(*made),
+                       gone == nullptr ? nullptr : block_states_.line_of(*gone), nullptr},
+                      lane::group_flag);
     }
 }
 
@@ -80,8 +79,7 @@ void atomic_protocol<Domain>::append_data(lane::lane& own, const data_piece& pie
         const std::byte* const last = first + (piece.words - 1) * sizeof(std::uint64_t);
         const bool in_two_lines = reinterpret_cast<std::uintptr_t>(first) / base::cache_line_size !=
                                   reinterpret_cast<std::uintptr_t>(last) / base::cache_line_size;
-        lines = {HF_MUTANT("heap.group.data_lines") ? nullptr : first,
-                 !in_two_lines || HF_MUTANT("heap.group.second_line") ? nullptr : last, nullptr};
+        lines = {first, in_two_lines ? last : nullptr, nullptr};
     }
     lanes_.append(own, stored, lines, lane::group_flag | lane::data_flag | (group != 0 ? lane::last_flag : 0));
 }
@@ -122,9 +120,6 @@ bool atomic_protocol<Domain>::commit_group(slab::thread_cache* cache, const grou
         append_blocks(*own, changes);
     }
     append_data(*own, changes);
-    if (HF_MUTANT("heap.group.stores_first")) {
-        store_data(changes.data);
-    }
     if (!lanes_.fence(*own)) [[unlikely]] {
         return false;
     }
@@ -143,8 +138,8 @@ void atomic_protocol<Domain>::put(std::byte*& to, record made, std::uint64_t fla
     to += sizeof made;
 }
 
-/// Where a checkpoint makes records void, blocks stay in the ring, whose descriptors have their lines. Data is written
-/// back before the call is complete.
+/// Where a checkpoint makes records obsolete, blocks stay in the ring, whose descriptors have their lines. Data is
+/// written back before the call is complete.
 template <persist::persistence_domain Domain>
 bool atomic_protocol<Domain>::commit_with_payload(slab::thread_cache* cache, const group_changes& changes,
                                                   const slab::held_block& payload) noexcept {
@@ -160,9 +155,7 @@ bool atomic_protocol<Domain>::commit_with_payload(slab::thread_cache* cache, con
     for (const data_piece& piece : changes.data) {
         put(end, record_of(piece, 0), lane::group_flag | lane::data_flag);
     }
-    if (!HF_MUTANT("heap.payload.fence")) {
-        lanes_.domain().fence("heap.payload.fence");  // LANE-32
-    }
+    lanes_.domain().fence("heap.payload.fence");  // LANE-32
     const lane_guard own(lanes_, cache);
     const std::span records(reinterpret_cast<const record*>(begin), reinterpret_cast<const record*>(end));
     const std::uint64_t in_ring = (blocks_too ? 0 : changes.block_records()) + 1;
@@ -191,10 +184,8 @@ bool atomic_protocol<Domain>::commit_with_payload(slab::thread_cache* cache, con
         if (lane::has_flag(each, lane::data_flag)) {
             lanes_.effects().store_data(each);
             const lane::data_place stored = lane::decode_data(each.destination);
-            if (!HF_MUTANT("heap.payload.flush")) {
-                lanes_.domain().flush(space_.address({stored.offset}), stored.words * sizeof(std::uint64_t),
-                                      "heap.payload.write_back");
-            }
+            lanes_.domain().flush(space_.address({stored.offset}), stored.words * sizeof(std::uint64_t),
+                                  "heap.payload.write_back");
         }
     }
     lanes_.fence_data(*own, "heap.payload.data_fence");

@@ -26,13 +26,7 @@ bool atomic_protocol<Domain>::publish(slab::thread_cache* cache, std::uint64_t& 
     }
     lanes_.append(
         *own, made,
-        {HF_MUTANT("heap.publish.destination_line") ? nullptr : &destination,
-         HF_MUTANT("heap.publish.block_line") ? nullptr : block_states_.line_of(held),
-         replaced == nullptr || HF_MUTANT("heap.publish.replaced_line") ? nullptr : block_states_.line_of(*replaced)});
-    if (HF_MUTANT("heap.publish.stores_first")) {
-        lanes_.domain().store(destination, segment::encode_pointer(offset_of(destination), held.offset, stamp),
-                              "mutant.store");
-    }
+        {&destination, block_states_.line_of(held), replaced == nullptr ? nullptr : block_states_.line_of(*replaced)});
     if (!lanes_.fence(*own)) [[unlikely]] {
         return false;
     }
@@ -59,7 +53,7 @@ bool atomic_protocol<Domain>::keep(slab::thread_cache* cache, const slab::held_b
                 .freed_block = 0};
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
-    lanes_.append(*own, made, {HF_MUTANT("heap.keep.line") ? nullptr : block_states_.line_of(held), nullptr, nullptr});
+    lanes_.append(*own, made, {block_states_.line_of(held), nullptr, nullptr});
     if (!lanes_.fence(*own)) [[unlikely]] {
         return false;
     }
@@ -88,12 +82,7 @@ bool atomic_protocol<Domain>::free(slab::thread_cache* cache, std::uint64_t* des
         lanes_.cancel(*own);
         return false;
     }
-    lanes_.append(*own, made,
-                  {HF_MUTANT("heap.free.destination_line") ? nullptr : destination,
-                   HF_MUTANT("heap.free.block_line") ? nullptr : block_states_.line_of(found), nullptr});
-    if (HF_MUTANT("heap.free.stores_first") && destination != nullptr) {
-        lanes_.domain().store(*destination, segment::null_pointer(stamp), "mutant.store");
-    }
+    lanes_.append(*own, made, {destination, block_states_.line_of(found), nullptr});
     if (!lanes_.fence(*own)) [[unlikely]] {
         return false;
     }
@@ -126,9 +115,7 @@ bool atomic_protocol<Domain>::publish_batch(slab::thread_cache* cache, std::span
                     .allocated_block = lane::encode(held[i].block),
                     .freed = lane::nowhere,
                     .freed_block = 0};
-        lanes_.append(*own, made,
-                      {HF_MUTANT("heap.batch.allocate_lines") ? nullptr : &destination,
-                       HF_MUTANT("heap.batch.block_lines") ? nullptr : block_states_.line_of(held[i]), nullptr});
+        lanes_.append(*own, made, {&destination, block_states_.line_of(held[i]), nullptr});
     }
     if (!lanes_.fence(*own)) [[unlikely]] {
         return false;
@@ -171,9 +158,7 @@ void atomic_protocol<Domain>::free_batch(slab::thread_cache* cache, std::span<st
                     .allocated_block = 0,
                     .freed = found[i].offset,
                     .freed_block = lane::encode(found[i].block)};
-        lanes_.append(*own, made,
-                      {HF_MUTANT("heap.batch.free_lines") ? nullptr : destinations[i],
-                       HF_MUTANT("heap.batch.freed_block_lines") ? nullptr : block_states_.line_of(found[i]), nullptr});
+        lanes_.append(*own, made, {destinations[i], block_states_.line_of(found[i]), nullptr});
     }
     if (!lanes_.fence(*own)) [[unlikely]] {
         std::ranges::fill(freed, false);
@@ -196,22 +181,20 @@ bool atomic_protocol<Domain>::change_slab(base::granule slab, lane::block_word m
     const bool release = gone.kind != lane::block_kind::none;
     const lane::block_place place = lane::place_of(space_, offset, create ? made : gone);
     lane::block_word recorded = made;
-    recorded.type = HF_MUTANT("heap.slab.type") ? 0 : made.type;
-    recorded.upper = !HF_MUTANT("heap.slab.half") && made.upper;
+    recorded.type = made.type;
+    recorded.upper = made.upper;
     record change{.checksum = 0,
                   .sequence = 0,
                   .time = 0,
                   .destination = lane::nowhere,
                   .allocated = create ? offset : lane::nowhere,
                   .allocated_block = create ? lane::encode(recorded) : 0,
-                  .freed = release && !(create && HF_MUTANT("heap.slab.morphed")) ? offset : lane::nowhere,
+                  .freed = release ? offset : lane::nowhere,
                   .freed_block = release ? lane::encode(gone) : 0};
     const lane_guard own(lanes_, blocks_.this_cache());
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
-    lanes_.append(*own, change,
-                  {HF_MUTANT("heap.slab.entry_line") ? nullptr : place.word,
-                   create && !HF_MUTANT("heap.slab.header_line") ? &space_.slab_header(slab) : nullptr, nullptr});
+    lanes_.append(*own, change, {place.word, create ? &space_.slab_header(slab) : nullptr, nullptr});
     if (!lanes_.fence(*own)) [[unlikely]] {
         return false;
     }

@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "extent/extent.hpp"
-#include "heap/block_operations.hpp"
+#include "heap/operations/block_operations.hpp"
 #include "persist/domain.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::heap {

@@ -126,12 +126,12 @@ public:
     program(heap::engine& engine, const std::vector<std::uint64_t>& offsets, unsigned variant, bool sound)
         : engine_(engine), offsets_(offsets), variant_(variant), sound_(sound) {}
 
-    void look() {
+    void inspect_all() {
         for (const auto kind : {heap::object_kind::named, heap::object_kind::unique, heap::object_kind::anonymous}) {
             const auto listed = engine_.objects().list(kind);
             expect(listed.ok(), "objects cannot be listed");
             for (const auto& entry : listed ? listed.value() : std::vector<heap::object_entry>{}) {
-                look_at(entry);
+                inspect(entry);
             }
             expect(engine_.objects().count(kind).ok(), "objects cannot be counted");
         }
@@ -210,7 +210,7 @@ private:
         }
     }
 
-    void look_at(const heap::object_entry& entry) {
+    void inspect(const heap::object_entry& entry) {
         const auto found = engine_.objects().find_at(entry.offset);
         expect(found.ok() && found.value().has_value(), "an object that is listed is not found");
         const bool unique = entry.kind == heap::object_kind::unique;
@@ -283,7 +283,7 @@ std::optional<what_was_read> read(const std::string& path, const made_heaps& mad
     what_was_read found;
     found.content = (engine.files().replayed().commits != 0) ? content_of(engine) : 0;
     found.sound = engine.check((control & control_copy) != 0).empty();
-    program(engine, made.offsets, 0, found.sound).look();
+    program(engine, made.offsets, 0, found.sound).inspect_all();
     return found;
 }
 
@@ -334,11 +334,11 @@ bool write(const std::string& path, const made_heaps& made, unsigned control,
         return false;
     }
     program work(engine, made.offsets, control >> control_variant, sound);
-    work.look();
+    work.inspect_all();
     work.allocate();
     work.change_objects();
     work.free();
-    work.look();
+    work.inspect_all();
     if (const auto problems = engine.check(false); sound && !problems.empty()) {
         finding("a sound heap has a problem after work: " + problems.front());
     }

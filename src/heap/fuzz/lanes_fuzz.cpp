@@ -51,7 +51,7 @@ public:
     base::result<base::pages> grow(base::pages /*wanted*/) override { return no_space(); }
     [[nodiscard]] bool gives_back_at_once() const noexcept override { return false; }
     base::result<void> give_back(base::pages /*start*/, base::pages /*length*/) override { return {}; }
-    base::result<void> take_back(base::pages /*start*/, base::pages /*length*/) override { return {}; }
+    base::result<void> reserve_again(base::pages /*start*/, base::pages /*length*/) override { return {}; }
     base::result<void> shrink(base::pages /*to*/) override { return {}; }
     [[nodiscard]] std::byte* lanes() const noexcept override { return at(lanes_); }
     [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return size_; }

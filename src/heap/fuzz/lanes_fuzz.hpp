@@ -15,7 +15,7 @@
 #include "log/log.hpp"
 #include "segment/fuzz/fuzz_input.hpp"
 #include "segment/fuzz/fuzz_support.hpp"
-#include "slab/size_classes.hpp"
+#include "slab/classes/size_classes.hpp"
 
 namespace holdfast::heap::lanes_fuzz {
 
@@ -23,7 +23,7 @@ using segment::fuzz_input;
 using segment::fuzz_operation;
 
 enum control_bits : unsigned {
-    repair_sums = 1U << 0U,
+    repair_checksums = 1U << 0U,
     repair_sequences = 1U << 1U,
     repair_seals = 1U << 2U,
     repair_times = 1U << 3U,
@@ -102,7 +102,7 @@ public:
             if ((control & repair_times) != 0) {
                 record.time = in_force + 1 + record.time % 64;
             }
-            if ((control & repair_sums) != 0) {
+            if ((control & repair_checksums) != 0) {
                 record.checksum = lane::checksum_of(record, lane::seed_of(key, 1, is_log_ ? 0 : index));
             }
         }

@@ -27,10 +27,10 @@ std::uint64_t checksum_of(const std::byte* record, std::uint64_t cells) {
     object_record_on_media header{};
     std::memcpy(&header, record, sizeof header);
     header.checksum = 0;
-    base::running_checksum sum;
-    sum.add(std::as_bytes(std::span{&header, 1}));
-    sum.add({record + sizeof header, (cells - 1) * cell_size});
-    return sum.value();
+    base::running_checksum checksum;
+    checksum.add(std::as_bytes(std::span{&header, 1}));
+    checksum.add({record + sizeof header, (cells - 1) * cell_size});
+    return checksum.value();
 }
 
 }  // namespace
@@ -59,9 +59,9 @@ base::result<object_entry> object_directory::read(cell position) const {
         return corrupt(position, "cells", fmt::format("{}", header.cells),
                        fmt::format("{}, within the group", cells_for(strings)));
     }
-    const std::uint64_t sum = checksum_of(address(position), header.cells);
-    if (sum != header.checksum) {
-        return corrupt(position, "checksum", fmt::format("{:#x}", sum), fmt::format("{:#x}", header.checksum));
+    const std::uint64_t checksum = checksum_of(address(position), header.cells);
+    if (checksum != header.checksum) {
+        return corrupt(position, "checksum", fmt::format("{:#x}", checksum), fmt::format("{:#x}", header.checksum));
     }
     if (header.kind < 1 || header.kind > 5) {
         return corrupt(position, "kind", fmt::format("{}", header.kind), "1 to 5");

@@ -10,8 +10,8 @@
 
 #include <boost/container/small_vector.hpp>
 
-#include "heap/block_claims.hpp"
-#include "heap/destination_operations.hpp"
+#include "heap/operations/block_claims.hpp"
+#include "heap/operations/destination_operations.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::heap {

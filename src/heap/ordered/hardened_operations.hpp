@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "heap/block_operations.hpp"
+#include "heap/operations/block_operations.hpp"
 
 namespace holdfast::heap {
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "heap/destination_operations.hpp"
+#include "heap/operations/destination_operations.hpp"
 
 namespace holdfast::heap {
 

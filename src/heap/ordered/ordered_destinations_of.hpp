@@ -12,14 +12,14 @@
 #include <cstring>
 #include <utility>
 
-#include "heap/destination_operations.hpp"
+#include "heap/operations/block_sizes.hpp"
+#include "heap/operations/destination_operations.hpp"
+#include "heap/operations/reservations.hpp"
 #include "heap/ordered/destination_word.hpp"
 #include "heap/ordered/group_blocks.hpp"
-#include "heap/reallocate.hpp"
-#include "heap/reservations.hpp"
 #include "persist/mutant.hpp"
 #include "segment/format/pointer_format.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::heap {
@@ -269,10 +269,9 @@ private:
     /// Points the destination, which holds `word`, to `block` or null, then frees `old` (DEST-1). Restores the
     /// destination if another thread was first.
     [[nodiscard]] bool replace(std::uint64_t& destination, std::uint64_t word, const void* block, void* old) noexcept {
-        bool freed = HF_MUTANT("heap.destination.freed_first") && heap_.deallocate(old);
         point(destination, block);
         heap_.persist(&destination, sizeof destination, "heap.destination.changed");
-        freed = freed || heap_.deallocate(old);
+        const bool freed = heap_.deallocate(old);
         if (!freed) {
             heap_.store(destination, word);
             heap_.persist(&destination, sizeof destination, "heap.destination.restored");

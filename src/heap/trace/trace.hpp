@@ -22,7 +22,7 @@
 #include "base/result.hpp"
 #include "extent/extent.hpp"
 #include "heap/objects/type_registry.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::heap {
 

@@ -17,9 +17,9 @@
 #include "base/sparse_table.hpp"
 #include "base/units.hpp"
 #include "extent/extent.hpp"
-#include "segment/space.hpp"
-#include "slab/size_classes.hpp"
-#include "slab/slab_kind.hpp"
+#include "segment/format/space.hpp"
+#include "slab/classes/size_classes.hpp"
+#include "slab/classes/slab_kind.hpp"
 
 namespace holdfast::heap {
 

@@ -18,7 +18,7 @@
 #include "heap/objects/type_registry.hpp"
 #include "heap/trace/trace.hpp"
 #include "heap/trace/trace_map.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::heap {
 

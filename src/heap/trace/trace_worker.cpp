@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "heap/heap.hpp"
+#include "slab/slab.hpp"
 
 namespace holdfast::heap {
 

@@ -1,4 +1,5 @@
-// Pages that the last commit has free and without a sum: the next commit writes them to their places at once (LOG-9).
+// Pages that the last commit has free and without a checksum: the next commit writes them to their places at once
+// (LOG-9).
 #include <cstring>
 #include <filesystem>
 
@@ -48,9 +49,9 @@ protected:
         return static_cast<int>(files_->view().base()[page * page_size]);
     }
     commit_statistics punch(const free_runs& holes) { return must(files_->commit(holes, {holes, {}})); }
-    void take_back(const free_runs& holes) {
+    void reserve_again(const free_runs& holes) {
         for (const auto& [start, length] : holes) {
-            must(files_->space().take_back(start, length));
+            must(files_->space().reserve_again(start, length));
         }
     }
     void expect_sound() const {
@@ -89,7 +90,7 @@ protected:
         must(files_->commit({}));
         punch(holes);
         close_and_block_log(holes);
-        take_back(holes);
+        reserve_again(holes);
         fill(begin, 50, 2);
         commit_without_log();
         return holes;
@@ -110,7 +111,7 @@ TEST_P(blank_pages_test, holes_are_written_once) {
     fill(begin, 100, 1);
     must(files_->commit({}));
     punch(holes);
-    take_back(holes);
+    reserve_again(holes);
     fill(begin + 10, 50, 2);  // 30 of the holes
     const commit_statistics done = must(files_->commit({}));
     EXPECT_EQ(done.fresh_pages, 30U);
@@ -128,7 +129,7 @@ TEST_P(blank_pages_test, holes_at_a_border_of_segments_and_of_the_heap_are_writt
     fill(region_pages - 8, 16, 1);
     must(files_->commit({}));
     punch(holes);
-    take_back(holes);
+    reserve_again(holes);
     must(files_->grow({region_pages}));
     fill(region_pages - 8, 16, 2);
     fill(2 * region_pages - 4, 4, 2);
@@ -151,7 +152,7 @@ TEST_P(blank_pages_test, free_space_that_was_never_written_is_written_once) {
     expect_sound();
 }
 
-TEST_P(blank_pages_test, free_pages_that_kept_their_sums_go_through_the_log) {
+TEST_P(blank_pages_test, free_pages_that_kept_their_checksums_go_through_the_log) {
     fill(begin, 10, 1);
     must(files_->commit({}));
     must(files_->commit({{{begin}, {20}}}));  // ten of them were never written
@@ -209,7 +210,7 @@ TEST_P(blank_pages_test, a_heap_that_was_opened_knows_its_holes_where_it_is_told
     punch(holes);
     for (const bool told : {false, true}) {
         reopen(told ? holes : free_runs{});
-        take_back(holes);
+        reserve_again(holes);
         fill(begin, 40, 2);
         EXPECT_EQ(must(files_->commit({})).fresh_pages, told ? 40U : 0U);
         expect_sound();

@@ -2,7 +2,7 @@
 //
 // Invariants:
 //   CAP-1: the commit's pages lie in copies, as they were at one moment in which no thread stored; but for those with
-//          sums alone, which only commits store to.
+//          checksums alone, which only commits store to.
 //   CAP-2: a captured commit moves no space: files keep their sizes and names, nothing becomes a hole, and each of its
 //          pages lies over a file. So nothing is left to do for memory, but to drop pages that stayed private.
 #pragma once
@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "segment/commit/commit_builder.hpp"
+#include "segment/commit/commit_steps.hpp"
 #include "segment/commit/committer.hpp"
-#include "segment/commit/transaction.hpp"
 
 namespace holdfast::segment {
 

@@ -9,9 +9,8 @@
 #include <fmt/format.h>
 
 #include "base/parallel.hpp"
-#include "persist/mutant.hpp"
-#include "segment/format/page_sums.hpp"
-#include "segment/page_runs.hpp"
+#include "segment/format/page_checksums.hpp"
+#include "segment/format/page_runs.hpp"
 
 namespace holdfast::segment {
 
@@ -89,7 +88,7 @@ base::result<void> commit_builder::scan() {
 
 base::result<void> commit_builder::check_metadata(metadata_check check) const {
     const std::uint64_t user_pages = from_.mapping.view().shape().pages();
-    for (const summed_run& each : runs_) {
+    for (const checksummed_run& each : runs_) {
         const page_run& run = each.run;
         const bool is_directory = run.file == objects_file_id;
         if (!is_directory && run.page < user_pages) {
@@ -272,21 +271,21 @@ std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before
 }
 
 // JRN-5: a page below the end of the last commit may be written to its place before the commit point only where the
-//   last commit has it free and without a sum: neither commit that a crash may leave needs its old content. A used page
-//   without a sum was never written, and must go on to read as zero. A free page with a sum is still compared.
+//   last commit has it free and without a checksum: neither commit that a crash may leave needs its old content. A used
+//   page without a checksum was never written, and must go on to read as zero. A free page with a checksum is still
+//   compared.
 bool commit_builder::is_blank(base::pages page, bool free) const noexcept {
-    if (!free && !HF_MUTANT("space.blank_though_used")) {
+    if (!free) {
         return false;
     }
     const std::uint64_t per_segment = from_.mapping.view().shape().pages();
-    const sum_place place = place_of_sum(page.value % per_segment);
-    return checksum_page(page.value / per_segment, place.checksum_page)[place.entry] == 0 ||
-           (free && HF_MUTANT("space.blank_though_summed"));
+    const checksum_place place = place_of_checksum(page.value % per_segment);
+    return checksum_page(page.value / per_segment, place.checksum_page)[place.entry] == 0;
 }
 
 void commit_builder::add(const page_run& run, content before, bool is_copy) {
     if (!runs_.empty()) {
-        summed_run& last = runs_.back();
+        checksummed_run& last = runs_.back();
         if (last.before == before && last.is_copy == is_copy && last.run.file == run.file &&
             last.run.page + last.run.count == run.page &&
             last.run.content + last.run.count * page_size == run.content) {
@@ -306,41 +305,41 @@ std::uint32_t* commit_builder::checksum_page(std::uint64_t segment, std::uint64_
                                             from_.mapping.view().shape().checksums_at() + index * page_size);
 }
 
-void commit_builder::sum_segment_run(const page_run& run, std::size_t first_sum) {
+void commit_builder::checksum_segment_run(const page_run& run, std::size_t first_checksum) {
     for (std::uint64_t i = 0; i < run.count; ++i) {
-        const std::uint64_t sum = sums_[first_sum + i];
-        const sum_place place = place_of_sum(run.page + i);
+        const std::uint64_t checksum = checksums_[first_checksum + i];
+        const checksum_place place = place_of_checksum(run.page + i);
         std::uint32_t& entry = checksum_page(run.file, place.checksum_page)[place.entry];
-        replaced_sums_.emplace_back(&entry, entry);
-        had_sum_[first_sum + i] = entry != 0;
-        entry = narrow_sum(sum);
+        replaced_checksums_.emplace_back(&entry, entry);
+        had_checksum_[first_checksum + i] = entry != 0;
+        entry = narrow_checksum(checksum);
         if (checksum_pages_.empty() || checksum_pages_.back() != std::pair{run.file, place.checksum_page}) {
             checksum_pages_.emplace_back(run.file, place.checksum_page);
         }
     }
 }
 
-void commit_builder::sum_objects_run(const page_run& run, std::size_t first_sum) {
+void commit_builder::checksum_objects_run(const page_run& run, std::size_t first_checksum) {
     for (std::uint64_t i = 0; i < run.count; ++i) {
-        const std::uint64_t sum = sums_[first_sum + i];
+        const std::uint64_t checksum = checksums_[first_checksum + i];
         const std::uint64_t page = run.page + i;
         auto* const group = reinterpret_cast<std::uint64_t*>(from_.objects.begin() +
                                                              base::align_down(page, objects_group_pages) * page_size);
-        had_sum_[first_sum + i] = group[page % objects_group_pages] != 0;
-        group[page % objects_group_pages] = nonzero_sum(sum);
+        had_checksum_[first_checksum + i] = group[page % objects_group_pages] != 0;
+        group[page % objects_group_pages] = nonzero_checksum(checksum);
         object_groups_.push_back(page / objects_group_pages);
     }
 }
 
 /// A page that becomes a hole reads as zero.
-void commit_builder::forget_sums(base::pages first, base::pages end) {
+void commit_builder::forget_checksums(base::pages first, base::pages end) {
     const std::uint64_t per_segment = from_.mapping.view().shape().pages();
     for (base::pages page = first; page < end; ++page.value) {
         const std::uint64_t segment = page.value / per_segment;
-        const sum_place place = place_of_sum(page.value % per_segment);
+        const checksum_place place = place_of_checksum(page.value % per_segment);
         std::uint32_t& entry = checksum_page(segment, place.checksum_page)[place.entry];
         if (entry != 0) {
-            replaced_sums_.emplace_back(&entry, entry);
+            replaced_checksums_.emplace_back(&entry, entry);
             entry = 0;
             if (checksum_pages_.empty() || checksum_pages_.back() != std::pair{segment, place.checksum_page}) {
                 checksum_pages_.emplace_back(segment, place.checksum_page);
@@ -349,13 +348,13 @@ void commit_builder::forget_sums(base::pages first, base::pages end) {
     }
 }
 
-void commit_builder::forget_sums_of_going() {
+void commit_builder::forget_checksums_of_going() {
     for (const auto& [start, length] : going_.holes) {
-        forget_sums(start, start + length);
+        forget_checksums(start, start + length);
     }
     if (going_.frontier) {
         const std::uint64_t per_segment = from_.mapping.view().shape().pages();
-        forget_sums(*going_.frontier, {base::align_up(going_.frontier->value, per_segment)});
+        forget_checksums(*going_.frontier, {base::align_up(going_.frontier->value, per_segment)});
     }
 }
 
@@ -366,16 +365,16 @@ void commit_builder::close_checksum_pages() {
     const geometry& shape = from_.mapping.view().shape();
     for (const auto& [segment, index] : checksum_pages_) {
         std::uint32_t* const page = checksum_page(segment, index);
-        page[checksums_per_page] = own_sum({page, checksums_per_page + 1});
+        page[checksums_per_page] = own_checksum({page, checksums_per_page + 1});
         auto* const bytes = reinterpret_cast<std::byte*>(page);
-        sum_pages_.push_back(bytes);
+        stored_checksum_pages_.push_back(bytes);
         const std::uint64_t file_page = shape.pages() + shape.checksums_at() / page_size + index;
         runs_.push_back({{segment, file_page, 1, bytes},
-                         sums_.size(),
+                         checksums_.size(),
                          segment >= committed ? content::none : content::known,
                          false});
-        sums_.push_back(base::checksum64({bytes, page_size}));
-        had_sum_.push_back(true);  // only commits change it
+        checksums_.push_back(base::checksum64({bytes, page_size}));
+        had_checksum_.push_back(true);  // only commits change it
     }
 }
 
@@ -385,71 +384,69 @@ void commit_builder::close_object_groups() {
         const std::uint64_t page = group * objects_group_pages;
         auto* const bytes = from_.objects.begin() + page * page_size;
         auto* const entries = reinterpret_cast<std::uint64_t*>(bytes);
-        entries[0] = own_group_sum({entries, objects_group_pages});
-        sum_pages_.push_back(bytes);
+        entries[0] = own_group_checksum({entries, objects_group_pages});
+        stored_checksum_pages_.push_back(bytes);
         const bool beyond = page >= from_.objects.committed_size() / page_size;
         runs_.push_back(
-            {{objects_file_id, page, 1, bytes}, sums_.size(), beyond ? content::none : content::known, false});
-        sums_.push_back(base::checksum64({bytes, page_size}));
-        had_sum_.push_back(true);  // only commits change it
+            {{objects_file_id, page, 1, bytes}, checksums_.size(), beyond ? content::none : content::known, false});
+        checksums_.push_back(base::checksum64({bytes, page_size}));
+        had_checksum_.push_back(true);  // only commits change it
     }
 }
 
 void commit_builder::build(commit_plan& plan, commit_statistics& statistics) {
     std::size_t pages = 0;
-    for (summed_run& run : runs_) {
-        run.first_sum = pages;
+    for (checksummed_run& run : runs_) {
+        run.first_checksum = pages;
         pages += run.run.count;
     }
-    sums_.resize(pages);
-    had_sum_.resize(pages);
-    in_shares([this](const summed_run& each, std::uint64_t from, std::uint64_t until, std::uint64_t at) noexcept {
+    checksums_.resize(pages);
+    had_checksum_.resize(pages);
+    in_shares([this](const checksummed_run& each, std::uint64_t from, std::uint64_t until, std::uint64_t at) noexcept {
         for (; from < until; ++from) {
-            sums_[at++] = base::checksum64({each.run.content + from * page_size, page_size});
+            checksums_[at++] = base::checksum64({each.run.content + from * page_size, page_size});
         }
     });
-    for (const summed_run& run : runs_) {
+    for (const checksummed_run& run : runs_) {
         if (run.run.file == objects_file_id) {
-            sum_objects_run(run.run, run.first_sum);
+            checksum_objects_run(run.run, run.first_checksum);
         } else {
-            sum_segment_run(run.run, run.first_sum);
+            checksum_segment_run(run.run, run.first_checksum);
         }
     }
     statistics.dirty_pages = pages;
-    if (!HF_MUTANT("space.keep_sums")) {
-        forget_sums_of_going();
-    }
+    forget_checksums_of_going();
     close_checksum_pages();
     close_object_groups();
     // A file that grew is synced in any case: its size is part of the commit.
     for (std::uint64_t index = from_.mapping.segment_count(from_.mapping.committed());
          index < from_.mapping.segment_count(frontier_); ++index) {
-        runs_.push_back({{index, 0, 0, nullptr}, sums_.size(), content::none, false});
+        runs_.push_back({{index, 0, 0, nullptr}, checksums_.size(), content::none, false});
     }
     if (objects_size_ != from_.objects.committed_size()) {
-        runs_.push_back({{objects_file_id, 0, 0, nullptr}, sums_.size(), content::none, false});
+        runs_.push_back({{objects_file_id, 0, 0, nullptr}, checksums_.size(), content::none, false});
     }
-    std::sort(runs_.begin(), runs_.end(), [](const summed_run& a, const summed_run& b) {
+    std::sort(runs_.begin(), runs_.end(), [](const checksummed_run& a, const checksummed_run& b) {
         return std::tie(a.run.file, a.run.page) < std::tie(b.run.file, b.run.page);
     });
-    for (const summed_run& run : runs_) {
-        const auto sums = std::span(sums_).subspan(run.first_sum, run.run.count);
+    for (const checksummed_run& run : runs_) {
+        const auto checksums = std::span(checksums_).subspan(run.first_checksum, run.run.count);
         (run.fresh() ? plan.fresh : plan.changed).push_back(run.run);
-        auto& of_kind = run.fresh() ? plan.fresh_sums : plan.changed_sums;
-        of_kind.insert(of_kind.end(), sums.begin(), sums.end());
+        auto& of_kind = run.fresh() ? plan.fresh_checksums : plan.changed_checksums;
+        of_kind.insert(of_kind.end(), checksums.begin(), checksums.end());
         if (!run.fresh()) {
-            const auto first = had_sum_.begin() + static_cast<std::ptrdiff_t>(run.first_sum);
+            const auto first = had_checksum_.begin() + static_cast<std::ptrdiff_t>(run.first_checksum);
             plan.changed_since.insert(plan.changed_since.end(), first,
                                       first + static_cast<std::ptrdiff_t>(run.run.count));
         }
     }
-    statistics.fresh_pages = plan.fresh_sums.size();
-    statistics.logged_pages = plan.changed_sums.size();
+    statistics.fresh_pages = plan.fresh_checksums.size();
+    statistics.logged_pages = plan.changed_checksums.size();
 }
 
-void commit_builder::restore_sums() noexcept {
-    for (const auto& [entry, sum] : replaced_sums_) {
-        *entry = sum;
+void commit_builder::restore_checksums() noexcept {
+    for (const auto& [entry, checksum] : replaced_checksums_) {
+        *entry = checksum;
     }
 }
 
@@ -486,19 +483,19 @@ void commit_builder::let_warm_go(Drop&& drop) noexcept {
 }
 
 bool commit_builder::is_over_files() const noexcept {
-    return std::ranges::all_of(runs_, [this](const summed_run& each) {
+    return std::ranges::all_of(runs_, [this](const checksummed_run& each) {
         return each.before != content::none && !each.is_copy && is_file_below(each.run) &&
                from_.scanner.watches(each.run.content, each.run.count);
     });
 }
 
 bool commit_builder::is_small_change() const noexcept {
-    return sums_.size() <= most_pages_kept && going_.holes.empty() && !going_.frontier && is_over_files();
+    return checksums_.size() <= most_pages_kept && going_.holes.empty() && !going_.frontier && is_over_files();
 }
 
 std::uint64_t commit_builder::pages() const noexcept {
     std::uint64_t all = 0;
-    for (const summed_run& each : runs_) {
+    for (const checksummed_run& each : runs_) {
         all += each.run.count;
     }
     return all;
@@ -516,7 +513,7 @@ void commit_builder::in_shares(Act&& act) const {
         const std::uint64_t begin = all * worker / workers;
         const std::uint64_t end = all * (worker + 1) / workers;
         std::uint64_t at = 0;
-        for (const summed_run& each : runs_) {
+        for (const checksummed_run& each : runs_) {
             const std::uint64_t from = std::clamp(begin, at, at + each.run.count) - at;
             const std::uint64_t until = std::clamp(end, at, at + each.run.count) - at;
             act(each, from, until, at + from);
@@ -527,17 +524,17 @@ void commit_builder::in_shares(Act&& act) const {
 
 /// The program stands still meanwhile.
 void commit_builder::copy_pages(std::byte* to) noexcept {
-    in_shares([to](const summed_run& each, std::uint64_t from, std::uint64_t until, std::uint64_t at) noexcept {
+    in_shares([to](const checksummed_run& each, std::uint64_t from, std::uint64_t until, std::uint64_t at) noexcept {
         std::memcpy(to + at * page_size, each.run.content + from * page_size, (until - from) * page_size);
     });
-    for (summed_run& each : runs_) {
-        each.run.content = HF_MUTANT("commit.capture.live") ? each.run.content : to;
+    for (checksummed_run& each : runs_) {
+        each.run.content = to;
         to += each.run.count * page_size;
     }
 }
 
-void commit_builder::release_sums() noexcept {
-    for (std::byte* const page : sum_pages_) {
+void commit_builder::release_checksums() noexcept {
+    for (std::byte* const page : stored_checksum_pages_) {
         from_.scanner.note_own_stores(page, 1);
     }
 }
@@ -553,8 +550,8 @@ void commit_builder::release() noexcept {
         }
         batch[count++] = {address, pages * page_size};
     };
-    const bool is_small = sums_.size() <= most_pages_kept;
-    for (const summed_run& run : runs_) {
+    const bool is_small = checksums_.size() <= most_pages_kept;
+    for (const checksummed_run& run : runs_) {
         auto* const memory = const_cast<std::byte*>(run.run.content);
         if (is_of_tables(run.run)) {
             from_.scanner.note_own_stores(memory, run.run.count);

@@ -44,9 +44,9 @@ public:
     [[nodiscard]] bool is_over_files() const noexcept;
     /// All that scan() found, sorted by address.
     [[nodiscard]] const std::vector<memory_run>& found() const noexcept { return found_; }
-    /// After a refused commit: a page may be freed before the next one, which then does not write it, so its sum must
-    /// match the media.
-    void restore_sums() noexcept;
+    /// After a refused commit: a page may be freed before the next one, which then does not write it, so its checksum
+    /// must match the media.
+    void restore_checksums() noexcept;
     /// Drops private pages after a commit, so that the next scan starts clean. Few pages stay, protected.
     void release() noexcept;
     // Of a commit that is captured (captured_commit.hpp):
@@ -57,17 +57,17 @@ public:
     /// Comes before build(), which then looks at the copies: from now on others may store. `to` has room for pages().
     void copy_pages(std::byte* to) noexcept;
     /// In the place of release(): all pages stay private.
-    void release_sums() noexcept;
+    void release_checksums() noexcept;
 
 private:
     enum class content : std::uint8_t {
         none,   ///< beyond the end of the last commit
-        blank,  ///< free there, and without a sum: its content means nothing
+        blank,  ///< free there, and without a checksum: its content means nothing
         known,
     };
-    struct summed_run {
+    struct checksummed_run {
         page_run run;
-        std::size_t first_sum = 0;
+        std::size_t first_checksum = 0;
         content before = content::known;
         bool is_copy = false;  ///< of pages that are kept
         [[nodiscard]] bool fresh() const noexcept { return before != content::known; }
@@ -86,10 +86,10 @@ private:
     void add(const page_run& run, content before, bool is_copy = false);
     template <class Act>
     void in_shares(Act&& act) const;
-    void sum_segment_run(const page_run& run, std::size_t first_sum);
-    void sum_objects_run(const page_run& run, std::size_t first_sum);
-    void forget_sums(base::pages first, base::pages end);
-    void forget_sums_of_going();
+    void checksum_segment_run(const page_run& run, std::size_t first_checksum);
+    void checksum_objects_run(const page_run& run, std::size_t first_checksum);
+    void forget_checksums(base::pages first, base::pages end);
+    void forget_checksums_of_going();
     void close_checksum_pages();
     void close_object_groups();
     [[nodiscard]] bool is_of_tables(const page_run& run) const noexcept;
@@ -105,15 +105,15 @@ private:
     base::pages frontier_;                 ///< when scan() began
     std::uint64_t objects_size_ = 0;       ///< likewise
     std::vector<std::unique_ptr<std::byte[]>> copies_;
-    std::vector<summed_run> runs_;
-    std::vector<std::uint64_t> sums_;
-    std::vector<bool> had_sum_;  ///< of each page, before the commit
+    std::vector<checksummed_run> runs_;
+    std::vector<std::uint64_t> checksums_;
+    std::vector<bool> had_checksum_;  ///< of each page, before the commit
     std::vector<memory_run> found_;
-    std::vector<std::byte*> sum_pages_;  ///< that build() has stored to
+    std::vector<std::byte*> stored_checksum_pages_;  ///< that build() has stored to
     std::vector<memory_run> dropped_;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> checksum_pages_;  ///< segment, index
     std::vector<std::uint64_t> object_groups_;
-    std::vector<std::pair<std::uint32_t*, std::uint32_t>> replaced_sums_;  ///< place, and sum before build()
+    std::vector<std::pair<std::uint32_t*, std::uint32_t>> replaced_checksums_;  ///< place, and checksum before build()
 };
 
 }  // namespace holdfast::segment

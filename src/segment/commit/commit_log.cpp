@@ -5,7 +5,6 @@
 #include <new>
 
 #include "base/checked.hpp"
-#include "persist/mutant.hpp"
 #include "segment/commit/log_content.hpp"
 #include "segment/commit/way_home.hpp"
 #include "segment/format/geometry.hpp"
@@ -180,9 +179,6 @@ base::result<void> commit_log::move_begin(persist::storage& storage, const heap_
         // Parts of a commit that was given up may not be durable yet, nor the name of the file that they lie in.
         HF_TRY(opened_->wait(opened_->end().sequence));
         superblock.log_begin = opened_->end();
-        if (HF_MUTANT("checkpoint.release_first")) {
-            opened_->release(superblock.log_begin);
-        }
     }
     if (ends) {
         empty_log(superblock, superblock.log_begin, superblock.log_file_size);
@@ -255,9 +251,7 @@ base::result<void> commit_log::take_all_home(persist::storage& storage, const he
         const std::uint64_t id = file_of(first);
         HF_TRY_ASSIGN(const auto file, home_.get(storage, paths, id));
         note_home(id, bytes.size() / page_size);
-        if (!HF_MUTANT("commit.behind.write")) {
-            HF_TRY(file->write_at(page_of_place(first) * page_size, bytes, "commit.behind.write"));
-        }
+        HF_TRY(file->write_at(page_of_place(first) * page_size, bytes, "commit.behind.write"));
         bytes.clear();
         return {};
     };
@@ -298,7 +292,7 @@ void commit_log::publish(std::uint64_t version) noexcept {
 
 /// Of what is not durable nothing goes home, and home has nothing that readers may not see.
 base::result<void> commit_log::wait_for_all(std::uint64_t newest) {
-    if (opened_ != nullptr && !HF_MUTANT("commit.behind.unsynced")) {
+    if (opened_ != nullptr) {
         HF_TRY(opened_->wait(opened_->end().sequence));
     }
     publish(newest);
@@ -316,7 +310,7 @@ base::result<bool> commit_log::follow_readers(persist::storage& storage, const h
         return false;
     }
     HF_TRY(wait_for_all(newest));
-    const std::uint64_t version = HF_MUTANT("commit.follow.beyond_readers") ? newest : lag_.oldest_in_use(newest);
+    const std::uint64_t version = lag_.oldest_in_use(newest);
     if (version == newest) {
         if (lag_.home().sequence < newest) {
             HF_TRY(take_all_home(storage, paths, superblock));
@@ -337,13 +331,8 @@ base::result<void> commit_log::checkpoint(persist::storage& storage, const heap_
         HF_TRY(follow_readers(storage, paths, superblock, go_home::always));
         return checkpoint_behind(storage, paths, superblock);
     }
-    if (!HF_MUTANT("checkpoint.begin_first")) {
-        HF_TRY(sync_home(storage, paths));
-    }
+    HF_TRY(sync_home(storage, paths));
     HF_TRY(move_begin(storage, paths, superblock, superblock.state, false));
-    if (HF_MUTANT("checkpoint.begin_first")) {
-        HF_TRY(sync_home(storage, paths));
-    }
     if (opened_ != nullptr) {
         begin_ = superblock.log_begin.position;
         release(superblock.log_begin, superblock.sequence);

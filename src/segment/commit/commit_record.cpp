@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/checked.hpp"
-#include "persist/mutant.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {
@@ -87,7 +86,7 @@ base::result<void> record_writer::pages(std::uint64_t place, std::span<const std
 
 base::result<void> record_writer::home(std::uint64_t place, std::uint64_t count) {
     constexpr std::uint64_t at_once = std::uint64_t{1} << 31U;
-    for (; count > 0 && !HF_MUTANT("commit.record.home");) {
+    while (count > 0) {
         const std::uint64_t now = std::min(count, at_once);
         HF_TRY(make_room(sizeof(commit_entry_on_media)));
         put(place, entry_kind::home, now);

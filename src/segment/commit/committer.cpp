@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "base/cancellation.hpp"
-#include "persist/mutant.hpp"
 #include "segment/commit/captured_commit.hpp"
 #include "segment/commit/commit_builder.hpp"
 #include "segment/commit/first_commit.hpp"
-#include "segment/page_runs.hpp"
+#include "segment/format/page_runs.hpp"
 
 namespace holdfast::segment {
 
@@ -113,12 +112,6 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
     const base::pages before = mapping_.frontier();
     mapping_.set_frontier(going.frontier.value_or(before));
     try {
-        if (HF_MUTANT("space.remove_before_commit") && mapping_.frontier() < before) {
-            space_.remove_beyond(mapping_.frontier(), before);
-        }
-        if (HF_MUTANT("space.punch_before_commit")) {
-            static_cast<void>(space_.punch(going.holes));
-        }
         auto done = commit_scanned(free, going, check, what);
         if (!done) {
             scanner_->give_up();
@@ -163,16 +156,14 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     try {
         plan_commit(changes, plan, statistics, what);
     } catch (const std::bad_alloc&) {
-        changes.restore_sums();
+        changes.restore_checksums();
         throw;
     }
     HF_TRY(write_commit(changes, plan, report));
     changes.release();
     scanner_->end_commit();
     adopt(plan);
-    if (!HF_MUTANT("space.note_free")) {
-        note_free(free);
-    }
+    note_free(free);
     statistics.write_ns = report.write_ns;
     statistics.sync_ns = report.sync_ns;
     statistics.written_bytes = report.written_bytes;
@@ -192,7 +183,7 @@ void committer::plan_commit(commit_builder& builder, commit_plan& plan, commit_s
     plan.names_changed = segments_.names_changed();
     plan.reserved = space_.promised();
     plan.may_stay_behind = superblock_.is_on_media() && log_.leaves_behind() && builder.is_small_change() &&
-                           plan.fresh_sums.size() <= log_.limits().logged_fresh_pages;
+                           plan.fresh_checksums.size() <= log_.limits().logged_fresh_pages;
     plan.is_waited_for = plan.may_stay_behind && what == commit_of::transaction;
 }
 
@@ -206,7 +197,7 @@ base::result<void> committer::write_commit(commit_builder& builder, commit_plan&
             return done;
         }
         commit_failed_ = true;
-        builder.restore_sums();
+        builder.restore_checksums();
         failure why = std::move(done).error();
         if (report.stage != commit_stage::unchanged) {
             poison_.code = why.code;  // first: the text needs memory
@@ -224,7 +215,7 @@ base::result<void> committer::write_commit(commit_builder& builder, commit_plan&
         return why;
     } catch (const std::bad_alloc&) {
         commit_failed_ = true;
-        builder.restore_sums();
+        builder.restore_checksums();
         if (report.stage != commit_stage::unchanged && poison_.code == failure_code::none) {
             poison_.code = failure_code::out_of_memory;
         }
@@ -234,7 +225,7 @@ base::result<void> committer::write_commit(commit_builder& builder, commit_plan&
 
 base::result<void> committer::run(commit_plan& plan, transaction_report& report) {
     if (superblock_.is_on_media()) {
-        return run_transaction(location_.storage(), location_.paths(), log_, plan, superblock_.of_commit(), report);
+        return run_commit(location_.storage(), location_.paths(), log_, plan, superblock_.of_commit(), report);
     }
     HF_TRY(write_first_commit(location_, plan, report));
     superblock_.set_on_media();

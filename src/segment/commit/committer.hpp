@@ -3,7 +3,7 @@
 //   - After a commit that succeeded, a private page below the committed frontier is as the commit has it: one that
 //   MAP-2
 //     or MAP-3 names, one whose last version is not home (lagging_home), or a warm one (warm_pages).
-//   - After a failure before anything is in doubt, media and the mapped sums are those of the last commit, and the
+//   - After a failure before anything is in doubt, media and the mapped checksums are those of the last commit, and the
 //     commit may be repeated.
 //   - After a failed sync, or a failure behind the commit point, the heap is poisoned: no commit and no clean close
 //     succeeds.
@@ -18,16 +18,16 @@
 #include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
+#include "segment/commit/commit_steps.hpp"
 #include "segment/commit/dirty_pages.hpp"
+#include "segment/commit/heap_mapping.hpp"
 #include "segment/commit/heap_superblock.hpp"
 #include "segment/commit/last_version.hpp"
-#include "segment/commit/transaction.hpp"
+#include "segment/commit/user_space.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/objects_file.hpp"
 #include "segment/files/segment_files.hpp"
-#include "segment/heap_mapping.hpp"
-#include "segment/space.hpp"
-#include "segment/user_space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::segment {
 

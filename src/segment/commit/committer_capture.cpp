@@ -49,7 +49,7 @@ base::result<bool> committer::capture(const free_runs& free, metadata_check chec
     auto made = std::make_unique<captured_commit>(free, std::exchange(room_, {}));
     const auto give_up = [&] {
         if (made->builder) {
-            made->builder->restore_sums();
+            made->builder->restore_checksums();
         }
         scanner_->give_up();
     };
@@ -109,7 +109,7 @@ base::result<std::optional<commit_statistics>> committer::finish() {
         changes.build(captured->plan, captured->statistics);
         done = write_commit(changes, captured->plan, report);
     } catch (const std::bad_alloc&) {
-        changes.restore_sums();
+        changes.restore_checksums();
         scanner_->give_up();
         throw;
     }
@@ -122,7 +122,7 @@ base::result<std::optional<commit_statistics>> committer::finish() {
     captured->statistics.write_ns = report.write_ns;
     captured->statistics.sync_ns = report.sync_ns;
     captured->statistics.written_bytes = report.written_bytes;
-    changes.release_sums();
+    changes.release_checksums();
     superblock_.adopt(captured->plan.superblock);
     note_free(captured->free);
     room_ = std::move(captured->room);

@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "persist/mutant.hpp"
 #include "segment/commit/committer.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/reader_table.hpp"
@@ -37,7 +36,7 @@ public:
         const bool are_changed = has_tables || !content.pages_at_home().empty() ||
                                  base::pages_for(to.frontier) != of_.mapping_.frontier() ||
                                  to.objects_size != of_.objects_.size();
-        return are_changed && !HF_MUTANT("turns.tables") ? caught_up::tables : caught_up::content;
+        return are_changed ? caught_up::tables : caught_up::content;
     }
     /// The frontier and the objects file only grow while somebody reads, as this process does.
     base::result<void> follow_growth(const superblock_on_media& to) const {
@@ -114,7 +113,7 @@ private:
 };
 
 base::result<caught_up> committer::catch_up() {
-    const reader_table* const table = location_.hold()->readers.get();
+    const reader_table* const table = location_.directories()->readers.get();
     const std::optional<log::mark> end = log_.last_end();
     // Another process that opened the heap after a crash has removed what this one has behind its last commit.
     if (table == nullptr || !end || !is_as_committed() || !pinned_.empty()) {
@@ -151,7 +150,7 @@ base::result<caught_up> committer::catch_up() {
     HF_TRY(memory.follow_growth(newest));
     memory.show_pages_at_home(content);
     HF_TRY(memory.show_pages_of_log(content));
-    if (done == caught_up::tables && !HF_MUTANT("turns.aborted_tables")) {
+    if (done == caught_up::tables) {
         HF_TRY(memory.take_back_tables());
     }
     auto now = std::make_unique<superblock_on_media>(newest);

@@ -435,14 +435,14 @@ void dirty_scanner::run_piece(piece& part) const noexcept {
             part.mapped_anew = true;
             part.runs.clear();
         }
-        look(part);
+        scan_piece(part);
     } catch (const std::bad_alloc&) {
         part.out_of_memory = true;
     }
 }
 
 /// Pages that are protected and not mapped would be found as well.
-void dirty_scanner::look(piece& part) const {
+void dirty_scanner::scan_piece(piece& part) const {
     if (part.is_marked) {
         watch_->unprotect(part.begin, part.bytes);
     }

@@ -27,7 +27,7 @@
 #include "segment/commit/pagemap.hpp"
 #include "segment/commit/warm_pages.hpp"
 #include "segment/commit/write_watch.hpp"
-#include "segment/heap_options.hpp"
+#include "segment/files/heap_options.hpp"
 
 namespace holdfast::segment {
 
@@ -143,7 +143,7 @@ private:
     [[nodiscard]] noted_pages find_among_warm(pagemap::written afterwards) const;
     void run(std::vector<piece>& pieces);
     void run_piece(piece& part) const noexcept;
-    void look(piece& part) const;
+    void scan_piece(piece& part) const;
     static void note(const piece& part) noexcept;
 
     pagemap pages_;

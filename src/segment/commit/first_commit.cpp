@@ -8,8 +8,8 @@ namespace holdfast::segment {
 base::result<void> write_first_commit(const heap_location& location, commit_plan& plan, transaction_report& report) {
     report.stage = commit_stage::unchanged;
     HF_ASSERT(plan.changed.empty());
-    HF_TRY(write_home(location.storage(), location.paths(), {plan.fresh, plan.fresh_sums, {}}, "create.fresh.write",
-                      "create.fresh.sync", report));
+    HF_TRY(write_home(location.storage(), location.paths(), {plan.fresh, plan.fresh_checksums, {}},
+                      "create.fresh.write", "create.fresh.sync", report));
     HF_TRY_ASSIGN(auto file,
                   location.storage().open(location.paths().unfinished_superblock(), persist::access_mode::read_write));
     HF_TRY_ASSIGN(plan.superblock.file_identity,

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "segment/commit/transaction.hpp"
+#include "segment/commit/commit_steps.hpp"
 #include "segment/files/heap_location.hpp"
 
 namespace holdfast::segment {

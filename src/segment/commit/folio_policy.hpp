@@ -12,7 +12,7 @@
 #include "persist/storage.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/heap_paths.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::segment {
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <memory>
 
-#include "segment/commit/transaction.hpp"
+#include "segment/commit/commit_steps.hpp"
 
 namespace holdfast::segment {
 
@@ -79,7 +79,7 @@ base::result<void> heap_superblock::reserve_log(base::pages frontier) {
 
 base::result<void> heap_superblock::begin_session(const std::byte* base_address, change by) {
     HF_TRY(write(heap_state::running, [&](superblock_on_media& next) {
-        next.flags |= flag_stale_sums;
+        next.flags |= flag_stale_checksums;
         next.base_address = reinterpret_cast<std::uint64_t>(base_address);
         next.recoveries += recovered_ ? 1 : 0;
         by(next);
@@ -140,7 +140,7 @@ base::result<void> heap_superblock::close_cleanly() {
     return segment::close_cleanly(location_.storage(), location_.paths(), log_, now_);
 }
 
-base::result<void> heap_superblock::look_whether_copied() {
+base::result<void> heap_superblock::check_whether_copied() {
     HF_TRY_ASSIGN(file_identity_, location_.storage().file_identity(location_.paths().superblock()));
     copied_ = now_.file_identity != file_identity_;
     return {};

@@ -71,7 +71,7 @@ public:
 
     [[nodiscard]] bool is_copied() const noexcept override { return copied_; }
     /// Finds out, by its file identity, whether the superblock is in the file that it was written for.
-    base::result<void> look_whether_copied();
+    base::result<void> check_whether_copied();
     /// The files have their space: they are no copies any more, durably.
     base::result<void> end_copy();
 

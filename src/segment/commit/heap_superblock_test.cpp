@@ -90,11 +90,11 @@ TEST_F(heap_superblock_test, of_a_copy_is_settled_once) {
     const heap_location there{posix_storage(), directory_.path("copy"), access_mode::read_write};
     heap_superblock copy{there, log_};
     copy.set_recovered(superblock_.now(), false);
-    must(copy.look_whether_copied());
+    must(copy.check_whether_copied());
     ASSERT_TRUE(copy.is_copied());
     must(copy.end_copy());
     EXPECT_FALSE(copy.is_copied());
-    must(copy.look_whether_copied());
+    must(copy.check_whether_copied());
     EXPECT_FALSE(copy.is_copied());
 }
 

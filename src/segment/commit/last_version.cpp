@@ -6,7 +6,7 @@
 #include <new>
 
 #include "segment/files/address_range.hpp"
-#include "segment/page_runs.hpp"
+#include "segment/format/page_runs.hpp"
 
 namespace holdfast::segment {
 

@@ -11,13 +11,13 @@
 #include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "segment/commit/dirty_pages.hpp"
+#include "segment/commit/heap_mapping.hpp"
 #include "segment/commit/heap_superblock.hpp"
+#include "segment/commit/user_space.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/objects_file.hpp"
 #include "segment/files/segment_files.hpp"
-#include "segment/heap_mapping.hpp"
-#include "segment/space.hpp"
-#include "segment/user_space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::segment {
 

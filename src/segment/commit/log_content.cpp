@@ -7,7 +7,6 @@
 
 #include "base/checked.hpp"
 #include "base/checksum.hpp"
-#include "persist/mutant.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {
@@ -82,7 +81,7 @@ base::result<log_content> log_content::read(persist::storage& storage, const hea
     }
     if (content.torn_) {
         HF_TRY_ASSIGN(const bool is_followed, reader.is_followed());
-        if (is_followed && !HF_MUTANT("recover.log.followed")) {
+        if (is_followed) {
             return failure{failure_code::corrupt,
                            files.path_of(content.end_.position / options.place.file_size),
                            fmt::format("record {}", content.end_.sequence + 1),
@@ -132,7 +131,7 @@ base::result<void> log_content::add_commit(const log::record& record, std::uint6
         return damaged("parts of a commit", fmt::format("{}", parts_.size()), fmt::format("{}", head.parts));
     }
     // What a commit appended that was given up belongs to none.
-    if (const std::size_t given_up = parts_.size() - head.parts; given_up != 0 && !HF_MUTANT("recover.parts")) {
+    if (const std::size_t given_up = parts_.size() - head.parts; given_up != 0) {
         forget(parts_.front(), head.parts == 0 ? sizes_of_lists{patches_.size(), homes_.size()} : parts_[given_up]);
     }
     superblock_on_media said = head.superblock;
@@ -217,7 +216,7 @@ base::result<void> log_content::check_places() const {
 
 /// Of a page that a later commit has not, or that none has. sizes_ has the least of all later ones.
 bool log_content::is_beyond(const patch& one) const noexcept {
-    if (one.commit >= sizes_.size() || HF_MUTANT("recover.beyond")) {
+    if (one.commit >= sizes_.size()) {
         return false;
     }
     const sizes& least = sizes_[one.commit];
@@ -245,7 +244,7 @@ void log_content::leave_out_what_is_home() {
             std::ranges::pop_heap(here, is_older);
             here.pop_back();
         }
-        return !here.empty() && one.commit < here.front().commit && !HF_MUTANT("recover.home_since");
+        return !here.empty() && one.commit < here.front().commit;
     };
     std::erase_if(patches_, is_home);
 }
@@ -253,7 +252,7 @@ void log_content::leave_out_what_is_home() {
 /// Leaves out what does not count: parts without a commit; what was said of a page before it was written whole, or
 /// home, or beyond the end of the heap.
 void log_content::drop_what_does_not_count() {
-    if (!parts_.empty() && !HF_MUTANT("recover.parts")) {
+    if (!parts_.empty()) {
         forget(parts_.front(), {patches_.size(), homes_.size()});
     }
     for (std::size_t i = sizes_.size(); i > 1; --i) {

@@ -105,17 +105,13 @@ private:
 class patch_reader {
 public:
     patch_reader(persist::storage& storage, const heap_paths& paths, const log_content& content)
-        : storage_(storage),
-          options_(log_options_of(paths, content.superblock())),
-          files_(storage, options_.place),
-          content_(content) {}
+        : options_(log_options_of(paths, content.superblock())), files_(storage, options_.place), content_(content) {}
     /// `to` has the patch's length.
     base::result<void> read(const log_content::patch& patch, std::span<std::byte> to);
     /// Lays what there is over whole pages, which begin at `place`.
     base::result<void> lay_over(std::uint64_t place, std::span<std::byte> pages);
 
 private:
-    persist::storage& storage_;
     log::log_options options_;
     log::log_files files_;
     const log_content& content_;

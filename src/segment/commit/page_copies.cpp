@@ -10,13 +10,14 @@
 
 namespace holdfast::segment {
 
-base::result<void> page_copies::add(const page_run& pages, std::span<const std::uint64_t> sums, replacement replace) {
+base::result<void> page_copies::add(const page_run& pages, std::span<const std::uint64_t> checksums,
+                                    replacement replace) {
     HF_ASSERT(pages.count <= room());
     const auto copies = std::span(bytes_).subspan(count_ * base::page_size, pages.count * base::page_size);
     for (std::uint64_t i = 0; i < pages.count; ++i) {
         const auto copy = copies.subspan(i * base::page_size, base::page_size);
         std::memcpy(copy.data(), pages.content + i * base::page_size, base::page_size);
-        if (base::checksum64(copy) != sums[i]) {
+        if (base::checksum64(copy) != checksums[i]) {
             HF_TRY(replace(i, copy));
         }
     }

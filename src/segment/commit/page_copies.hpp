@@ -1,6 +1,6 @@
-// A program that stores to a page while a commit writes it is wrong, but the page on media must match its sum: a copy
-// is compared with the sum and written. Copies stay in the processor's cache, and are as many as the largest folio has
-// pages: pieces of smaller writes lie in small folios, each a page fault for a reader.
+// A program that stores to a page while a commit writes it is wrong, but the page on media must match its checksum: a
+// copy is compared with the checksum and written. Copies stay in the processor's cache, and are as many as the largest
+// folio has pages: pieces of smaller writes lie in small folios, each a page fault for a reader.
 #pragma once
 
 #include <algorithm>
@@ -40,10 +40,10 @@ public:
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
         return std::span(bytes_).first(count_ * base::page_size);
     }
-    /// Appends at most room() pages. `sums`: XXH3-64 of each. `replace` must make a copy that differs match; `index` is
-    /// its number among these pages.
+    /// Appends at most room() pages. `checksums`: XXH3-64 of each. `replace` must make a copy that differs match;
+    /// `index` is its number among these pages.
     using replacement = base::function_ref<base::result<void>(std::uint64_t index, std::span<std::byte> page)>;
-    [[nodiscard]] base::result<void> add(const page_run& pages, std::span<const std::uint64_t> sums,
+    [[nodiscard]] base::result<void> add(const page_run& pages, std::span<const std::uint64_t> checksums,
                                          replacement replace);
 
 private:

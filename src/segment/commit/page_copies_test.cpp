@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/checksum.hpp"
-#include "segment/commit/transaction.hpp"
+#include "segment/commit/commit_steps.hpp"
 #include "segment/test_support.hpp"
 
 namespace holdfast::segment {
@@ -24,7 +24,7 @@ protected:
 
     stored_pages() : content_(count * page_size, std::byte{1}), planned_(content_) {
         for (std::uint64_t i = 0; i < count; ++i) {
-            sums_.push_back(base::checksum64(std::span(content_).subspan(i * page_size, page_size)));
+            checksums_.push_back(base::checksum64(std::span(content_).subspan(i * page_size, page_size)));
         }
         must(persist::posix_storage().make_directory(paths_.directory(), "test.directory"));
         auto made = must(persist::posix_storage().create(paths_.segment(0), "test.create"));
@@ -33,15 +33,15 @@ protected:
     base::result<void> write(std::optional<page_copies::replacement> elsewhere) {
         const page_run run{0, 0, count, content_.data()};
         transaction_report report;
-        return write_home(persist::posix_storage(), paths_, {{&run, 1}, sums_, elsewhere}, "test.write", "test.sync",
-                          report);
+        return write_home(persist::posix_storage(), paths_, {{&run, 1}, checksums_, elsewhere}, "test.write",
+                          "test.sync", report);
     }
 
     test_directory directory_;
     heap_paths paths_{directory_.path("heap")};
     std::vector<std::byte> content_;
     std::vector<std::byte> planned_;
-    std::vector<std::uint64_t> sums_;
+    std::vector<std::uint64_t> checksums_;
 };
 
 TEST_F(stored_pages, refuse_a_write_by_their_place_before_the_commit_point) {

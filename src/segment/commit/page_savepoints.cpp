@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/units.hpp"
-#include "persist/mutant.hpp"
 
 namespace holdfast::segment {
 
@@ -38,12 +37,10 @@ base::result<void> page_savepoints::begin(access_check has_access) {
     HF_TRY(last_.take_stores(stored));
     try {
         copies& to = ended_.front();
-        if (!HF_MUTANT("undo.since_savepoint")) {
-            for (auto later = std::next(ended_.begin()); later != ended_.end(); ++later) {
-                for (const auto& [page, none] : *later) {
-                    if (has_access(page)) {
-                        copy(to, page);
-                    }
+        for (auto later = std::next(ended_.begin()); later != ended_.end(); ++later) {
+            for (const auto& [page, none] : *later) {
+                if (has_access(page)) {
+                    copy(to, page);
                 }
             }
         }
@@ -108,8 +105,7 @@ void page_savepoints::go_back(std::byte* begin, std::byte* end, access_check has
         last_.go_back({at, static_cast<std::uint64_t>(copied - at) / page_size}, has_access);
         at = copied;
         const std::byte* const content = at < end ? find(at) : nullptr;
-        if (content != nullptr && has_access(at) && std::memcmp(at, content, page_size) != 0 &&
-            !HF_MUTANT("undo.saved_pages")) {
+        if (content != nullptr && has_access(at) && std::memcmp(at, content, page_size) != 0) {
             std::memcpy(at, content, page_size);
         }
     }

@@ -9,7 +9,7 @@
 #include "base/checksum.hpp"
 #include "base/units.hpp"
 #include "log/files_in_memory_test_support.hpp"
-#include "segment/commit/transaction.hpp"
+#include "segment/commit/commit_steps.hpp"
 #include "segment/files/heap_paths.hpp"
 
 namespace holdfast::segment {
@@ -31,10 +31,11 @@ TEST(page_writer, says_where_it_failed_whoever_fails_besides) {
         runs.push_back({i, 1, pages_of_each, content.data()});
     }
     // To compare the pages takes longer than to begin a thread, so that all are there when the first one fails.
-    const std::vector<std::uint64_t> sums(files * pages_of_each, base::checksum64(std::span(content).first(page_size)));
+    const std::vector<std::uint64_t> checksums(files * pages_of_each,
+                                               base::checksum64(std::span(content).first(page_size)));
     for (int round = 0; round < 20; ++round) {
         transaction_report report;
-        const auto done = write_home(storage, paths, {runs, sums, {}}, "test.write", "test.sync", report);
+        const auto done = write_home(storage, paths, {runs, checksums, {}}, "test.write", "test.sync", report);
         ASSERT_FALSE(done.ok());
         EXPECT_EQ(done.error().code, base::failure_code::no_space);
         EXPECT_TRUE(done.error().path.starts_with("memory/")) << "'" << done.error().path << "', round " << round;

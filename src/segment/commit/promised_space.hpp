@@ -8,8 +8,8 @@
 #include "base/result.hpp"
 #include "base/thread_annotations.hpp"
 #include "persist/storage.hpp"
-#include "segment/commit/transaction.hpp"
-#include "segment/space.hpp"
+#include "segment/commit/commit_steps.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::segment {
 

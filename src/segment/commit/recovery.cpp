@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "persist/mutant.hpp"
 #include "segment/commit/commit_log.hpp"
 #include "segment/commit/way_home.hpp"
 #include "segment/files/node_directories.hpp"
@@ -50,11 +49,11 @@ base::result<void> carry_home(persist::storage& storage, const heap_paths& paths
     return {};
 }
 
-/// What the writer who died has begun in the log is durable, or void, before anything of it goes home.
-base::result<void> settle_log(persist::storage& storage, const heap_paths& paths, const log_content& content) {
+/// What the writer who died has begun in the log is durable, or erased, before anything of it goes home.
+base::result<void> decide_end_of_log(persist::storage& storage, const heap_paths& paths, const log_content& content) {
     const auto known = [](const log::record&) { return base::result<void>(); };
-    HF_TRY_ASSIGN(const log::mark end, log::log::settle(storage, log_options_of(paths, content.superblock()),
-                                                        content.superblock().log_begin, known));
+    HF_TRY_ASSIGN(const log::mark end, log::log::decide_end(storage, log_options_of(paths, content.superblock()),
+                                                            content.superblock().log_begin, known));
     if (end == content.end()) {
         return {};
     }
@@ -131,7 +130,7 @@ base::result<void> sync_names_of_new_heap(persist::storage& storage, const heap_
 base::result<void> judge_torn_log(persist::storage& storage, const heap_paths& paths, const log_content& content) {
     std::vector<failure> problems;
     HF_TRY(verify_pages(storage, paths, content.superblock(), problems, 1, &content));
-    if (problems.empty() || HF_MUTANT("recover.verify_torn_log")) {
+    if (problems.empty()) {
         return {};
     }
     const log::log_files files(storage, log_options_of(paths, content.superblock()).place);
@@ -149,7 +148,7 @@ base::result<void> make_last_commit_home(persist::storage& storage, const heap_p
                                          recovered_state& state, const replay_watch& watch) {
     if (state.crashed) {
         if ((state.superblock.flags & flag_log) != 0) {
-            HF_TRY(with_room_hint(settle_log(storage, paths, content)));
+            HF_TRY(with_room_hint(decide_end_of_log(storage, paths, content)));
         }
         HF_TRY(with_room_hint(carry_home(storage, paths, content, watch)));
         empty_log(state.superblock, content.end(), state.superblock.log_file_size);
@@ -207,8 +206,8 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     }
     const bool stays = wishes.oldest_in_use < state.superblock.sequence && state.crashed;
     if (mode == access_mode::read_write && stays) {
-        if (!wishes.is_settled) {
-            HF_TRY(with_room_hint(settle_log(storage, paths, content)));
+        if (!wishes.end_is_decided) {
+            HF_TRY(with_room_hint(decide_end_of_log(storage, paths, content)));
         }
         state.overlay = std::move(content);
     } else if (mode == access_mode::read_write) {
@@ -221,7 +220,7 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
     return state;
 }
 
-base::result<reader_state> hold_and_recover(persist::storage& storage, const heap_paths& paths) {
+base::result<reader_state> open_and_recover(persist::storage& storage, const heap_paths& paths) {
     constexpr int attempts = 100;
     constexpr int attempts_beside = 8;
     constexpr int attempts_that_fail = 8;  // in each, the writer does no more than what it had decided before
@@ -229,16 +228,17 @@ base::result<reader_state> hold_and_recover(persist::storage& storage, const hea
     for (int attempt = 1;; ++attempt) {
         reader_state found;
         // Where processes take turns all the time, no session lasts long enough.
-        HF_TRY_ASSIGN(found.hold, hold_heap(storage, paths, access_mode::read_only,
+        HF_TRY_ASSIGN(found.directories,
+                      open_heap_directories(storage, paths, access_mode::read_only,
                                             attempt > attempts_beside ? neighbours::turns : neighbours::none));
-        reader_table* const readers = found.hold->readers.get();
-        const bool is_beside = readers != nullptr && found.hold->locks.empty();
+        reader_table* const readers = found.directories->readers.get();
+        const bool is_beside = readers != nullptr && found.directories->locks.empty();
         const std::uint64_t session = is_beside ? readers->session() : 0;
         const std::uint64_t durable = is_beside ? readers->durable() : recovery_wishes{}.last;
-        auto state = recover(*found.hold->storage, paths, access_mode::read_only,
+        auto state = recover(*found.directories->storage, paths, access_mode::read_only,
                              {.watch = {}, .last = durable, .is_home = is_beside ? readers->home() : 0});
         // The writer may have ended its session, or moved the log's beginning, while the first of them were read.
-        const bool goes_on = !is_beside || found.hold->came_between_turns ||
+        const bool goes_on = !is_beside || found.directories->came_between_turns ||
                              (readers->session() == session && readers->writer() == writer_kind::beside);
         const bool is_whole = !is_beside || (goes_on && state && state->superblock.sequence == durable);
         failed += goes_on && !state ? 1 : 0;

@@ -19,10 +19,10 @@
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
+#include "segment/commit/commit_steps.hpp"
 #include "segment/commit/log_content.hpp"
-#include "segment/commit/transaction.hpp"
-#include "segment/files/heap_hold.hpp"
-#include "segment/heap_options.hpp"
+#include "segment/files/heap_directories.hpp"
+#include "segment/files/heap_options.hpp"
 
 namespace holdfast::segment {
 
@@ -54,7 +54,7 @@ struct recovery_wishes {
     /// A version that somebody reads: where the log has a later one, it is settled and stays, and home with it.
     std::uint64_t oldest_in_use = std::numeric_limits<std::uint64_t>::max();
     /// All that the log has is durable: who wrote it has left it so, since the machine was started.
-    bool is_settled = false;
+    bool end_is_decided = false;
 };
 
 /// Repairs in access_mode::read_write. The caller holds the heap's lock (exclusive for read_write), or a slot of
@@ -62,24 +62,24 @@ struct recovery_wishes {
 base::result<recovered_state> recover(persist::storage& storage, const heap_paths& paths, persist::access_mode mode,
                                       const recovery_wishes& wishes = {});
 
-/// For a reader: holds the heap and finds the version to read, beside a writer or without one. While `hold` lives and
-/// has said no version, home and the log stay.
+/// For a reader: holds the heap and finds the version to read, beside a writer or without one. While `directories`
+/// lives and has said no version, home and the log stay.
 struct reader_state {
-    std::shared_ptr<heap_hold> hold;
+    std::shared_ptr<heap_directories> directories;
     recovered_state state;
 };
-base::result<reader_state> hold_and_recover(persist::storage& storage, const heap_paths& paths);
+base::result<reader_state> open_and_recover(persist::storage& storage, const heap_paths& paths);
 
 /// SEG-1, and that each file may be opened in this mode.
 base::result<void> check_files(persist::storage& storage, const heap_paths& paths,
                                const superblock_on_media& superblock, persist::access_mode mode);
 
-/// SEG-2: every page that has a sum matches it, and every checksum page matches its own. Reads the whole heap; stops
-/// after `limit` problems. Returns failures of the environment only. What `overlay` has replaces
-/// the content of the files. A heap that was last open in durability `atomic` or `collect` has no sums.
+/// SEG-2: every page that has a checksum matches it, and every checksum page matches its own. Reads the whole heap;
+/// stops after `limit` problems. Returns failures of the environment only. What `overlay` has replaces the content of
+/// the files. A heap that was last open in durability `atomic` or `collect` has no checksums.
 struct page_comparison {
-    std::uint64_t compared = 0;     ///< pages
-    std::uint64_t without_sum = 0;  ///< never committed, or changed since without a commit
+    std::uint64_t compared = 0;          ///< pages
+    std::uint64_t without_checksum = 0;  ///< never committed, or changed since without a commit
 };
 base::result<page_comparison> verify_pages(persist::storage& storage, const heap_paths& paths,
                                            const superblock_on_media& superblock, std::vector<base::failure>& problems,

@@ -7,7 +7,7 @@
 
 #include "persist/mutant.hpp"
 #include "segment/commit/recovery.hpp"
-#include "segment/format/page_sums.hpp"
+#include "segment/format/page_checksums.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {
@@ -80,8 +80,8 @@ base::result<void> for_each_page(const source_file& file, std::uint64_t first, s
 
 base::result<std::vector<std::uint32_t>> read_checksum_pages(const source_file& file, const geometry& shape,
                                                              problem_list& problems) {
-    std::vector<std::uint32_t> sums;
-    sums.reserve(shape.checksum_pages() * checksums_per_page);
+    std::vector<std::uint32_t> checksums;
+    checksums.reserve(shape.checksum_pages() * checksums_per_page);
     const std::uint64_t first = (shape.segment_size + shape.checksums_at()) / page_size;
     HF_TRY(for_each_page(
         file, first, shape.checksum_pages(), problems, [&](std::uint64_t page, std::span<const std::byte> bytes) {
@@ -89,23 +89,24 @@ base::result<std::vector<std::uint32_t>> read_checksum_pages(const source_file& 
             std::memcpy(entries.data(), bytes.data(), page_size);
             const bool never_written =
                 std::all_of(entries.begin(), entries.end(), [](std::uint32_t entry) { return entry == 0; });
-            if (!never_written && entries.back() != own_sum(entries)) {
-                problems.add(file.path(), fmt::format("checksum of page {} (checksum page)", page), own_sum(entries),
-                             entries.back());
+            if (!never_written && entries.back() != own_checksum(entries)) {
+                problems.add(file.path(), fmt::format("checksum of page {} (checksum page)", page),
+                             own_checksum(entries), entries.back());
             }
-            sums.insert(sums.end(), entries.begin(), entries.end() - 1);
+            checksums.insert(checksums.end(), entries.begin(), entries.end() - 1);
         }));
-    return sums;
+    return checksums;
 }
 
 base::result<void> verify_segment(const source_file& file, const geometry& shape, std::uint64_t user_pages,
                                   problem_list& problems, page_comparison& counted) {
-    HF_TRY_ASSIGN(const std::vector<std::uint32_t> sums, read_checksum_pages(file, shape, problems));
+    HF_TRY_ASSIGN(const std::vector<std::uint32_t> checksums, read_checksum_pages(file, shape, problems));
     const auto compare = [&](std::uint64_t page, std::span<const std::byte> bytes) {
-        const bool has_sum = page < sums.size() && sums[page] != 0;
-        ++(has_sum ? counted.compared : counted.without_sum);
-        if (has_sum && sums[page] != base::page_checksum(bytes)) {
-            problems.add(file.path(), fmt::format("checksum of page {}", page), base::page_checksum(bytes), sums[page]);
+        const bool has_checksum = page < checksums.size() && checksums[page] != 0;
+        ++(has_checksum ? counted.compared : counted.without_checksum);
+        if (has_checksum && checksums[page] != base::page_checksum(bytes)) {
+            problems.add(file.path(), fmt::format("checksum of page {}", page), base::page_checksum(bytes),
+                         checksums[page]);
         }
     };
     HF_TRY(for_each_page(file, 0, user_pages, problems, compare));
@@ -114,22 +115,23 @@ base::result<void> verify_segment(const source_file& file, const geometry& shape
 
 base::result<void> verify_objects(const source_file& file, std::uint64_t pages, problem_list& problems,
                                   page_comparison& counted) {
-    std::vector<std::uint64_t> sums(objects_group_pages);
+    std::vector<std::uint64_t> checksums(objects_group_pages);
     return for_each_page(file, 0, pages, problems, [&](std::uint64_t page, std::span<const std::byte> bytes) {
         const std::uint64_t entry = page % objects_group_pages;
         if (entry == 0) {
-            std::memcpy(sums.data(), bytes.data(), page_size);
+            std::memcpy(checksums.data(), bytes.data(), page_size);
             const bool never_written =
-                std::all_of(sums.begin(), sums.end(), [](std::uint64_t sum) { return sum == 0; });
-            if (!never_written && sums[0] != own_group_sum(sums)) {
-                problems.add(file.path(), fmt::format("checksum of page {} (checksum page)", page), own_group_sum(sums),
-                             sums[0]);
+                std::all_of(checksums.begin(), checksums.end(), [](std::uint64_t checksum) { return checksum == 0; });
+            if (!never_written && checksums[0] != own_group_checksum(checksums)) {
+                problems.add(file.path(), fmt::format("checksum of page {} (checksum page)", page),
+                             own_group_checksum(checksums), checksums[0]);
             }
             return;
         }
-        ++(sums[entry] != 0 ? counted.compared : counted.without_sum);
-        if (sums[entry] != 0 && sums[entry] != nonzero_sum(base::checksum64(bytes))) {
-            problems.add(file.path(), fmt::format("checksum of page {}", page), base::checksum64(bytes), sums[entry]);
+        ++(checksums[entry] != 0 ? counted.compared : counted.without_checksum);
+        if (checksums[entry] != 0 && checksums[entry] != nonzero_checksum(base::checksum64(bytes))) {
+            problems.add(file.path(), fmt::format("checksum of page {}", page), base::checksum64(bytes),
+                         checksums[entry]);
         }
     });
 }
@@ -140,8 +142,8 @@ base::result<page_comparison> verify_pages(persist::storage& storage, const heap
                                            const superblock_on_media& superblock, std::vector<base::failure>& problems,
                                            std::size_t limit, const log_content* overlay) {
     page_comparison counted;
-    if ((superblock.flags & flag_stale_sums) != 0) {
-        counted.without_sum = base::divide_up(superblock.frontier + superblock.objects_size, page_size);
+    if ((superblock.flags & flag_stale_checksums) != 0) {
+        counted.without_checksum = base::divide_up(superblock.frontier + superblock.objects_size, page_size);
         return counted;
     }
     const heap_paths paths = of.with_nodes(superblock.nodes);

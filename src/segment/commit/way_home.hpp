@@ -8,7 +8,7 @@
 #include "base/result.hpp"
 #include "persist/storage.hpp"
 #include "segment/commit/log_content.hpp"
-#include "segment/heap_options.hpp"
+#include "segment/files/heap_options.hpp"
 
 namespace holdfast::segment {
 

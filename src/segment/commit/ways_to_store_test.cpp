@@ -20,8 +20,8 @@
 #include "base/process_test_support.hpp"
 #include "persist/pinned_device_test_support.hpp"
 #include "segment/commit/write_watch_test_support.hpp"
+#include "segment/format/page_runs.hpp"
 #include "segment/heap_files.hpp"
-#include "segment/page_runs.hpp"
 #include "segment/test_support.hpp"
 
 namespace holdfast::segment {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "segment/commit/write_watch.hpp"
-#include "segment/heap_options.hpp"
+#include "segment/files/heap_options.hpp"
 #include "segment/test_support.hpp"
 
 namespace holdfast::segment {

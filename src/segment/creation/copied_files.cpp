@@ -28,8 +28,8 @@ base::result<void> with_hint(base::result<void> reserved) {
 
 }  // namespace
 
-base::result<void> copied_files::look(hole_cover& cover) {
-    HF_TRY(parts_.superblock.look_whether_copied());
+base::result<void> copied_files::inspect(hole_cover& cover) {
+    HF_TRY(parts_.superblock.check_whether_copied());
     if (!is_copied()) {
         return {};
     }
@@ -85,7 +85,7 @@ base::result<void> copied_files::reserve_segment(std::uint64_t index, bool all) 
     HF_TRY(segment_files::allocate_tables(*file, shape, 0, used / page_size));
     HF_TRY_ASSIGN(const bool reads_take_space, persist::reading_takes_space(*file));
     if (reads_take_space) {
-        // Pages that are no longer in use may still have sums, and a check reads them.
+        // Pages that are no longer in use may still have checksums, and a check reads them.
         HF_TRY(file->allocate(shape.segment_size, shape.metadata_size(), "copied.metadata"));
     }
     if (!all) {

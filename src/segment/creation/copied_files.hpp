@@ -12,11 +12,11 @@
 
 #include "base/result.hpp"
 #include "segment/commit/heap_superblock.hpp"
+#include "segment/commit/shared_session.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/hole_cover.hpp"
 #include "segment/files/segment_files.hpp"
-#include "segment/shared_session.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::segment {
 
@@ -38,7 +38,7 @@ public:
 
     /// Comes before anything is mapped. In a copy a writer reserves tables and objects, and after a crash in durability
     /// `atomic` or `collect` everything. A reader needs `cover`.
-    base::result<void> look(hole_cover& cover);
+    base::result<void> inspect(hole_cover& cover);
     [[nodiscard]] bool is_copied() const noexcept { return parts_.superblock.is_copied(); }
     /// Comes before the first store to these pages of a copy: reserves, durably, the extents `used` and the live
     /// bitmaps of `slabs`; both sorted. Then is_copied() is false. On no_space it stays true.

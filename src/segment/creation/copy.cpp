@@ -329,15 +329,15 @@ base::result<std::vector<std::string>> names_to_remove(persist::storage& storage
     return names;
 }
 
-base::result<void> remove_held(persist::storage& outer, const heap_paths& paths, heap_hold& hold) {
-    HF_TRY_ASSIGN(const auto names, names_to_remove(*hold.storage, paths.directory()));
-    HF_TRY_ASSIGN(const auto superblock, superblock_of(*hold.storage, paths));
+base::result<void> remove_held(persist::storage& outer, const heap_paths& paths, heap_directories& directories) {
+    HF_TRY_ASSIGN(const auto names, names_to_remove(*directories.storage, paths.directory()));
+    HF_TRY_ASSIGN(const auto superblock, superblock_of(*directories.storage, paths));
     const superblock_on_media* const says = superblock ? &*superblock : nullptr;
-    HF_TRY(examine_node_directories(*hold.storage, paths, says));
-    if (hold.locks.size() == 1) {
-        HF_TRY(hold_nodes(hold, paths, access_mode::read_write));
+    HF_TRY(examine_node_directories(*directories.storage, paths, says));
+    if (directories.locks.size() == 1) {
+        HF_TRY(open_node_directories(directories, paths, access_mode::read_write));
     }
-    persist::storage& storage = *hold.storage;
+    persist::storage& storage = *directories.storage;
     // The superblock is renamed, durably, first, and goes last. What a crash leaves is no heap, and the next create or
     // remove takes it away.
     if (std::ranges::find(names, "superblock") != names.end()) {
@@ -358,19 +358,20 @@ base::result<void> remove_held(persist::storage& outer, const heap_paths& paths,
 }
 
 /// While another process removes the directory, any failure is possible.
-base::result<void> take_to_remove(persist::storage& storage, const std::string& directory, heap_hold& hold) {
-    HF_TRY_ASSIGN(hold.storage, storage.hold(directory));
-    HF_TRY(names_to_remove(*hold.storage, directory));
-    HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(*hold.storage, directory, access_mode::read_write,
+base::result<void> take_to_remove(persist::storage& storage, const std::string& directory,
+                                  heap_directories& directories) {
+    HF_TRY_ASSIGN(directories.storage, storage.hold(directory));
+    HF_TRY(names_to_remove(*directories.storage, directory));
+    HF_TRY_ASSIGN(heap_lock lock, heap_lock::acquire(*directories.storage, directory, access_mode::read_write,
                                                      heap_lock::missing_file::do_without));
-    hold.locks.push_back(std::move(lock));
-    return refuse_readers(hold, heap_paths(directory));
+    directories.locks.push_back(std::move(lock));
+    return refuse_readers(directories, heap_paths(directory));
 }
 
 }  // namespace
 
 base::result<bool> remove_heap(persist::storage& storage, const std::string& directory,
-                               std::shared_ptr<heap_hold> held) {
+                               std::shared_ptr<heap_directories> held) {
     const heap_paths paths(directory);
     constexpr int attempts = 16;
     for (int attempt = 0; held == nullptr && attempt < attempts; ++attempt) {
@@ -378,15 +379,15 @@ base::result<bool> remove_heap(persist::storage& storage, const std::string& dir
         if (!there) {
             return false;
         }
-        auto hold = std::make_shared<heap_hold>();
-        auto taken = take_to_remove(storage, directory, *hold);
-        const bool gone = hold->storage == nullptr ? !taken && taken.error().os_error == ENOENT
-                                                   : !leads_to(storage, directory, *hold->storage);
+        auto directories = std::make_shared<heap_directories>();
+        auto taken = take_to_remove(storage, directory, *directories);
+        const bool gone = directories->storage == nullptr ? !taken && taken.error().os_error == ENOENT
+                                                          : !leads_to(storage, directory, *directories->storage);
         if (gone) {
             continue;
         }
         HF_TRY(std::move(taken));
-        held = std::move(hold);
+        held = std::move(directories);
     }
     if (held == nullptr) {
         return failure{failure_code::locked,

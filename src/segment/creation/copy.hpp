@@ -8,7 +8,7 @@
 #include "base/result.hpp"
 #include "persist/storage.hpp"
 #include "segment/commit/recovery.hpp"
-#include "segment/files/heap_hold.hpp"
+#include "segment/files/heap_directories.hpp"
 
 namespace holdfast::segment {
 
@@ -33,6 +33,6 @@ base::result<void> copy_heap(const copy_source& source, persist::storage& storag
 /// where the directory holds anything else. False where nothing is there. Durable on return. `held`: of this process,
 /// which has closed the heap.
 base::result<bool> remove_heap(persist::storage& storage, const std::string& directory,
-                               std::shared_ptr<heap_hold> held = nullptr);
+                               std::shared_ptr<heap_directories> held = nullptr);
 
 }  // namespace holdfast::segment

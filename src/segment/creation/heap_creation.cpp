@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "persist/posix_io.hpp"
-#include "segment/files/heap_hold.hpp"
+#include "segment/files/heap_directories.hpp"
 #include "segment/files/lock.hpp"
 #include "segment/files/node_directories.hpp"
 #include "segment/format/superblock.hpp"
@@ -113,7 +113,7 @@ base::result<bool> heap_creation::try_to_take_directory() {
         }
         made_directory_ = made.ok();  // false where another process made it first
     }
-    auto held = hold_new_heap(location_.outer_storage(), location_.paths());
+    auto held = make_heap_directories(location_.outer_storage(), location_.paths());
     if (!held) {
         if (held.error().os_error == ENOENT) {
             return false;
@@ -129,7 +129,7 @@ base::result<bool> heap_creation::try_to_take_directory() {
                        {},
                        0};
     }
-    location_.set_hold(std::move(held).value());
+    location_.set_directories(std::move(held).value());
     auto locked = lock_directory();
     if (!leads_to(location_.outer_storage(), location_.paths().directory(), location_.storage())) {
         return false;  // this may be why something failed
@@ -151,7 +151,7 @@ base::result<void> heap_creation::lock_directory() {
         made_directory_ = made_directory_ && lock.error().code != failure_code::locked;
         return std::move(lock).error();
     }
-    location_.hold()->locks.push_back(std::move(lock).value());
+    location_.directories()->locks.push_back(std::move(lock).value());
     return {};
 }
 
@@ -189,7 +189,7 @@ base::result<void> heap_creation::take_directory() {
     HF_TRY(examine_node_directories(location_.storage(), location_.paths(), nullptr));
     owns_files_ = true;
     HF_TRY(remove_all(remains, "create.remove_remains"));
-    sign_locks(*location_.hold());
+    sign_locks(*location_.directories());
     return mark();
 }
 
@@ -221,7 +221,7 @@ base::result<void> heap_creation::make_nodes(std::span<const std::string> places
     }
     location_.set_nodes(superblock_.now().nodes);
     HF_TRY(make_node_directories(location_.storage(), location_.paths(), superblock_.now(), places));
-    return hold_nodes(*location_.hold(), location_.paths(), access_mode::read_write);
+    return open_node_directories(*location_.directories(), location_.paths(), access_mode::read_write);
 }
 
 base::result<void> heap_creation::make_files() {

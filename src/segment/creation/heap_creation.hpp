@@ -13,7 +13,7 @@
 #include "base/result.hpp"
 #include "segment/commit/heap_superblock.hpp"
 #include "segment/files/heap_location.hpp"
-#include "segment/heap_options.hpp"
+#include "segment/files/heap_options.hpp"
 
 namespace holdfast::segment {
 

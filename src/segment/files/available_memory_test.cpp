@@ -121,7 +121,7 @@ TEST_F(available_memory_test, bears_whatever_the_files_say) {
     write("memory/memory.limit_in_bytes", 100 * mebibyte);
     write("memory/memory.stat", "total_active_file " + most + "\ntotal_inactive_file " + most + "\n");
     write("meminfo", "MemAvailable: " + most + " kB\nSwapFree: " + most + " kB\n");
-    EXPECT_GE(now(), 100 * mebibyte) << "a sum that wraps around would refuse all memory";
+    EXPECT_GE(now(), 100 * mebibyte) << "a checksum that wraps around would refuse all memory";
     write("meminfo", "MemAvailable\nSwapFree: -1 kB\nMemAvailable: 0x10 kB");
     EXPECT_GE(now(), 100 * mebibyte);
 }

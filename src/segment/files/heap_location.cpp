@@ -62,7 +62,7 @@ base::result<void> heap_location::choose_sharing(const mapping_options& options)
     return {};
 }
 
-base::result<void> heap_location::look_whether_in_memory() {
+base::result<void> heap_location::check_whether_in_memory() {
     in_memory_ = true;
     for (const std::string& directory : paths_.segment_directories()) {
         HF_TRY_ASSIGN(const bool memory, storage().is_memory(directory));
@@ -164,7 +164,7 @@ base::result<void> heap_location::check_writer(const std::string& path, const ch
 
 void heap_location::continue_in_child() noexcept {
     sharing_ = page_sharing::private_pages;
-    hold_.reset();
+    directories_.reset();
     scratch_ = true;
     owner_ = base::process_identity();
     owner_number_ = ::getpid();

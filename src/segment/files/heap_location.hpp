@@ -18,9 +18,9 @@
 #include "persist/storage.hpp"
 #include "persist/topology.hpp"
 #include "segment/files/address_range.hpp"
-#include "segment/files/heap_hold.hpp"
+#include "segment/files/heap_directories.hpp"
+#include "segment/files/heap_options.hpp"
 #include "segment/files/heap_paths.hpp"
-#include "segment/heap_options.hpp"
 
 namespace holdfast::segment {
 
@@ -39,24 +39,28 @@ public:
     ~heap_location() = default;
 
     // While the heap is opened.
-    void set_hold(std::shared_ptr<heap_hold> hold) noexcept { hold_ = std::move(hold); }
+    void set_directories(std::shared_ptr<heap_directories> directories) noexcept {
+        directories_ = std::move(directories);
+    }
     void set_nodes(std::uint32_t nodes) { paths_ = paths_.with_nodes(nodes); }
     void set_topology(const persist::topology& topology) noexcept { topology_ = &topology; }
     void set_scratch() noexcept { scratch_ = true; }
     base::result<void> find_domain();
     /// Comes after find_domain().
     base::result<void> choose_sharing(const mapping_options& options);
-    base::result<void> look_whether_in_memory();
+    base::result<void> check_whether_in_memory();
 
     [[nodiscard]] const heap_paths& paths() const noexcept { return paths_; }
-    [[nodiscard]] persist::storage& storage() const noexcept { return hold_ != nullptr ? *hold_->storage : storage_; }
+    [[nodiscard]] persist::storage& storage() const noexcept {
+        return directories_ != nullptr ? *directories_->storage : storage_;
+    }
     /// As given to create() or open(): paths mean what they mean now.
     [[nodiscard]] persist::storage& outer_storage() const noexcept { return storage_; }
-    [[nodiscard]] const std::shared_ptr<heap_hold>& hold() const noexcept { return hold_; }
+    [[nodiscard]] const std::shared_ptr<heap_directories>& directories() const noexcept { return directories_; }
     [[nodiscard]] persist::access_mode mode() const noexcept { return mode_; }
     /// Who rests between turns is a reader.
     [[nodiscard]] bool is_writer() const noexcept {
-        return mode_ == persist::access_mode::read_write && (hold_ == nullptr || !hold_->rests);
+        return mode_ == persist::access_mode::read_write && (directories_ == nullptr || !directories_->rests);
     }
     [[nodiscard]] bool is_scratch() const noexcept { return scratch_; }
     [[nodiscard]] persist::domain_kind domain() const noexcept { return domain_; }
@@ -122,7 +126,7 @@ private:
     pid_t owner_number_;   ///< for people
     persist::domain_kind domain_ = persist::domain_kind::page_cache;
     const persist::topology* topology_ = nullptr;
-    std::shared_ptr<heap_hold> hold_;
+    std::shared_ptr<heap_directories> directories_;
     page_sharing sharing_ = page_sharing::private_pages;
     bool in_memory_ = false;
     bool scratch_ = false;

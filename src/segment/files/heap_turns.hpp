@@ -17,23 +17,24 @@
 #include <utility>
 
 #include "base/result.hpp"
-#include "segment/files/heap_hold.hpp"
+#include "segment/files/heap_directories.hpp"
 
 namespace holdfast::segment {
 
 /// Of one process and one open heap. Not thread-safe.
 class heap_turns {
 public:
-    /// `hold`: of a heap that was opened with neighbours::turns, or created to be shared; it has the turn.
-    static base::result<std::unique_ptr<heap_turns>> begin(std::shared_ptr<heap_hold> hold, std::string directory);
+    /// `directories`: of a heap that was opened with neighbours::turns, or created to be shared; it has the turn.
+    static base::result<std::unique_ptr<heap_turns>> begin(std::shared_ptr<heap_directories> directories,
+                                                           std::string directory);
     heap_turns(const heap_turns&) = delete;
     heap_turns& operator=(const heap_turns&) = delete;
     ~heap_turns() = default;
 
     enum class found {
         as_left,  ///< nobody had the turn since this process gave it away
-        changed,  ///< another process had it, or has died with it: with `hold()`, this one catches up or opens the heap
-                  ///< anew
+        changed,  ///< another process had it, or has died with it: with `directories()`, this one catches up or opens
+                  ///< the heap anew
     };
     /// Waits for the turn.
     base::result<found> take();
@@ -41,29 +42,29 @@ public:
     /// but its pages that are not home.
     void give(std::uint64_t version, bool in_order) noexcept;
     /// With the turn: no other process shares the heap, nor waits to do so. One that comes later waits for the turn.
-    [[nodiscard]] bool is_last() const noexcept { return !hold_->readers->turns().is_shared_by_others(); }
+    [[nodiscard]] bool is_last() const noexcept { return !directories_->readers->turns().is_shared_by_others(); }
     /// With the turn: this process reads no version any more.
-    void forget_version() noexcept { hold_->readers->leave(); }
+    void forget_version() noexcept { directories_->readers->leave(); }
     /// With the turn, which others have then. `in_order`: the heap is as who had the turn before has left it. No other
     /// function is called any more.
     void leave(bool in_order) noexcept;
 
     /// Until another process commits a later version than this one has; false when the time is over. Thread-safe.
     [[nodiscard]] bool wait_for_change(std::chrono::nanoseconds longest) const noexcept {
-        return hold_->readers->wait_for(version(), longest);
+        return directories_->readers->wait_for(version(), longest);
     }
     /// Of the last give(). Thread-safe.
     [[nodiscard]] std::uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
     [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
     [[nodiscard]] bool has_turn() const noexcept { return has_turn_; }
-    [[nodiscard]] const std::shared_ptr<heap_hold>& hold() const noexcept { return hold_; }
+    [[nodiscard]] const std::shared_ptr<heap_directories>& directories() const noexcept { return directories_; }
 
 private:
-    heap_turns(std::shared_ptr<heap_hold> hold, std::string directory, std::uint64_t name) noexcept
-        : hold_(std::move(hold)), directory_(std::move(directory)), name_(name) {}
+    heap_turns(std::shared_ptr<heap_directories> directories, std::string directory, std::uint64_t name) noexcept
+        : directories_(std::move(directories)), directory_(std::move(directory)), name_(name) {}
     base::result<void> lock();
 
-    std::shared_ptr<heap_hold> hold_;
+    std::shared_ptr<heap_directories> directories_;
     std::string directory_;  ///< for people
     std::uint64_t name_;     ///< random
     std::uint64_t session_ = 0;

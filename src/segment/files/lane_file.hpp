@@ -21,7 +21,7 @@
 #include "segment/files/hole_cover.hpp"
 #include "segment/files/lane_places.hpp"
 #include "segment/files/superblock_of_files.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::segment {
 

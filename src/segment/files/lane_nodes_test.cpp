@@ -444,9 +444,9 @@ TEST_F(lane_nodes_test, the_identity_lies_on_media_as_the_format_says) {
     expected[0] = std::byte{1};
     expected[4] = std::byte{2};
     EXPECT_EQ(numbers, expected);
-    std::uint64_t sum = 0;
-    std::memcpy(&sum, at + 56, sizeof sum);
-    EXPECT_EQ(sum, base::checksum64(std::span(at, 56)));
+    std::uint64_t checksum = 0;
+    std::memcpy(&checksum, at + 56, sizeof checksum);
+    EXPECT_EQ(checksum, base::checksum64(std::span(at, 56)));
 }
 
 }  // namespace

@@ -340,10 +340,10 @@ result<void> check_node_directories(persist::storage& storage, const heap_paths&
     return {};
 }
 
-result<void> hold_nodes(heap_hold& hold, const heap_paths& paths, access_mode mode) {
-    HF_TRY_ASSIGN(const std::vector<std::uint64_t> nodes, nodes_there(*hold.storage, paths));
+result<void> open_node_directories(heap_directories& directories, const heap_paths& paths, access_mode mode) {
+    HF_TRY_ASSIGN(const std::vector<std::uint64_t> nodes, nodes_there(*directories.storage, paths));
     for (const std::uint64_t node : nodes) {
-        auto held = hold.storage->hold(paths.node(node));
+        auto held = directories.storage->hold(paths.node(node));
         if (!held) {
             const int os_error = held.error().os_error;
             if (os_error == ENOENT || os_error == ENOTDIR || os_error == ELOOP) {
@@ -355,8 +355,8 @@ result<void> hold_nodes(heap_hold& hold, const heap_paths& paths, access_mode mo
         if (read_marker(**held, paths.node_marker(node))) {
             HF_TRY_ASSIGN(heap_lock lock,
                           heap_lock::acquire(**held, paths.node(node), mode, heap_lock::missing_file::do_without));
-            hold.storage = std::move(held).value();
-            hold.locks.push_back(std::move(lock));
+            directories.storage = std::move(held).value();
+            directories.locks.push_back(std::move(lock));
         }
     }
     return {};

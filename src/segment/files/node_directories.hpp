@@ -17,7 +17,7 @@
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
-#include "segment/files/heap_hold.hpp"
+#include "segment/files/heap_directories.hpp"
 #include "segment/files/heap_paths.hpp"
 #include "segment/format/node_format.hpp"
 #include "segment/format/superblock_format.hpp"
@@ -37,7 +37,8 @@ base::result<void> check_node_directories(persist::storage& storage, const heap_
                                           const superblock_on_media& superblock);
 
 /// Holds the directories that exist and have a marker.
-base::result<void> hold_nodes(heap_hold& hold, const heap_paths& paths, persist::access_mode mode);
+base::result<void> open_node_directories(heap_directories& directories, const heap_paths& paths,
+                                         persist::access_mode mode);
 
 /// Fails where remove_node_directories() would remove anything that is not the heap's, or leave anything. Without a
 /// superblock nobody knows the heap's uuid, and the remains of a creation or a removal may go.

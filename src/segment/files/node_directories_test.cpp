@@ -239,8 +239,9 @@ TEST_F(node_directories, MarkersWithTheRightChecksumAndAWrongFieldAreNamed) {
          {wrong{14, "size"}, wrong{34, "node"}, wrong{38, "node"}, wrong{42, "bytes of the path"}}) {
         auto changed = whole;
         changed[at] ^= std::byte{1};
-        const std::uint64_t sum = base::checksum64(std::span(changed).first(offsetof(node_marker_on_media, checksum)));
-        std::memcpy(changed.data() + offsetof(node_marker_on_media, checksum), &sum, sizeof sum);
+        const std::uint64_t checksum =
+            base::checksum64(std::span(changed).first(offsetof(node_marker_on_media, checksum)));
+        std::memcpy(changed.data() + offsetof(node_marker_on_media, checksum), &checksum, sizeof checksum);
         overwrite(path, 0, changed);
         expect_refused(failure_code::corrupt, path, field);
     }

@@ -10,7 +10,7 @@
 #include "base/units.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/fork_copy.hpp"
-#include "segment/format/page_sums.hpp"
+#include "segment/format/page_checksums.hpp"
 
 namespace holdfast::segment {
 
@@ -111,13 +111,13 @@ base::result<void> objects_file::remove_leftovers() const {
     return file->sync("open.sync_objects");
 }
 
-base::result<void> objects_file::forget_sums() const {
+base::result<void> objects_file::forget_checksums() const {
     const std::vector<std::byte> zeros(page_size);
     HF_TRY_ASSIGN(auto file, location_.storage().open(location_.paths().objects(), access_mode::read_write));
     for (std::uint64_t page = 0; page * page_size < superblock_.now().objects_size; page += objects_group_pages) {
-        HF_TRY(file->write_at(page * page_size, zeros, "open.stale_sums.write_objects"));
+        HF_TRY(file->write_at(page * page_size, zeros, "open.stale_checksums.write_objects"));
     }
-    return file->sync("open.stale_sums.sync_objects");
+    return file->sync("open.stale_checksums.sync_objects");
 }
 
 base::result<void> objects_file::sync() const {

@@ -44,8 +44,8 @@ public:
     base::result<void> map_adopted();
     /// Cuts off what a crash left, durably.
     base::result<void> remove_leftovers() const;
-    /// Makes void, durably, the sums of pages that changed without them. Comes before the file is mapped.
-    base::result<void> forget_sums() const;
+    /// Erases, durably, the checksums of pages that changed without them. Comes before the file is mapped.
+    base::result<void> forget_checksums() const;
     base::result<void> sync() const;
 
     base::result<void> show_to_child(bool shown) const;

@@ -35,10 +35,10 @@ bool starts_at_page(const std::byte* address) noexcept {
 
 /// Each look takes some time.
 bool mappings_are_scarce() noexcept {
-    constexpr std::uint32_t between_looks = 256;
+    constexpr std::uint32_t between_checks = 256;
     static std::atomic<std::uint32_t> calls{0};
     static std::atomic<bool> scarce{true};
-    if (calls.fetch_add(1, std::memory_order_relaxed) % between_looks == 0) {
+    if (calls.fetch_add(1, std::memory_order_relaxed) % between_checks == 0) {
         scarce.store(half_of_mappings_in_use(), std::memory_order_relaxed);
     }
     return scarce.load(std::memory_order_relaxed);

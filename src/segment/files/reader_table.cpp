@@ -252,7 +252,7 @@ void reader_table::begin_session(std::uint64_t session, std::uint64_t version, s
 }
 
 std::uint64_t reader_table::oldest(std::uint64_t newest) noexcept {
-    constexpr std::chrono::milliseconds between_looks{10};
+    constexpr std::chrono::milliseconds between_checks{10};
     const auto find = [&] {
         std::atomic_thread_fence(std::memory_order_seq_cst);
         std::uint64_t found = newest;
@@ -267,7 +267,7 @@ std::uint64_t reader_table::oldest(std::uint64_t newest) noexcept {
     std::uint64_t found = find();
     if (found < newest) {
         const auto now = std::chrono::steady_clock::now();
-        if (now - looked_ >= between_looks) {
+        if (now - looked_ >= between_checks) {
             looked_ = now;
             bury_dead();
             found = find();
@@ -356,18 +356,18 @@ base::result<void> reader_table::take() {
 void reader_table::set_version(std::uint64_t version) noexcept {
     if (own_) {
         slots_[*own_].refreshed_ns.store(wall_clock_ns(), std::memory_order_relaxed);
-        hold_version(version);
+        pin_version(version);
     }
 }
 
-void reader_table::hold_version(std::uint64_t version) noexcept {
+void reader_table::pin_version(std::uint64_t version) noexcept {
     if (own_) {
         slots_[*own_].holds.store(version + first_version, std::memory_order_seq_cst);
     }
 }
 
 /// Waits for a writer that opens the heap: it has asked already who reads.
-void reader_table::hold_everything(std::uint64_t version) noexcept {
+void reader_table::pin_everything(std::uint64_t version) noexcept {
     constexpr std::chrono::seconds longest{60};
     const auto end = std::chrono::steady_clock::now() + longest;
     while (own_) {
@@ -376,7 +376,7 @@ void reader_table::hold_everything(std::uint64_t version) noexcept {
         if (writer() != writer_kind::opening || !is_locked(writers_byte) || std::chrono::steady_clock::now() >= end) {
             return;
         }
-        hold_version(version);
+        pin_version(version);
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
 }
@@ -384,13 +384,13 @@ void reader_table::hold_everything(std::uint64_t version) noexcept {
 reader_table::standstill::standstill(reader_table* readers, std::uint64_t version) noexcept
     : readers_(readers), version_(version) {
     if (readers_ != nullptr) {
-        readers_->hold_everything(version_);
+        readers_->pin_everything(version_);
     }
 }
 
 reader_table::standstill::~standstill() {
     if (readers_ != nullptr) {
-        readers_->hold_version(version_);
+        readers_->pin_version(version_);
     }
 }
 

@@ -161,12 +161,12 @@ private:
     base::result<void> map();
     [[nodiscard]] bool has_space() const;
     void format() noexcept;
-    void hold_version(std::uint64_t version) noexcept;
+    void pin_version(std::uint64_t version) noexcept;
     [[nodiscard]] bool is_sound() const noexcept;
     [[nodiscard]] std::uint32_t used() const noexcept;
     [[nodiscard]] bool try_to_lock(std::uint32_t slot) const noexcept;
     void unlock(std::uint32_t slot) const noexcept;
-    void hold_everything(std::uint64_t version) noexcept;
+    void pin_everything(std::uint64_t version) noexcept;
     [[nodiscard]] bool is_locked(std::uint32_t slot) const noexcept;
     void bury_dead() noexcept;
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "segment/files/heap_paths.hpp"
-#include "segment/format/page_sums.hpp"
+#include "segment/format/page_checksums.hpp"
 
 namespace holdfast::segment {
 
@@ -33,12 +33,12 @@ std::array<table_range, 3> metadata_ranges(const geometry& shape, std::uint64_t 
     const std::uint64_t last_granule = base::divide_up(last, base::pages_per_granule);
     // The first growth reserves the checksum pages of the metadata, at the end.
     const bool whole = first == 0;
-    const std::uint64_t sums_from = whole ? 0 : place_of_sum(first).checksum_page * page_size;
-    const std::uint64_t sums_to =
-        whole ? shape.checksum_pages() * page_size : (place_of_sum(last - 1).checksum_page + 1) * page_size;
+    const std::uint64_t checksums_from = whole ? 0 : place_of_checksum(first).checksum_page * page_size;
+    const std::uint64_t checksums_to =
+        whole ? shape.checksum_pages() * page_size : (place_of_checksum(last - 1).checksum_page + 1) * page_size;
     return {table(shape.slab_headers_at(), first_granule * slab_header_size, last_granule * slab_header_size),
             table(shape.page_entries_at(), first * page_entry_size, last * page_entry_size),
-            table(shape.checksums_at(), sums_from, sums_to)};
+            table(shape.checksums_at(), checksums_from, checksums_to)};
 }
 
 }  // namespace
@@ -155,15 +155,15 @@ base::result<void> segment_files::remove_leftovers(pages frontier, bool recovere
     return {};
 }
 
-base::result<void> segment_files::forget_sums(std::uint64_t count) const {
+base::result<void> segment_files::forget_checksums(std::uint64_t count) const {
     const std::vector<std::byte> zeros(page_size);
     for (std::uint64_t i = 0; i < count; ++i) {
         HF_TRY_ASSIGN(auto file, location_.storage().open(location_.paths().segment(i), access_mode::read_write));
         for (std::uint64_t page = 0; page < shape_.checksum_pages(); ++page) {
             HF_TRY(file->write_at(shape_.segment_size + shape_.checksums_at() + page * page_size, zeros,
-                                  "open.stale_sums.write"));
+                                  "open.stale_checksums.write"));
         }
-        HF_TRY(file->sync("open.stale_sums.sync"));
+        HF_TRY(file->sync("open.stale_checksums.sync"));
     }
     return {};
 }

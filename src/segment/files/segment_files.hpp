@@ -51,8 +51,8 @@ public:
     void remove(std::uint64_t index);
     /// Removes what a crashed writer left, as clear_beyond() does.
     base::result<void> remove_leftovers(base::pages frontier, bool recovered) const;
-    /// Makes void, durably, the sums of the first `count` segments.
-    base::result<void> forget_sums(std::uint64_t count) const;
+    /// Erases, durably, the checksums of the first `count` segments.
+    base::result<void> forget_checksums(std::uint64_t count) const;
     base::result<void> sync(std::uint64_t count) const;
 
     /// Files were created since the last commit or sync_new_names(). A growth and a sync may come to the names at once.

@@ -12,7 +12,7 @@
 #include "base/function_ref.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/segment_files.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 
 namespace holdfast::segment {
 

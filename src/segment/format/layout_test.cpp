@@ -7,10 +7,10 @@
 #include "base/checksum.hpp"
 #include "persist/storage.hpp"
 #include "segment/commit/commit_record.hpp"
-#include "segment/commit/transaction.hpp"
+#include "segment/commit/commit_steps.hpp"
 #include "segment/format/geometry.hpp"
 #include "segment/format/node_format.hpp"
-#include "segment/format/page_sums.hpp"
+#include "segment/format/page_checksums.hpp"
 #include "segment/format/segment_format.hpp"
 #include "segment/format/superblock.hpp"
 #include "segment/test_support.hpp"
@@ -159,7 +159,7 @@ TEST(layout, of_page_entries_and_slab_headers) {
 
 TEST(layout, superblock_has_the_fields_of_durabilities_atomic_and_collect_where_the_format_says) {
     superblock_on_media block{};
-    block.flags = flag_lanes | flag_stale_sums | flag_tracing;
+    block.flags = flag_lanes | flag_stale_checksums | flag_tracing;
     block.checkpoint_clock = 0x3132333435363738;
     block.incarnation = 0x4142434445464748;
     block.lane_slots = 0x51525354;
@@ -251,35 +251,35 @@ TEST(layout, of_segments_of_several_sizes) {
 }
 
 TEST(layout, of_checksum_pages) {
-    EXPECT_EQ(place_of_sum(0).checksum_page, 0U);
-    EXPECT_EQ(place_of_sum(1022).checksum_page, 0U);
-    EXPECT_EQ(place_of_sum(1022).entry, 1022U);
-    EXPECT_EQ(place_of_sum(1023).checksum_page, 1U);
-    EXPECT_EQ(place_of_sum(1023).entry, 0U);
-    EXPECT_EQ(place_of_sum(65536 + 1215).checksum_page, 65U);
-    EXPECT_EQ(place_of_sum(65536 + 1215).entry, 256U);
+    EXPECT_EQ(place_of_checksum(0).checksum_page, 0U);
+    EXPECT_EQ(place_of_checksum(1022).checksum_page, 0U);
+    EXPECT_EQ(place_of_checksum(1022).entry, 1022U);
+    EXPECT_EQ(place_of_checksum(1023).checksum_page, 1U);
+    EXPECT_EQ(place_of_checksum(1023).entry, 0U);
+    EXPECT_EQ(place_of_checksum(65536 + 1215).checksum_page, 65U);
+    EXPECT_EQ(place_of_checksum(65536 + 1215).entry, 256U);
 
     std::vector<std::byte> page(page_size);
     std::fill(page.begin(), page.end(), std::byte{1});
     EXPECT_EQ(base::checksum64(page), 0x40d4d8a9314dfcd8U);
     EXPECT_EQ(base::page_checksum(page), static_cast<std::uint32_t>(0x40d4d8a9314dfcd8U));
-    EXPECT_EQ(narrow_sum(0x500000000), 1U);
-    EXPECT_EQ(narrow_sum(0x500000007), 7U);
-    EXPECT_EQ(nonzero_sum(0), 1U);
+    EXPECT_EQ(narrow_checksum(0x500000000), 1U);
+    EXPECT_EQ(narrow_checksum(0x500000007), 7U);
+    EXPECT_EQ(nonzero_checksum(0), 1U);
 
     // The own entry is the last of a segment's, the first of the objects file's.
-    std::vector<std::uint32_t> sums(checksums_per_page + 1, 0x01010101);
-    const std::uint32_t own = own_sum(sums);
-    sums.back() = own;
-    EXPECT_EQ(own_sum(sums), own);
-    sums.front() ^= 1;
-    EXPECT_NE(own_sum(sums), own);
+    std::vector<std::uint32_t> checksums(checksums_per_page + 1, 0x01010101);
+    const std::uint32_t own = own_checksum(checksums);
+    checksums.back() = own;
+    EXPECT_EQ(own_checksum(checksums), own);
+    checksums.front() ^= 1;
+    EXPECT_NE(own_checksum(checksums), own);
     std::vector<std::uint64_t> group(objects_group_pages, 7);
-    const std::uint64_t own_group = own_group_sum(group);
+    const std::uint64_t own_group = own_group_checksum(group);
     group.front() = own_group;
-    EXPECT_EQ(own_group_sum(group), own_group);
+    EXPECT_EQ(own_group_checksum(group), own_group);
     group.back() ^= 1;
-    EXPECT_NE(own_group_sum(group), own_group);
+    EXPECT_NE(own_group_checksum(group), own_group);
 }
 
 TEST(layout, of_names) {

@@ -23,8 +23,8 @@ enum class heap_state : std::uint32_t {
 inline constexpr std::uint32_t flag_same_address = 1U << 0U;
 /// Durability `atomic` has it open: records in `lanes` may count.
 inline constexpr std::uint32_t flag_lanes = 1U << 1U;
-/// Pages were changed in place after their sums were stored (durability `atomic` or `collect`).
-inline constexpr std::uint32_t flag_stale_sums = 1U << 2U;
+/// Pages were changed in place after their checksums were stored (durability `atomic` or `collect`).
+inline constexpr std::uint32_t flag_stale_checksums = 1U << 2U;
 /// Durability `collect` has it open: after a crash live bitmaps mean nothing, and what the roots reach is allocated.
 inline constexpr std::uint32_t flag_tracing = 1U << 3U;
 /// All block sizes are multiples of 64 bytes, for ever.
@@ -32,7 +32,7 @@ inline constexpr std::uint32_t flag_separate_lines = 1U << 4U;
 inline constexpr std::uint32_t flag_lanes_by_node = 1U << 5U;
 /// The log has its first file, and may have commits.
 inline constexpr std::uint32_t flag_log = 1U << 6U;
-inline constexpr std::uint32_t known_flags = flag_same_address | flag_lanes | flag_stale_sums | flag_tracing |
+inline constexpr std::uint32_t known_flags = flag_same_address | flag_lanes | flag_stale_checksums | flag_tracing |
                                              flag_separate_lines | flag_lanes_by_node | flag_log;
 
 /// The clock goes on from at most this, and has as much room again.

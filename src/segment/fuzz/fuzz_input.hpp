@@ -67,7 +67,7 @@ enum class fuzz_place : std::uint8_t {
     bitmaps,
     checksums,
     user_pages,
-    object_sums,
+    object_checksums,
     objects,
     size,   ///< which: file
     names,  ///< set: a file more; else which: a file less

@@ -21,10 +21,10 @@
 #include "base/checked.hpp"
 #include "base/checksum.hpp"
 #include "base/scratch_test_support.hpp"
+#include "segment/commit/commit_steps.hpp"
 #include "segment/commit/log_content.hpp"
-#include "segment/commit/transaction.hpp"
 #include "segment/format/geometry.hpp"
-#include "segment/format/page_sums.hpp"
+#include "segment/format/page_checksums.hpp"
 #include "segment/format/superblock.hpp"
 #include "segment/fuzz/fuzz_input.hpp"
 #include "segment/heap_files.hpp"
@@ -127,8 +127,8 @@ public:
             repair_file_sizes();
         }
         if ((control & repair_pages) != 0) {
-            repair_segment_sums();
-            repair_object_sums();
+            repair_segment_checksums();
+            repair_object_checksums();
         }
         if ((control & repair_log) != 0) {
             reseal_log();
@@ -197,7 +197,7 @@ private:
             case fuzz_place::page_entries: return table(of.page_entries_at(), of.bitmaps_at());
             case fuzz_place::bitmaps: return table(of.bitmaps_at(), of.checksums_at());
             case fuzz_place::checksums: return table(of.checksums_at(), of.metadata_size());
-            case fuzz_place::object_sums: return {objects_file_id, 0, base::page_size};
+            case fuzz_place::object_checksums: return {objects_file_id, 0, base::page_size};
             case fuzz_place::objects: {
                 const std::uint64_t first = base::page_size;
                 return {objects_file_id, first, std::max(size_of(objects_file_id), first) - first};
@@ -305,44 +305,45 @@ private:
         }
     }
 
-    void repair_segment_sums() {
+    void repair_segment_checksums() {
         const geometry of = shape();
-        const std::uint64_t first_sums = (of.segment_size + of.checksums_at()) / base::page_size;
-        std::set<place> sum_pages;
+        const std::uint64_t first_checksums = (of.segment_size + of.checksums_at()) / base::page_size;
+        std::set<place> checksum_pages;
         for (const auto& [id, page] : std::set(touched_)) {
             if (id >= objects_file_id) {
                 continue;
             }
-            std::uint64_t sums = page;
-            if (page < first_sums) {
-                const sum_place entry = place_of_sum(page);
-                sums = first_sums + entry.checksum_page;
-                write(id, sums * base::page_size + entry.entry * checksum_entry_size,
+            std::uint64_t checksums = page;
+            if (page < first_checksums) {
+                const checksum_place entry = place_of_checksum(page);
+                checksums = first_checksums + entry.checksum_page;
+                write(id, checksums * base::page_size + entry.entry * checksum_entry_size,
                       base::page_checksum(read<page_bytes>(id, page * base::page_size)));
             }
-            sum_pages.insert({id, sums});
+            checksum_pages.insert({id, checksums});
         }
-        for (const auto& [id, page] : sum_pages) {
-            auto sums = read<std::array<std::uint32_t, checksums_per_page + 1>>(id, page * base::page_size);
-            sums.back() = own_sum(sums);
-            write(id, page * base::page_size, sums);
+        for (const auto& [id, page] : checksum_pages) {
+            auto checksums = read<std::array<std::uint32_t, checksums_per_page + 1>>(id, page * base::page_size);
+            checksums.back() = own_checksum(checksums);
+            write(id, page * base::page_size, checksums);
         }
     }
 
-    void repair_object_sums() {
+    void repair_object_checksums() {
         std::set<std::uint64_t> groups;
         for (const std::uint64_t page : touched(objects_file_id)) {
             const std::uint64_t group = base::align_down(page, objects_group_pages);
             if (page != group) {
                 write(objects_file_id, group * base::page_size + page % objects_group_pages * sizeof(std::uint64_t),
-                      nonzero_sum(base::checksum64(read<page_bytes>(objects_file_id, page * base::page_size))));
+                      nonzero_checksum(base::checksum64(read<page_bytes>(objects_file_id, page * base::page_size))));
             }
             groups.insert(group);
         }
         for (const std::uint64_t group : groups) {
-            auto sums = read<std::array<std::uint64_t, objects_group_pages>>(objects_file_id, group * base::page_size);
-            sums[0] = own_group_sum(sums);
-            write(objects_file_id, group * base::page_size, sums);
+            auto checksums =
+                read<std::array<std::uint64_t, objects_group_pages>>(objects_file_id, group * base::page_size);
+            checksums[0] = own_group_checksum(checksums);
+            write(objects_file_id, group * base::page_size, checksums);
         }
     }
 

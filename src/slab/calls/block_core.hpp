@@ -9,15 +9,15 @@
 #include "extent/extent.hpp"
 #include "extent/extent_cache.hpp"
 #include "lane/effects.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 #include "slab/calls/block_undo.hpp"
 #include "slab/calls/change_gate.hpp"
 #include "slab/calls/commit_gate.hpp"
 #include "slab/calls/fast_path.hpp"
+#include "slab/calls/hardened.hpp"
 #include "slab/calls/thread_cache.hpp"
-#include "slab/hardened/hardened.hpp"
-#include "slab/size_classes.hpp"
-#include "slab/slab_pool.hpp"
+#include "slab/classes/size_classes.hpp"
+#include "slab/supply/slab_pool.hpp"
 
 namespace holdfast::slab {
 

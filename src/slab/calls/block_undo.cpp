@@ -7,9 +7,8 @@
 #include <new>
 #include <utility>
 
-#include "persist/mutant.hpp"
 #include "slab/calls/thread_cache.hpp"
-#include "slab/slab_pool.hpp"
+#include "slab/supply/slab_pool.hpp"
 
 namespace holdfast::slab {
 
@@ -101,9 +100,7 @@ void block_undo::roll_back(base::function_ref<void(std::uint64_t)> reserved,
     }
     for_each_slab(last, [&](const saved_slab& each) { find_reserved(each, reserved); });
     // Lists may have blocks that were freed since, and are live again.
-    if (!HF_MUTANT("undo.caches")) {
-        thread_cache_registry::give_back_all(caches_);
-    }
+    thread_cache_registry::return_all(caches_);
     for_each_slab(last, [&](const saved_slab& each) { restore(each, removed); });
     const base::scoped_lock lock(mutex_);
     for (const std::uint64_t start : last.taken) {
@@ -179,7 +176,7 @@ void block_undo::restore(const saved_slab& to,
         }
     }
     if (has_changed) {
-        pool_.upkeep().look_at(to.slab, 1);
+        pool_.upkeep().inspect(to.slab, 1);
     }
 }
 

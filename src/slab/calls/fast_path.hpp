@@ -10,9 +10,9 @@
 #include "base/hot.hpp"
 #include "base/units.hpp"
 #include "slab/calls/thread_cache.hpp"
+#include "slab/classes/size_classes.hpp"
 #include "slab/pool/slab_table.hpp"
-#include "slab/size_classes.hpp"
-#include "slab/slab_pool.hpp"
+#include "slab/supply/slab_pool.hpp"
 
 namespace holdfast::slab {
 
@@ -51,11 +51,11 @@ struct fast_path {
             return false;
         }
         if (due != nullptr) [[unlikely]] {
-            look_at(*due);
+            inspect(*due);
         }
         return true;
     }
-    /// The caller calls look_at() where `due` is set.
+    /// The caller calls inspect() where `due` is set.
     template <bool Checks = true>
     [[nodiscard]] HF_HOT bool free(void* block, const slab_entry*& due) const noexcept {
         const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(block) - base;
@@ -73,7 +73,7 @@ struct fast_path {
         }
         return true;
     }
-    void look_at(const slab_entry& freed) const noexcept;
+    void inspect(const slab_entry& freed) const noexcept;
 
     /// For callers that do not ask whether a heap is open.
     [[nodiscard]] static const fast_path& of_no_heap() noexcept;

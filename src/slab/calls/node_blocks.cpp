@@ -26,7 +26,7 @@ bool node_blocks::free(void* block, base::granule slab, std::uint8_t state) noex
             return true;
         }
     }
-    look_.leave_refusal(block);
+    inspector_.leave_refusal(block);
     return false;
 }
 
@@ -39,7 +39,7 @@ bool node_blocks::find(const void* block, base::granule slab, std::uint8_t state
             return true;
         }
     }
-    look_.leave_refusal(block);
+    inspector_.leave_refusal(block);
     return false;
 }
 

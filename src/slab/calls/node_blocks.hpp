@@ -12,7 +12,7 @@ namespace holdfast::slab {
 /// Thread-safe. All calls for one block are made with the same cache of the thread.
 class node_blocks {
 public:
-    node_blocks(block_core& core, const block_inspector& look) noexcept : core_(core), look_(look) {}
+    node_blocks(block_core& core, const block_inspector& inspector) noexcept : core_(core), inspector_(inspector) {}
 
     /// The slab is loaded and in that state.
     [[nodiscard]] bool free(void* block, base::granule slab, std::uint8_t state) noexcept;
@@ -31,7 +31,7 @@ private:
     [[nodiscard]] block_at of(const held_block& held) noexcept;
 
     block_core& core_;
-    const block_inspector& look_;
+    const block_inspector& inspector_;
 };
 
 }  // namespace holdfast::slab

@@ -125,7 +125,7 @@ bool page_blocks::free(pages start) {
             case block_undo::freeing::deferred: return true;
             case block_undo::freeing::refused:
                 leave_failure(failure_code::bad_address,
-                              [&] { return look_.refusal(core_.space.address(base::offset_of(start))); });
+                              [&] { return inspector_.refusal(core_.space.address(base::offset_of(start))); });
                 return false;
         }
     }
@@ -142,7 +142,8 @@ bool page_blocks::free(pages start) {
         leave_failure(failure_code::bad_address, [&] {
             const bool known_better =
                 core_.cached_extents.contains(start) || core_.pool.source().guards().contains(base::granule_of(start));
-            return known_better ? look_.refusal(core_.space.address(base::offset_of(start))) : std::move(freed).error();
+            return known_better ? inspector_.refusal(core_.space.address(base::offset_of(start)))
+                                : std::move(freed).error();
         });
     }
     return freed.ok();

@@ -18,8 +18,8 @@ inline constexpr std::uint64_t maximum_alignment = extent::maximum_alignment * b
 /// Thread-safe. Functions are slow calls (commit_gate.hpp), except for those that are called from within one.
 class page_blocks {
 public:
-    page_blocks(block_core& core, small_blocks& small, const block_inspector& look) noexcept
-        : core_(core), small_(small), look_(look) {}
+    page_blocks(block_core& core, small_blocks& small, const block_inspector& inspector) noexcept
+        : core_(core), small_(small), inspector_(inspector) {}
 
     /// Null: last_failure() says why.
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment, std::uint32_t type) noexcept;
@@ -44,7 +44,7 @@ private:
 
     block_core& core_;
     small_blocks& small_;
-    const block_inspector& look_;
+    const block_inspector& inspector_;
 };
 
 }  // namespace holdfast::slab

@@ -3,8 +3,8 @@
 #include <new>
 #include <utility>
 
+#include "slab/calls/hardened.hpp"
 #include "slab/calls/last_failure.hpp"
-#include "slab/hardened/hardened.hpp"
 
 namespace holdfast::slab {
 
@@ -53,20 +53,20 @@ bool slow_path::free_inside(void* block) noexcept {
         }
     } catch (const std::bad_alloc&) {  // no memory for a failure's text: nothing was changed
     }
-    leave_failure(failure_code::bad_address, [&] { return look_.refusal(block); });
+    leave_failure(failure_code::bad_address, [&] { return inspector_.refusal(block); });
     return false;
 }
 
 bool slow_path::find_old(const void* block, held_block& found) noexcept {
     const heap_offset offset = core_.space.offset(block);
     if (std::uint8_t* const state = core_.pool.table().old_block_state_at(offset.value)) {
-        const auto whole = look_.find_small(offset.value);  // nothing where another thread frees it now
+        const auto whole = inspector_.find_small(offset.value);  // nothing where another thread frees it now
         if (whole && whole->start == offset.value) {
             found = core_.small_block(offset.value, whole->kind, state);
             return true;
         }
     }
-    look_.leave_refusal(block);
+    inspector_.leave_refusal(block);
     return false;
 }
 
@@ -75,7 +75,7 @@ bool slow_path::find(const void* block, held_block& found) noexcept {
     const heap_offset offset = core_.space.offset(block);
     const granule slab = base::granule_of(offset);
     if (slab.value >= core_.pool.table().granules() || core_.caches.pool == nullptr) {
-        look_.leave_refusal(block);
+        inspector_.leave_refusal(block);
         return false;
     }
     std::uint8_t state = core_.pool.table().state(slab);
@@ -102,7 +102,7 @@ bool slow_path::find(const void* block, held_block& found) noexcept {
             return true;
         }
     }
-    look_.leave_refusal(block);
+    inspector_.leave_refusal(block);
     return false;
 }
 

@@ -18,8 +18,8 @@ namespace holdfast::slab {
 /// Thread-safe.
 class slow_path {
 public:
-    slow_path(block_core& core, const block_inspector& look, node_blocks& nodes, page_blocks& pages) noexcept
-        : core_(core), look_(look), nodes_(nodes), pages_(pages) {}
+    slow_path(block_core& core, const block_inspector& inspector, node_blocks& nodes, page_blocks& pages) noexcept
+        : core_(core), inspector_(inspector), nodes_(nodes), pages_(pages) {}
 
     [[nodiscard]] bool free(void* block) noexcept;
     [[nodiscard]] bool find_old(const void* block, held_block& found) noexcept;
@@ -31,7 +31,7 @@ private:
     [[nodiscard]] bool load(base::granule slab) noexcept;
 
     block_core& core_;
-    const block_inspector& look_;
+    const block_inspector& inspector_;
     node_blocks& nodes_;
     page_blocks& pages_;
 };

@@ -6,8 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "slab/calls/hardened.hpp"
 #include "slab/calls/last_failure.hpp"
-#include "slab/hardened/hardened.hpp"
 
 namespace holdfast::slab {
 
@@ -16,9 +16,9 @@ using base::failure_code;
 namespace {
 
 /// Refills between two looks at what other nodes have freed, and at the node that the thread runs on.
-constexpr unsigned refills_a_look = 16;
+constexpr unsigned refills_a_scan = 16;
 constexpr unsigned refills_a_place = 64;
-constexpr unsigned refills_a_look_at_the_clock = 4;
+constexpr unsigned refills_between_clocks = 4;
 
 /// Where `attempt` fails, makes room and runs it again; where it fails again, takes what `last_resort` finds. `empty`:
 /// there is none, and the failure is left.
@@ -233,35 +233,35 @@ bool small_blocks::refill_in_order(thread_cache& cache, unsigned class_index) no
                 return true;
             }
         }
-        cache.give_back(core_.pool, class_index);
+        cache.return_blocks(core_.pool, class_index);
     }
     return check_out(cache, class_index, most);
 }
 
 /// Returns how many blocks to list. A thread that calls often looks at the clock now and then.
 std::uint32_t small_blocks::age(thread_cache& cache, bool is_first) noexcept {
-    if (cache.refills_before_look != 0 && !is_first) {
-        --cache.refills_before_look;
+    if (cache.refills_before_scan != 0 && !is_first) {
+        --cache.refills_before_scan;
         return cached_blocks::capacity;
     }
     const std::uint64_t now = core_.extents.now();
     core_.pool.upkeep().age(now);
-    const std::uint64_t before = std::exchange(cache.last_look, now);
+    const std::uint64_t before = std::exchange(cache.last_scan, now);
     const std::uint32_t most = blocks_to_list(before == 0 ? 0 : now - std::min(before, now), is_first && now != 0);
-    cache.refills_before_look = most == cached_blocks::capacity ? refills_a_look_at_the_clock - 1 : 0;
+    cache.refills_before_scan = most == cached_blocks::capacity ? refills_between_clocks - 1 : 0;
     return most;
 }
 
 /// Approximate: words at the ends of the parts are counted whole.
 bool small_blocks::is_worth_a_pass(const cached_blocks& blocks, unsigned class_index) const noexcept {
     const block_range range = blocks.place().blocks(size_classes[class_index]);
-    const std::uint32_t least = core_.pool.demand().is_space_short() ? 1 : worth_a_look(range.end - range.first);
+    const std::uint32_t least = core_.pool.demand().is_space_short() ? 1 : worth_a_scan(range.end - range.first);
     return count_free(blocks.states + range.first_word() * states_a_word, range.end_word() - range.first_word()) >=
            least;
 }
 
 void small_blocks::before_refill(thread_cache& cache) noexcept {
-    if (++cache.refills % refills_a_look == 0) {
+    if (++cache.refills % refills_a_scan == 0) {
         core_.pool.remote().merge_if_due(cache.arena % core_.pool.remote().nodes());
     }
     if (cache.refills % refills_a_place == 0) {
@@ -275,7 +275,7 @@ bool small_blocks::follow_this_thread() noexcept {
     if (cache == nullptr || cache->machine_node == node) {
         return false;
     }
-    cache->give_back_all(core_.pool);
+    cache->return_all(core_.pool);
     thread_cache_registry::move(*cache, core_.caches, node);
     return true;
 }
@@ -295,7 +295,7 @@ void small_blocks::reclaim() noexcept {
 void small_blocks::flush_this_thread() noexcept {
     if (thread_cache* const cache = core_.find_cache()) {
         const slow_call call(core_.gate, cache);
-        cache->give_back_all(core_.pool);
+        cache->return_all(core_.pool);
     }
 }
 

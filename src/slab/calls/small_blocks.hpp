@@ -28,7 +28,7 @@ public:
     void flush_this_thread() noexcept;
     /// A thread that allocates nothing for long then keeps nothing from the others, except parts from which a block is
     /// out. Needs a pause.
-    void flush_idle_parts() noexcept { thread_cache_registry::give_back_idle(core_.caches); }
+    void flush_idle_parts() noexcept { thread_cache_registry::return_idle(core_.caches); }
     /// Where the thread runs on another node than its arena's, it gives its blocks back, gets an arena of that node,
     /// and the result is true. Threads do this themselves now and then.
     bool follow_this_thread() noexcept;

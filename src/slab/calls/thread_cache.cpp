@@ -76,7 +76,7 @@ void end(thread_cache& cache) noexcept HF_REQUIRES(registry_mutex) {
     if (cache.own_lane != nullptr) {
         cache.heap->lanes->release(*std::exchange(cache.own_lane, nullptr));
     }
-    cache.give_back_all(*cache.heap->pool);
+    cache.return_all(*cache.heap->pool);
     cache.heap->pool->supply().thread_went();
     leave(cache);
 }
@@ -316,7 +316,7 @@ std::uint32_t cached_blocks::fill_by_bytes(std::uint32_t before) noexcept {
     return found;
 }
 
-void thread_cache::give_back(slab_pool& to, unsigned class_index) noexcept {
+void thread_cache::return_blocks(slab_pool& to, unsigned class_index) noexcept {
     if (classes[class_index].slab != 0) {
         const slab_part place = classes[class_index].place();
         classes[class_index].forget();
@@ -324,12 +324,12 @@ void thread_cache::give_back(slab_pool& to, unsigned class_index) noexcept {
     }
 }
 
-void thread_cache::give_back_all(slab_pool& to) noexcept {
+void thread_cache::return_all(slab_pool& to) noexcept {
     if (hardened != nullptr) {
-        hardened->give_back(to);
+        hardened->return_blocks(to);
     }
     for (unsigned class_index = 0; class_index < class_count; ++class_index) {
-        give_back(to, class_index);
+        return_blocks(to, class_index);
     }
 }
 
@@ -350,15 +350,15 @@ void cached_blocks::restore(const indexes& before) noexcept {
     }
 }
 
-void thread_cache::give_back_idle(slab_pool& to) noexcept {
+void thread_cache::return_idle(slab_pool& to) noexcept {
     for (unsigned class_index = 0; class_index < class_count; ++class_index) {
         if (classes[class_index].slab != 0 && to.is_idle(classes[class_index].place())) {
-            give_back(to, class_index);
+            return_blocks(to, class_index);
         }
     }
 }
 
-void thread_cache::take_back_idle(slab_pool& to, const commit_gate& gate) noexcept {
+void thread_cache::reclaim_idle(slab_pool& to, const commit_gate& gate) noexcept {
     std::array<cached_blocks::indexes, class_count> before;  // NOLINT(*-member-init): written where it is read
     std::uint64_t some = 0;
     static_assert(class_count <= 64);
@@ -376,14 +376,14 @@ void thread_cache::take_back_idle(slab_pool& to, const commit_gate& gate) noexce
     for (; some != 0; some &= some - 1) {
         const auto class_index = static_cast<unsigned>(std::countr_zero(some));
         if (to.is_idle(classes[class_index].place())) {
-            give_back(to, class_index);
+            return_blocks(to, class_index);
         } else {
             classes[class_index].restore(before[class_index]);
         }
     }
 }
 
-void thread_cache::take_back_all(slab_pool& to, const commit_gate& gate) noexcept {
+void thread_cache::reclaim_all(slab_pool& to, const commit_gate& gate) noexcept {
     bool has_some = false;
     for (cached_blocks& blocks : classes) {
         if (blocks.slab != 0) {
@@ -394,7 +394,7 @@ void thread_cache::take_back_all(slab_pool& to, const commit_gate& gate) noexcep
     if (has_some) {
         gate.meet_all_threads();
     }
-    give_back_all(to);
+    return_all(to);
 }
 
 void thread_cache_registry::open(cache_group& heap) noexcept {
@@ -449,18 +449,18 @@ void for_each_cache(const cache_group& heap, Own own, Others others) {
 
 }  // namespace
 
-void thread_cache_registry::give_back_all(cache_group& heap) noexcept {
+void thread_cache_registry::return_all(cache_group& heap) noexcept {
     const base::scoped_lock lock(registry_mutex);
     for_each_cache(
-        heap, [&](thread_cache& own) { own.give_back_all(*heap.pool); },
-        [&](thread_cache& other) { other.take_back_all(*heap.pool, *heap.gate); });
+        heap, [&](thread_cache& own) { own.return_all(*heap.pool); },
+        [&](thread_cache& other) { other.reclaim_all(*heap.pool, *heap.gate); });
 }
 
-void thread_cache_registry::give_back_idle(cache_group& heap) noexcept {
+void thread_cache_registry::return_idle(cache_group& heap) noexcept {
     const base::scoped_lock lock(registry_mutex);
     for_each_cache(
-        heap, [&](thread_cache& own) { own.give_back_idle(*heap.pool); },
-        [&](thread_cache& other) { other.take_back_idle(*heap.pool, *heap.gate); });
+        heap, [&](thread_cache& own) { own.return_idle(*heap.pool); },
+        [&](thread_cache& other) { other.reclaim_idle(*heap.pool, *heap.gate); });
 }
 
 namespace {

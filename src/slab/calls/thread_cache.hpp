@@ -18,9 +18,9 @@
 #include "base/thread_annotations.hpp"
 #include "lane/lane_set.hpp"
 #include "persist/topology.hpp"
-#include "slab/hardened/hardened.hpp"
-#include "slab/size_classes.hpp"
-#include "slab/slab_pool.hpp"
+#include "slab/calls/hardened.hpp"
+#include "slab/classes/size_classes.hpp"
+#include "slab/supply/slab_pool.hpp"
 
 namespace holdfast::slab {
 
@@ -130,7 +130,7 @@ using cached_lists = std::array<cached_blocks, class_count + 1>;
 extern const cached_lists no_lists;
 
 /// Used by its thread alone, except for `heap` and `next_of_heap`, which the registry's lock guards, for the counts of
-/// the gates, and for the lists during take_back_idle().
+/// the gates, and for the lists during reclaim_idle().
 struct thread_cache {
     cached_lists classes{};
     std::atomic<std::uint64_t> inside{0};           ///< 1: in a slow call (commit_gate.hpp)
@@ -139,8 +139,8 @@ struct thread_cache {
     unsigned arena = 0;
     unsigned machine_node = 0;
     unsigned refills = 0;
-    unsigned refills_before_look = 0;  ///< at the clock
-    std::uint64_t last_look = 0;       ///< nanoseconds
+    unsigned refills_before_scan = 0;  ///< at the clock
+    std::uint64_t last_scan = 0;       ///< nanoseconds
     lane::lane* own_lane = nullptr;    ///< null: the shared lane
     cache_group* heap = nullptr;       ///< null: detached
     thread_cache* next_of_heap = nullptr;
@@ -151,16 +151,16 @@ struct thread_cache {
     [[nodiscard]] bool is_changing() const noexcept {
         return changes.load(std::memory_order_acquire) != ended_by_others.load(std::memory_order_acquire);
     }
-    void give_back(slab_pool& to, unsigned class_index) noexcept;
-    void give_back_all(slab_pool& to) noexcept;
+    void return_blocks(slab_pool& to, unsigned class_index) noexcept;
+    void return_all(slab_pool& to) noexcept;
     /// Gives back the parts from which no block is out.
-    void give_back_idle(slab_pool& to) noexcept;
+    void return_idle(slab_pool& to) noexcept;
     /// The gate is closed, but the thread may run on. Its lists are emptied first; then the block states say whether it
     /// has got a block meanwhile. A block that it took and did not mark yet, a few instructions, may go to another
     /// thread, too (decision 26).
-    void take_back_idle(slab_pool& to, const commit_gate& gate) noexcept;
+    void reclaim_idle(slab_pool& to, const commit_gate& gate) noexcept;
     /// All of them, likewise; a block that the thread takes meanwhile may go to another thread, too.
-    void take_back_all(slab_pool& to, const commit_gate& gate) noexcept;
+    void reclaim_all(slab_pool& to, const commit_gate& gate) noexcept;
 };
 
 /// Constant-initialised and trivially destroyed: a read is one load relative to the thread pointer.
@@ -236,9 +236,9 @@ public:
     /// The cache holds no block.
     static void move(thread_cache& cache, cache_group& heap, unsigned machine_node) noexcept;
     /// The heap's gate must be closed.
-    static void give_back_idle(cache_group& heap) noexcept;
+    static void return_idle(cache_group& heap) noexcept;
     /// Of all threads. The heap's gate must be closed.
-    static void give_back_all(cache_group& heap) noexcept;
+    static void return_all(cache_group& heap) noexcept;
     /// What the caches hold is forgotten.
     static void detach_all(cache_group& heap) noexcept;
     /// In a child of fork: touches nothing of the heap.

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "slab/nodes/node_heap.hpp"
+#include "slab/nodes/node_heap_test_support.hpp"
 #include "slab/pool/slab_check.hpp"
 
 namespace holdfast::slab {

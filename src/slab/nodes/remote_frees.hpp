@@ -22,8 +22,8 @@
 #include "base/sparse_table.hpp"
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
+#include "slab/classes/slab_kind.hpp"
 #include "slab/pool/block_states.hpp"
-#include "slab/slab_kind.hpp"
 
 namespace holdfast::slab {
 

@@ -5,7 +5,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "slab/nodes/node_heap.hpp"
+#include "slab/nodes/node_heap_test_support.hpp"
 
 namespace holdfast::slab {
 namespace {

@@ -1,7 +1,5 @@
 // The four benchmarks of PMAlloc by threads of several nodes: while the node has space, no allocation and no free
 // writes to memory of another node, except in a merge.
-#include "slab/nodes/remote_touches.hpp"
-
 #include <cstdio>
 #include <memory>
 #include <random>
@@ -9,7 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "slab/nodes/node_heap.hpp"
+#include "slab/nodes/node_heap_test_support.hpp"
+#include "slab/nodes/remote_touches_test_support.hpp"
 
 namespace holdfast::slab {
 namespace {

@@ -1,12 +1,12 @@
 #include "slab/pool/empty_slabs.hpp"
 
-#include "extent/decay.hpp"
+#include "extent/decay_curve.hpp"
 
 namespace holdfast::slab {
 
 using base::granule;
 
-void empty_slabs::settle(slab_bin& owner, granule slab) noexcept {
+void empty_slabs::relist(slab_bin& owner, granule slab) noexcept {
     if (!must_stay() && owner.empties != 0 && (!keeps_ || owner.type != 0 || of_.extents.now() == 0)) {
         source_.release(slab, owner.class_index, owner.type, true);
         return;
@@ -60,16 +60,16 @@ void empty_slabs::give_up() noexcept {
     }
 }
 
-bool empty_slabs::fade(std::uint64_t now, unsigned times) noexcept {
-    if (!keeps_ || must_stay() || now < period_end_.load(std::memory_order_relaxed) || !fading_.try_lock()) {
+bool empty_slabs::decay(std::uint64_t now, unsigned times) noexcept {
+    if (!keeps_ || must_stay() || now < period_end_.load(std::memory_order_relaxed) || !decaying_.try_lock()) {
         return false;
     }
-    fade_some(now, times);
-    fading_.unlock();
+    decay_some(now, times);
+    decaying_.unlock();
     return now >= period_end_.load(std::memory_order_relaxed);
 }
 
-void empty_slabs::fade_some(std::uint64_t now, unsigned times) noexcept {
+void empty_slabs::decay_some(std::uint64_t now, unsigned times) noexcept {
     const unsigned most_bins = 16 * times;
     const unsigned most_slabs = 16 * times;
     unsigned gone = 0;

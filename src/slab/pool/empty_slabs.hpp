@@ -9,7 +9,6 @@
 #include <cstdint>
 
 #include "base/thread_annotations.hpp"
-#include "persist/mutant.hpp"
 #include "slab/pool/pool_state.hpp"
 #include "slab/pool/slab_bins.hpp"
 #include "slab/pool/slab_source.hpp"
@@ -28,7 +27,7 @@ public:
     /// False: each bin keeps one.
     void keep(bool kept) noexcept { keeps_ = kept; }
     /// The slab is in no list.
-    void settle(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+    void relist(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     /// Leaves one in each bin, and those that nobody has looked at.
     void flush() noexcept;
     void release_all() noexcept;
@@ -36,15 +35,13 @@ public:
     void give_up() noexcept;
     /// Once a period, ages the empty slabs of all bins: threads of some may be gone. A little at a time, `times` as
     /// much: true where more is to be done. No lock of a bin may be held.
-    bool fade(std::uint64_t now, unsigned times) noexcept;
+    bool decay(std::uint64_t now, unsigned times) noexcept;
 
 private:
-    /// A mutant releases slabs whose blocks may come back.
-    [[nodiscard]] bool must_stay() const noexcept {
-        return of_.keeps_slabs.load(std::memory_order_relaxed) && !HF_MUTANT("undo.release_slabs");
-    }
+    /// Slabs whose blocks may come back.
+    [[nodiscard]] bool must_stay() const noexcept { return of_.keeps_slabs.load(std::memory_order_relaxed); }
     void release_oldest(slab_bin& owner) noexcept HF_REQUIRES(owner.mutex);
-    void fade_some(std::uint64_t now, unsigned times) noexcept HF_REQUIRES(fading_);
+    void decay_some(std::uint64_t now, unsigned times) noexcept HF_REQUIRES(decaying_);
 
     pool_state& of_;
     const slab_bins& bins_;
@@ -52,8 +49,8 @@ private:
     slab_source& source_;
     bool keeps_ = false;
     std::atomic<std::uint64_t> period_end_{0};  ///< nanoseconds
-    base::mutex fading_;
-    unsigned scan_cursor_ HF_GUARDED_BY(fading_) = 0;
+    base::mutex decaying_;
+    unsigned scan_cursor_ HF_GUARDED_BY(decaying_) = 0;
 };
 
 }  // namespace holdfast::slab

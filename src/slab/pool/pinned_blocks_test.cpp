@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "slab/nodes/node_heap.hpp"
+#include "slab/nodes/node_heap_test_support.hpp"
 #include "slab/test_heap.hpp"
 
 namespace holdfast::slab {

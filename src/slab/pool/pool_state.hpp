@@ -6,7 +6,7 @@
 
 #include "base/units.hpp"
 #include "extent/extent.hpp"
-#include "segment/space.hpp"
+#include "segment/format/space.hpp"
 #include "slab/pool/gate_of_pool.hpp"
 #include "slab/pool/pinned_blocks.hpp"
 #include "slab/pool/slab_log.hpp"

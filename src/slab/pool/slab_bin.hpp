@@ -24,7 +24,7 @@ struct slab_part {
 };
 
 /// How many of `blocks` must be free to make a slab worth a look, after none was.
-[[nodiscard]] constexpr std::uint32_t worth_a_look(std::uint32_t blocks) noexcept {
+[[nodiscard]] constexpr std::uint32_t worth_a_scan(std::uint32_t blocks) noexcept {
     return std::max({blocks / 16, std::min(blocks / 8, std::uint32_t{16}), std::uint32_t{1}});
 }
 

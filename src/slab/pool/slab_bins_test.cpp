@@ -8,7 +8,7 @@
 
 #include "extent/fake_space.hpp"
 #include "slab/calls/commit_gate.hpp"
-#include "slab/nodes/node_heap.hpp"
+#include "slab/nodes/node_heap_test_support.hpp"
 #include "slab/pool/pool_state.hpp"
 
 namespace holdfast::slab {

@@ -11,8 +11,8 @@
 #include "base/failure.hpp"
 #include "base/units.hpp"
 #include "segment/format/segment_format.hpp"
+#include "slab/classes/size_classes.hpp"
 #include "slab/pool/slab_table.hpp"
-#include "slab/size_classes.hpp"
 
 namespace holdfast::slab {
 

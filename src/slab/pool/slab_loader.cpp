@@ -100,9 +100,9 @@ base::result<void> slab_loader::load_into(slab_bin& owner, granule slab) noexcep
     overlapped_.load_states(slab);
     if (segment::decode_slab_flags(of_.space.slab_header(slab).flags).may_have_holes) {
         lists_.link_sparse(owner, slab);
-        upkeep_.settle_sparse(owner, slab);
+        upkeep_.relist_sparse(owner, slab);
     } else {
-        upkeep_.settle(owner, slab, 1);
+        upkeep_.relist(owner, slab, 1);
     }
     return {};
 }

@@ -4,8 +4,8 @@
 
 #include "base/units.hpp"
 #include "lane/lane_format.hpp"
-#include "slab/size_classes.hpp"
-#include "slab/slab_kind.hpp"
+#include "slab/classes/size_classes.hpp"
+#include "slab/classes/slab_kind.hpp"
 
 namespace holdfast::slab {
 

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "slab/classes/size_classes.hpp"
 #include "slab/pool/block_states.hpp"
-#include "slab/size_classes.hpp"
 
 namespace holdfast::slab {
 

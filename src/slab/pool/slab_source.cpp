@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "extent/extent_check.hpp"
+#include "extent/extent_invariants.hpp"
 
 namespace holdfast::slab {
 

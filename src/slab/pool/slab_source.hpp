@@ -9,8 +9,8 @@
 
 #include "base/result.hpp"
 #include "base/units.hpp"
-#include "segment/space.hpp"
-#include "slab/hardened/guard_ranges.hpp"
+#include "segment/format/space.hpp"
+#include "slab/pool/guard_ranges.hpp"
 #include "slab/pool/pool_state.hpp"
 
 namespace holdfast::slab {

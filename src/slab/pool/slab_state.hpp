@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "segment/format/segment_format.hpp"
-#include "slab/size_classes.hpp"
-#include "slab/slab_kind.hpp"
+#include "slab/classes/size_classes.hpp"
+#include "slab/classes/slab_kind.hpp"
 
 namespace holdfast::slab {
 

@@ -3,20 +3,20 @@
 #include <algorithm>
 #include <bit>
 
-#include "extent/decay.hpp"
+#include "extent/decay_curve.hpp"
 
 namespace holdfast::slab {
 
 using base::granule;
 
-void slab_upkeep::settle(slab_bin& owner, granule slab, std::uint32_t worth) noexcept {
+void slab_upkeep::relist(slab_bin& owner, granule slab, std::uint32_t worth) noexcept {
     slab_descriptor& descriptor = of_.table.descriptor(slab);
     const std::int32_t before = descriptor.frees_until_check.load(std::memory_order_relaxed);
     const size_class& size = size_classes[owner.class_index];
     const overlapped_blocks::older_blocks older = overlapped_.free_overlapped(slab);
     const std::uint32_t taken = of_.table.count_not_free(slab, of_.table.kind_in(slab));
     if (taken == 0 && older.live == 0 && descriptor.parts_out == 0) {
-        empties_.settle(owner, slab);
+        empties_.relist(owner, slab);
         return;
     }
     std::uint32_t free_blocks = size.block_count - taken;
@@ -36,7 +36,7 @@ void slab_upkeep::settle(slab_bin& owner, granule slab, std::uint32_t worth) noe
     descriptor.frees_until_check.store(std::max(until - meanwhile, 1), std::memory_order_relaxed);
 }
 
-void slab_upkeep::settle_sparse(slab_bin& owner, granule slab) noexcept {
+void slab_upkeep::relist_sparse(slab_bin& owner, granule slab) noexcept {
     slab_descriptor& descriptor = of_.table.descriptor(slab);
     const std::int32_t before = descriptor.frees_until_check.load(std::memory_order_relaxed);
     const overlapped_blocks::older_blocks older = overlapped_.free_overlapped(slab);
@@ -69,7 +69,7 @@ std::uint64_t slab_upkeep::bits_at_hand(granule slab, unsigned class_index, std:
     return bits;
 }
 
-void slab_upkeep::look_at(granule slab, std::uint32_t worth) noexcept {
+void slab_upkeep::inspect(granule slab, std::uint32_t worth) noexcept {
     const pool_call call(of_.gate);
     if (!slab_state::is_loaded(of_.table.state(slab))) {
         return;
@@ -83,13 +83,13 @@ void slab_upkeep::look_at(granule slab, std::uint32_t worth) noexcept {
         if (slab_state::is_loaded(of_.table.state(slab)) &&
             descriptor.owner.load(std::memory_order_acquire) == &owner) {
             if (descriptor.is_sparse()) {
-                settle_sparse(owner, slab);
+                relist_sparse(owner, slab);
                 return;
             }
             if (descriptor.listed()) {
                 lists_.unlink(owner, slab);
             }
-            settle(owner, slab, worth == 0 ? this->worth(owner) : worth);
+            relist(owner, slab, worth == 0 ? this->worth(owner) : worth);
         }
     }
     age();
@@ -114,27 +114,27 @@ void slab_upkeep::age_at(std::uint64_t now) noexcept {
     const std::uint64_t due = next_age_.load(std::memory_order_relaxed);
     const auto times = static_cast<unsigned>(
         due == 0 ? 1 : std::clamp((now - std::min(due, now)) / step, std::uint64_t{1}, most_times));
-    bool more = empties_.fade(now, times);
+    bool more = empties_.decay(now, times);
     more = (caches_ != nullptr && caches_->age(now, times)) || more;
     more = of_.extents.space().decay(times * extents_a_step) || more;
     next_age_.store(more ? now : now + step, std::memory_order_relaxed);
     aging_.unlock();
 }
 
-void slab_upkeep::look_at_some(unsigned arena) noexcept {
+void slab_upkeep::inspect_some(unsigned arena) noexcept {
     constexpr std::uint64_t few = 8;
     const std::uint32_t node = of_.node_of_arena(arena);
     const std::uint64_t all = of_.granules_of_node(node);
     const std::uint64_t from = scan_cursors_[node].at.fetch_add(few, std::memory_order_relaxed);
     for (std::uint64_t i = 0; i < few && all != 0; ++i) {
-        look_at(of_.nth_of_node(node, (from + i) % all), 0);
+        inspect(of_.nth_of_node(node, (from + i) % all), 0);
     }
 }
 
-void slab_upkeep::look_at_every_slab() noexcept {
+void slab_upkeep::inspect_every_slab() noexcept {
     const std::uint64_t end = of_.end().value;
     for (granule slab{0}; slab.value < end; ++slab.value) {
-        look_at(slab, 1);
+        inspect(slab, 1);
     }
 }
 

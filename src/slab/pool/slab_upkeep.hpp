@@ -1,5 +1,5 @@
 // How free blocks are noticed: a look at a slab settles in which list of its bin it belongs. A counter of frees leads
-// to it (SLAB-10), or, because counts may be lost, look_at_some(). A look that comes too early does no harm.
+// to it (SLAB-10), or, because counts may be lost, inspect_some(). A look that comes too early does no harm.
 #pragma once
 
 #include <atomic>
@@ -50,28 +50,28 @@ public:
 
     /// Puts a slab that is in no list among the empty ones, or lists it where at least `worth` of its blocks are free
     /// and in no part that is out.
-    void settle(slab_bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
+    void relist(slab_bin& owner, base::granule slab, std::uint32_t worth) noexcept HF_REQUIRES(owner.mutex);
     /// Releases a sparse slab without a block: it may have holes.
-    void settle_sparse(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
+    void relist_sparse(slab_bin& owner, base::granule slab) noexcept HF_REQUIRES(owner.mutex);
     void note_use(slab_bin& from, base::granule slab) const noexcept HF_REQUIRES(from.mutex);
     /// The free ones of a word, in no part that is out.
     [[nodiscard]] std::uint64_t bits_at_hand(base::granule slab, unsigned class_index, std::size_t word) const noexcept;
     [[nodiscard]] std::uint32_t worth(const slab_bin& owner) const noexcept {
-        return of_.demand.is_space_short() ? 1 : worth_a_look(size_classes[owner.class_index].block_count);
+        return of_.demand.is_space_short() ? 1 : worth_a_scan(size_classes[owner.class_index].block_count);
     }
 
     /// Does nothing where the slab is not loaded. `worth` 0: the usual number for its class.
-    void look_at(base::granule slab, std::uint32_t worth) noexcept;
+    void inspect(base::granule slab, std::uint32_t worth) noexcept;
     /// Before a new slab is made, finds frees that were not counted, in a few slabs of the arena's node.
-    void look_at_some(unsigned arena) noexcept;
-    void look_at_every_slab() noexcept;
+    void inspect_some(unsigned arena) noexcept;
+    void inspect_every_slab() noexcept;
     void note_frees(base::granule slab, std::uint32_t blocks) noexcept {
         slab_descriptor& descriptor = of_.table.descriptor(slab);
         const std::int32_t left =
             descriptor.frees_until_check.load(std::memory_order_relaxed) - static_cast<std::int32_t>(blocks);
         descriptor.frees_until_check.store(left, std::memory_order_relaxed);
         if (left <= 0) [[unlikely]] {
-            look_at(slab, 0);
+            inspect(slab, 0);
         }
     }
     /// A block of a clean slab is about to become free.

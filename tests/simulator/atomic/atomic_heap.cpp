@@ -48,7 +48,7 @@ base::result<void> atomic_space::give_back(base::pages start, base::pages length
     return {};
 }
 
-base::result<void> atomic_space::take_back(base::pages start, base::pages length) {
+base::result<void> atomic_space::reserve_again(base::pages start, base::pages length) {
     memory_.fill(base::to_bytes(start), base::to_bytes(length));
     return {};
 }
@@ -239,10 +239,10 @@ atomic_session::atomic_session(atomic_space& space, bool format)
     }
     settle_.of = operations_.get();
     if (space.setting().gives_back) {
-        const std::uint64_t decay = space.setting().fades ? 0 : extent::decay_curve::never;
+        const std::uint64_t decay = space.setting().decays ? 0 : extent::decay_curve::never;
         extents_.space().set_decay(decay, []() noexcept { return std::uint64_t{0}; });
         if (lane::is_by_clock(options.order)) {
-            extents_.space().set_settling(settle_);
+            extents_.space().set_written_back_check(settle_);
         }
     }
     // As heap_files::begin_incarnation().

@@ -27,7 +27,7 @@ struct atomic_setting {
     std::uint64_t lanes = 4;            ///< most of them; in order `logged` they take no place
     std::uint64_t log_records = 8;      ///< order `logged`: that the log holds at most
     bool gives_back = false;            ///< free space goes back, and the heap can become shorter
-    bool fades = true;                  ///< with gives_back: freed space goes back at once
+    bool decays = true;                 ///< with gives_back: freed space goes back at once
     std::uint64_t lanes_for_ahead = 3;  ///< that of all threads, and of two
 };
 
@@ -86,7 +86,7 @@ public:
     [[nodiscard]] base::pages unit() const noexcept override { return {heap_first_pages}; }
     [[nodiscard]] bool gives_back_at_once() const noexcept override { return setting_.gives_back; }
     base::result<void> give_back(base::pages start, base::pages length) override;
-    base::result<void> take_back(base::pages start, base::pages length) override;
+    base::result<void> reserve_again(base::pages start, base::pages length) override;
     base::result<void> shrink(base::pages to) override;
     [[nodiscard]] std::byte* lanes() const noexcept override { return memory_.address() + heap_lanes_at; }
     [[nodiscard]] std::uint64_t lanes_size() const noexcept override { return facts_.lanes_size; }
@@ -135,7 +135,7 @@ public:
 private:
     struct {
         operations* of = nullptr;
-        bool operator()() const noexcept { return of == nullptr || of->wait_until_void(); }
+        bool operator()() const noexcept { return of == nullptr || of->wait_until_obsolete(); }
     } settle_;
     extent::extent_allocator extents_;
     slab::block_allocator blocks_;

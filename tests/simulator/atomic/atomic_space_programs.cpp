@@ -95,8 +95,8 @@ atomic_report explore_space(atomic_setting setting, const atomic_effort& effort,
                             unsigned preemptions) {
     setting.gives_back = true;
     atomic_report all;
-    for (const bool fades : {true, false}) {
-        setting.fades = fades;
+    for (const bool decays : {true, false}) {
+        setting.decays = decays;
         atomic_explorer explorer(setting, effort);
         for (const atomic_program& each : dangerous_programs()) {
             if (!explorer.run(each)) {

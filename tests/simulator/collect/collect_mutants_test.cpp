@@ -23,7 +23,7 @@ constexpr std::uint64_t random_programs = 40;
 /// Sites at which a mutant changes nothing that a crash can show, each with the proof.
 const std::map<std::string, std::string>& equivalent_sites() {
     static const std::map<std::string, std::string> sites{
-        {"extent.shrink.settle",
+        {"extent.shrink.written_back",
          "It asks the owner of the lanes to let go of records that speak of what is cut off. Durability `collect` has "
          "no records, and answers yes."},
     };

@@ -6,7 +6,7 @@
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
-#include "segment/format/page_sums.hpp"
+#include "segment/format/page_checksums.hpp"
 #include "segment/format/superblock.hpp"
 #include "simulator/storage/sparse_content.hpp"
 
@@ -55,7 +55,7 @@ page_place sums_page_of(page_place place, const geometry& shape) {
         return {objects_file_id, place.second / segment::objects_group_pages * segment::objects_group_pages};
     }
     return {place.first,
-            shape.pages() + shape.checksums_at() / page_size + segment::place_of_sum(place.second).checksum_page};
+            shape.pages() + shape.checksums_at() / page_size + segment::place_of_checksum(place.second).checksum_page};
 }
 
 /// Stores the checksums of dirty pages, as commit_builder does. Returns all pages that the commit writes.
@@ -68,11 +68,11 @@ std::set<page_place> store_sums(std::map<page_place, page_content>& pages, const
         const page_place home = sums_page_of(place, shape);
         if (place.first == objects_file_id) {
             edit<std::uint64_t>(pages, home, [&](auto& entries) {
-                entries[place.second % segment::objects_group_pages] = segment::nonzero_sum(sum);
+                entries[place.second % segment::objects_group_pages] = segment::nonzero_checksum(sum);
             });
         } else {
             edit<std::uint32_t>(pages, home, [&](auto& entries) {
-                entries[segment::place_of_sum(place.second).entry] = segment::narrow_sum(sum);
+                entries[segment::place_of_checksum(place.second).entry] = segment::narrow_checksum(sum);
             });
         }
         written.insert(place);
@@ -80,27 +80,27 @@ std::set<page_place> store_sums(std::map<page_place, page_content>& pages, const
     }
     for (const page_place& place : sums) {
         if (place.first == objects_file_id) {
-            edit<std::uint64_t>(pages, place, [](auto& entries) { entries[0] = segment::own_group_sum(entries); });
+            edit<std::uint64_t>(pages, place, [](auto& entries) { entries[0] = segment::own_group_checksum(entries); });
         } else {
-            edit<std::uint32_t>(pages, place, [](auto& entries) { entries.back() = segment::own_sum(entries); });
+            edit<std::uint32_t>(pages, place, [](auto& entries) { entries.back() = segment::own_checksum(entries); });
         }
     }
     written.merge(sums);
     return written;
 }
 
-/// Free pages, and pages beyond the end, have no checksum: as commit_builder::forget_sums().
+/// Free pages, and pages beyond the end, have no checksum: as commit_builder::forget_checksums().
 void forget_sum(std::map<page_place, page_content>& pages, page_place place, const geometry& shape) {
     const page_place home = sums_page_of(place, shape);
     if (pages.contains(home)) {
         edit<std::uint32_t>(pages, home, [&](auto& entries) {
-            entries[segment::place_of_sum(place.second).entry] = 0;
-            entries.back() = segment::own_sum(entries);
+            entries[segment::place_of_checksum(place.second).entry] = 0;
+            entries.back() = segment::own_checksum(entries);
         });
     }
 }
 
-bool has_sum(const model_state& state, page_place place) {
+bool has_checksum(const model_state& state, page_place place) {
     const geometry shape{state.superblock.segment_size};
     const page_place home = sums_page_of(place, shape);
     if (home == place ||
@@ -117,7 +117,7 @@ bool has_sum(const model_state& state, page_place place) {
         return sum != 0;
     }
     std::uint32_t sum = 0;
-    std::memcpy(&sum, found->second->data() + segment::place_of_sum(place.second).entry * sizeof sum, sizeof sum);
+    std::memcpy(&sum, found->second->data() + segment::place_of_checksum(place.second).entry * sizeof sum, sizeof sum);
     return sum != 0;
 }
 
@@ -231,9 +231,9 @@ commit_plan model_heap::plan_for(const model_step& step, const model_state& next
         const page_content& content = next.pages.at(place);
         const bool fresh = !is_inside(place, before) || state_->anything.contains(place);  // JRN-5
         (fresh ? plan.fresh : plan.changed).push_back({place.first, place.second, 1, content->data()});
-        (fresh ? plan.fresh_sums : plan.changed_sums).push_back(base::checksum64(*content));
+        (fresh ? plan.fresh_checksums : plan.changed_checksums).push_back(base::checksum64(*content));
         if (!fresh) {
-            plan.changed_since.push_back(has_sum(*state_, place));
+            plan.changed_since.push_back(has_checksum(*state_, place));
         }
     }
     // A file that grew is synced even if none of its pages is written: the commit contains its size.
@@ -271,7 +271,7 @@ result<void> model_heap::grow(const model_state& next) {
 }
 
 /// Reserves pages that were given back, before they are written.
-result<void> model_heap::take_back(const model_step& step) {
+result<void> model_heap::reserve_again(const model_step& step) {
     for (const page_place& place : step.dirty) {
         if (state_->anything.contains(place)) {
             HF_TRY_ASSIGN(auto file, storage_.open(paths_.file(place.first), access_mode::read_write));
@@ -317,7 +317,7 @@ result<void> model_heap::create(const model_step& step, const model_state& next)
     HF_TRY(grow(next));
     const commit_plan plan = plan_for(step, next);
     HF_ASSERT(plan.changed.empty());
-    HF_TRY(segment::write_home(storage_, paths_, {plan.fresh, plan.fresh_sums, {}}, "model.create.write",
+    HF_TRY(segment::write_home(storage_, paths_, {plan.fresh, plan.fresh_checksums, {}}, "model.create.write",
                                "model.create.sync", report));
     HF_TRY_ASSIGN(auto file, storage_.create(paths_.unfinished_superblock(), "model.create.superblock"));
     HF_TRY(segment::write_superblocks(*file, plan.superblock));
@@ -351,20 +351,20 @@ result<void> model_heap::commit(const model_step& step, const model_state& next,
     HF_TRY(follow_readers(moves_space(step) || names_changed_ ? commit_log::go_home::always
                                                               : commit_log::go_home::where_worth_it));
     HF_TRY(grow(next));
-    HF_TRY(take_back(step));
+    HF_TRY(reserve_again(step));
     const std::uint64_t frontier_before = state_->superblock.frontier;
     if ((on_media_.flags & segment::flag_log) == 0) {
         HF_TRY(log_.get(storage_, paths_, on_media_));
         written_ = on_media_;
     }
     commit_plan plan = plan_for(step, next);
-    plan.may_stay_behind = plan.may_stay_behind && plan.fresh_sums.size() <= log_.limits().logged_fresh_pages;
+    plan.may_stay_behind = plan.may_stay_behind && plan.fresh_checksums.size() <= log_.limits().logged_fresh_pages;
     plan.is_waited_for = plan.may_stay_behind && step.waits;
     if (!plan.may_stay_behind) {
         HF_TRY(follow_readers(commit_log::go_home::always));
     }
     const std::uint64_t file_size = on_media_.log_file_size;
-    HF_TRY(segment::run_transaction(storage_, paths_, log_, plan, on_media_, report));
+    HF_TRY(segment::run_commit(storage_, paths_, log_, plan, on_media_, report));
     if (on_media_.log_file_size != file_size) {  // a long record has begun another log
         written_ = on_media_;
     }

@@ -15,8 +15,8 @@
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
+#include "segment/commit/commit_steps.hpp"
 #include "segment/commit/recovery.hpp"
-#include "segment/commit/transaction.hpp"
 #include "simulator/commit/model_readers.hpp"
 
 namespace holdfast::simulator {
@@ -87,7 +87,7 @@ public:
 private:
     base::result<void> follow_readers(segment::commit_log::go_home when);
     base::result<void> grow(const model_state& next);
-    base::result<void> take_back(const model_step& step);
+    base::result<void> reserve_again(const model_step& step);
     base::result<void> give_back(const model_step& step, std::uint64_t frontier_before);
     base::result<void> make_segment(std::uint64_t index);
     [[nodiscard]] segment::commit_plan plan_for(const model_step& step, const model_state& next) const;

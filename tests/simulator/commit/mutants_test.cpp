@@ -27,7 +27,7 @@ constexpr std::uint64_t random_programs = 60;
 const std::map<std::string, std::string>& equivalent_sites() {
     static const std::map<std::string, std::string> sites{
         {"model.space.give_back", "As space.give_back below."},
-        {"model.space.take_back", "As space.take_back below."},
+        {"model.space.take_back", "As space.reserve_again below."},
     };
     return sites;
 }
@@ -107,11 +107,12 @@ const std::map<std::string, std::string>& equivalent_space_sites() {
          "It gives disk space back and no more: the pages are free, their sums are void, and who gets them next "
          "expects "
          "nothing of their content. That space does go is what manager_space_test asks."},
-        {"space.take_back",
+        {"space.reserve_again",
          "It asks for disk space, so that a full disk shows when memory is allocated and not when it is committed "
          "(full_disk_test); the content of the file stays."},
         {"space.back_bitmap",
-         "As space.take_back, for the live bitmap of a slab that is made or loaded: a hole there reads as zeros, as it "
+         "As space.reserve_again, for the live bitmap of a slab that is made or loaded: a hole there reads as zeros, "
+         "as it "
          "does with space, and the commit writes what changed. What happens where there is no space is what "
          "unloaded_slabs_test asks."},
     };

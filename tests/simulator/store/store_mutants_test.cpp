@@ -30,8 +30,8 @@ const std::map<std::string, std::string>& equivalent_sites() {
         {"store.heap.meta_gone", "The first commit of a session syncs all before it writes."},
         {"store.log.clear", "As store.create.write: no record is valid where other bytes lie."},
         {"store.log.epoch", "torn_records of store_crash_test find it: lives repeat no commit."},
-        {"store.log.void", "torn_records of store_crash_test find it: no two values of a life are alike."},
-        {"store.void.sync", "As store.log.void."},
+        {"store.log.erase", "torn_records of store_crash_test find it: no two values of a life are alike."},
+        {"store.erase.sync", "As store.log.erase."},
         {"store.punch", "It gives space back."},
         {"store.trim", "As store.punch."},
     };

@@ -29,8 +29,8 @@ public:
     /// What the last check(true), or else the open with open_options::verify, compared; nothing in a heap last open in
     /// durability `atomic` or `collect`, which has no checksums.
     struct page_comparison {
-        std::uint64_t compared = 0;     ///< pages
-        std::uint64_t without_sum = 0;  ///< never committed, or changed in another durability
+        std::uint64_t compared = 0;          ///< pages
+        std::uint64_t without_checksum = 0;  ///< never committed, or changed in another durability
     };
     [[nodiscard]] page_comparison last_comparison() const;
     [[nodiscard]] heap_statistics statistics() const;

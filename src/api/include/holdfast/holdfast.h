@@ -587,7 +587,7 @@ typedef void (*hf_problem_visitor)(const char* problem, void* context);
 hf_code hf_check(const hf_heap* heap, int pages, size_t* problems, hf_problem_visitor report, void* context);
 /* Pages that the last hf_check with `pages`, or else the open with hf_options.verify, compared, and that have no
  * checksum (all, in a heap last open in durability `atomic` or `collect`). Either may be NULL. */
-hf_code hf_last_comparison(const hf_heap* heap, uint64_t* compared, uint64_t* without_sum);
+hf_code hf_last_comparison(const hf_heap* heap, uint64_t* compared, uint64_t* without_checksum);
 
 /* As text: 36 characters and a 0. */
 #define HF_UUID_SIZE 37

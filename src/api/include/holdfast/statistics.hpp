@@ -12,7 +12,7 @@ namespace holdfast {
 /// What this open did with the records of durability `atomic`.
 struct recovery_report {
     std::uint64_t lanes = 0;
-    std::uint64_t pending = 0;      ///< that no checkpoint (page-cache: no completed call) had made void
+    std::uint64_t pending = 0;      ///< that no checkpoint (page-cache: no completed call) had made obsolete
     std::uint64_t replayed = 0;     ///< words rewritten on media
     std::uint64_t rolled_back = 0;  ///< records that the crash cut off: their calls had not returned
     std::uint64_t time_ns = 0;

@@ -32,7 +32,7 @@
 #include <utility>
 #include <vector>
 
-#include <holdfast/detail/heap_guests.hpp>
+#include <holdfast/detail/heap_participants.hpp>
 #include <holdfast/detail/store_in_heap.h>
 #include <holdfast/manager.hpp>
 #include <holdfast/store.hpp>
@@ -74,10 +74,10 @@ inline void remove_unnamed_store_files(manager& heap) {
     if (std::count_if(heap.named_begin(), heap.named_end(), leads_to_a_store) != std::ssize(named)) {
         return;
     }
-    guest_access::remove_unnamed_files(heap, named);
+    participant_access::remove_unnamed_files(heap, named);
 }
 
-class hosted_store : public heap_guest {
+class hosted_store : public heap_participant {
 public:
     hosted_store(manager& heap, manager_core& core, const std::string& name, const store_options& options)
         : core_(core), read_only_(heap.read_only()), env_(store_detail::make_environment(options)) {
@@ -94,7 +94,9 @@ public:
     [[nodiscard]] manager_core& core() const noexcept { return core_; }
     [[nodiscard]] std::uint64_t& word() const noexcept { return place_->accepted; }
     /// As durable as the heap's transaction that has stored the word.
-    void persist_word() const noexcept { guest_access::persist(core_, &place_->accepted, sizeof(place_->accepted)); }
+    void persist_word() const noexcept {
+        participant_access::persist(core_, &place_->accepted, sizeof(place_->accepted));
+    }
 
     bool try_hold_writers() noexcept override { return hf_lmdb_try_hold_writers(env_.get()) != EBUSY; }
     void release_writers() noexcept override { hf_lmdb_release_writers(env_.get()); }
@@ -119,13 +121,13 @@ private:
             throw store_error(errno);
         }
         remove_unnamed_store_files(heap);
-        const std::uint64_t number = guest_access::unused_file(heap);
+        const std::uint64_t number = participant_access::unused_file(heap);
         try {
             open(heap, number, own, true);
             place_ = heap.construct<store_place>(store_object(name))(number, own);
         } catch (...) {
             env_.reset();
-            guest_access::remove_file(heap, number);
+            participant_access::remove_file(heap, number);
             throw;
         }
     }
@@ -139,7 +141,7 @@ private:
         place.keeps_at_once = in_memory ? 0 : 1;
         place.accept = accept;
         place.context = this;
-        const guest_access::opened_file file = guest_access::open_file(heap, number, is_new);
+        const participant_access::opened_file file = participant_access::open_file(heap, number, is_new);
         const unsigned flags = (read_only_ ? unsigned{MDB_RDONLY} : 0U) | (without_sync ? unsigned{MDB_NOSYNC} : 0U);
         const int outcome = hf_lmdb_open_in_heap(env_.get(), file.path.c_str(), flags, 0664, &place);
         ::close(file.descriptor);
@@ -148,12 +150,12 @@ private:
     }
     static void* begin_write(void* context) {
         const auto& self = *static_cast<const hosted_store*>(context);
-        return self.left_.load() ? nullptr : guest_access::begin_change(self.core_);
+        return self.left_.load() ? nullptr : participant_access::begin_change(self.core_);
     }
     static void end_write(void* context, void* begun) {
         const auto& self = *static_cast<const hosted_store*>(context);
         if (!self.left_.load()) {
-            guest_access::end_change(self.core_, begun);
+            participant_access::end_change(self.core_, begun);
         }
     }
     static int accept(void* context, std::uint64_t commit) {
@@ -162,7 +164,7 @@ private:
             return EINVAL;
         }
         int error = 0;
-        switch (guest_access::set_word(self.core_, self.word(), commit, error)) {
+        switch (participant_access::set_word(self.core_, self.word(), commit, error)) {
             case transaction_end::carried_out: self.persist_word(); return MDB_SUCCESS;
             case transaction_end::dropped: return error;
             case transaction_end::unknown: return MDB_PANIC;
@@ -177,7 +179,7 @@ private:
     store_place* place_ = nullptr;
 };
 
-class joint_changes : public transaction_guest, public store_changes {
+class joint_changes : public transaction_participant, public store_changes {
 public:
     explicit joint_changes(std::shared_ptr<hosted_store> host)
         : store_changes(host->env().get(), nullptr), host_(std::move(host)) {}
@@ -196,9 +198,9 @@ public:
                 host_->persist_word();
             }
             // A failure is known to the store, which takes no further changes then.
-            static_cast<void>(hf_lmdb_settle(transaction_.get(), how == transaction_end::carried_out ? MDB_SUCCESS
-                                                                 : how == transaction_end::unknown   ? MDB_PANIC
-                                                                                                     : ECANCELED));
+            static_cast<void>(hf_lmdb_end_prepared(transaction_.get(), how == transaction_end::carried_out ? MDB_SUCCESS
+                                                                       : how == transaction_end::unknown   ? MDB_PANIC
+                                                                                                         : ECANCELED));
         }
         transaction_.reset();
     }
@@ -218,7 +220,7 @@ public:
     /// is open read-only, MDB_CORRUPTED where it lacks what the heap has accepted.
     heap_store(manager& heap, const std::string& name, const store_options& options = {})
         : heap_store(std::static_pointer_cast<detail::hosted_store>(
-              detail::guest_access::find_or_make(heap, name, [&](detail::manager_core& core) {
+              detail::participant_access::find_or_make(heap, name, [&](detail::manager_core& core) {
                   return std::make_shared<detail::hosted_store>(heap, core, name, options);
               }))) {}
 
@@ -228,15 +230,15 @@ public:
     /// several stores in a transaction must all begin with the same one. Throws store_error(EINVAL) for a transaction
     /// of another heap, and error(invalid_argument) for one within another one.
     [[nodiscard]] store_changes& write(transaction& in) {
-        if (!detail::guest_access::belongs_to(in, host_->core())) {
+        if (!detail::participant_access::belongs_to(in, host_->core())) {
             throw store_error(EINVAL);
         }
-        if (const auto known = detail::guest_access::find(in, host_.get())) {
+        if (const auto known = detail::participant_access::find(in, host_.get())) {
             return static_cast<detail::joint_changes&>(*known);
         }
         auto made = std::make_shared<detail::joint_changes>(host_);
         store_changes& changes = *made;
-        detail::guest_access::add(in, host_.get(), std::move(made));
+        detail::participant_access::add(in, host_.get(), std::move(made));
         return changes;
     }
 
@@ -259,14 +261,14 @@ private:
 /// Throws store_error(EBUSY) where the program has a heap_store for it, and error of the heap.
 inline bool remove_store(manager& heap, const std::string& name) {
     bool was_there = false;
-    const bool removed = detail::guest_access::remove(heap, name, [&] {
+    const bool removed = detail::participant_access::remove(heap, name, [&] {
         detail::remove_unnamed_store_files(heap);
         const std::string object = detail::store_object(name);
         const detail::store_place* const place = heap.find<detail::store_place>(object).first;
         if (place != nullptr) {
             const std::uint64_t file = place->file;
             was_there = heap.destroy<detail::store_place>(object);
-            detail::guest_access::remove_named_file(heap, file);
+            detail::participant_access::remove_named_file(heap, file);
         }
     });
     if (!removed) {

@@ -59,7 +59,7 @@ public:
         if constexpr (!never_throws<value_type&&>) {
             if (this->size() == this->capacity()) {
                 spare made(this->get_stored_allocator(), std::move(value));
-                or_give_back(value, made, [&] { Base::emplace_back(std::move(*made.get())); });
+                or_restore(value, made, [&] { Base::emplace_back(std::move(*made.get())); });
                 return;
             }
         }
@@ -84,7 +84,7 @@ public:
     iterator insert(const_iterator position, const value_type& value) { return emplace(position, value); }
     iterator insert(const_iterator position, value_type&& value) {
         spare made(this->get_stored_allocator(), std::move(value));
-        return or_give_back(value, made, [&] { return Base::emplace(position, std::move(*made.get())); });
+        return or_restore(value, made, [&] { return Base::emplace(position, std::move(*made.get())); });
     }
     iterator insert(const_iterator position, size_type count, const value_type& value) {
         const bool grows = !never_throws<const value_type&> && must_grow(count);
@@ -139,7 +139,7 @@ private:
 
     /// Where a moved value found no room, the caller has it again.
     template <class Call>
-    static auto or_give_back(value_type& value, spare& made, Call&& call) {
+    static auto or_restore(value_type& value, spare& made, Call&& call) {
         try {
             return std::forward<Call>(call)();
         } catch (...) {

@@ -81,12 +81,12 @@ private:
         std::size_t reserved = 0;                       ///< nodes
         bool has_wrong_hint = false;                    ///< that the walk from the begin has seen
     };
-    static constexpr std::size_t between_looks = 64;
+    static constexpr std::size_t between_checks = 64;
 
     [[nodiscard]] leaf* next_node(walk_state& own, std::uint64_t* words) {
         if (own.reserved == 0) {
-            nodes_.reserve(between_looks);
-            own.reserved = between_looks;
+            nodes_.reserve(between_checks);
+            own.reserved = between_checks;
         }
         --own.reserved;
         return as_node(nodes_.take(), words);
@@ -96,7 +96,7 @@ private:
                                             std::size_t most) {
         for (std::size_t i = 1; at != nullptr && i <= most; ++i) {
             own.nodes.push_back(next_node(own, at));
-            if (other != nullptr && i % between_looks == 0) {
+            if (other != nullptr && i % between_checks == 0) {
                 own.at.store(at, std::memory_order_release);
                 const std::uint64_t* const met = other->at.load(std::memory_order_acquire);
                 if (met != nullptr && !chain::is_before(at, met)) {
@@ -117,7 +117,7 @@ private:
             own.is_broken = at == nullptr || types::next_of(at) != nullptr;
             for (std::size_t i = 1; !own.is_broken; ++i) {
                 own.nodes.push_back(next_node(own, at));
-                if (i % between_looks == 0) {
+                if (i % between_checks == 0) {
                     own.at.store(at, std::memory_order_release);
                     const std::uint64_t* const met = other.at.load(std::memory_order_acquire);
                     if (met != nullptr && !chain::is_before(met, at)) {

@@ -61,7 +61,7 @@ public:
                 if (!tree_.is_warm(at) || !at.node->lock.lock_if(at.version)) {
                     continue;
                 }
-                const write_hold hold(at.node->lock);
+                const write_guard hold(at.node->lock);
                 const std::size_t found = types::find_slot(*at.node, key, print);
                 if (found == layout::slots) {
                     return false;
@@ -94,7 +94,7 @@ public:
                 if (!at.node->lock.share_if(at.version)) {
                     continue;
                 }
-                const shared_hold hold(at.node->lock);
+                const shared_guard hold(at.node->lock);
                 const std::size_t slot = types::find_slot(*at.node, key, print);
                 return slot == layout::slots ? std::nullopt
                                              : std::optional<owned_value>(types::value_at(at.node->media(), slot));
@@ -229,7 +229,7 @@ private:
             if (!tree_.is_warm(at) || !at.node->lock.lock_if(at.version)) {
                 continue;
             }
-            const write_hold hold(at.node->lock);
+            const write_guard hold(at.node->lock);
             const std::size_t found = types::find_slot(*at.node, key, print);
             if (found != layout::slots) {
                 if (mode != put_mode::insert) {
@@ -276,7 +276,7 @@ private:
             if (!at.node->lock.share_if(at.version)) {
                 return false;
             }
-            const shared_hold hold(at.node->lock);
+            const shared_guard hold(at.node->lock);
             read(*at.node, known);
         } else {
             read(*at.node, known);

@@ -140,12 +140,12 @@ private:
     mutable std::atomic<std::uint64_t> word_{0};
 };
 
-class write_hold {
+class write_guard {
 public:
-    explicit write_hold(version_lock& held) noexcept : held_(&held) {}
-    write_hold(const write_hold&) = delete;
-    write_hold& operator=(const write_hold&) = delete;
-    ~write_hold() { unlock(); }
+    explicit write_guard(version_lock& held) noexcept : held_(&held) {}
+    write_guard(const write_guard&) = delete;
+    write_guard& operator=(const write_guard&) = delete;
+    ~write_guard() { unlock(); }
     void unlock() noexcept {
         if (held_ != nullptr) {
             held_->unlock();
@@ -157,12 +157,12 @@ private:
     version_lock* held_;
 };
 
-class shared_hold {
+class shared_guard {
 public:
-    explicit shared_hold(version_lock& held) noexcept : held_(held) {}
-    shared_hold(const shared_hold&) = delete;
-    shared_hold& operator=(const shared_hold&) = delete;
-    ~shared_hold() { held_.unshare(); }
+    explicit shared_guard(version_lock& held) noexcept : held_(held) {}
+    shared_guard(const shared_guard&) = delete;
+    shared_guard& operator=(const shared_guard&) = delete;
+    ~shared_guard() { held_.unshare(); }
 
 private:
     version_lock& held_;

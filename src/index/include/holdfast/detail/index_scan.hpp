@@ -50,7 +50,7 @@ public:
                 if (!at.node->lock.share_if(at.version)) {
                     continue;
                 }
-                const shared_hold hold(at.node->lock);
+                const shared_guard hold(at.node->lock);
                 const bool is_full = copy(*at.node, most, to);
                 move_on(bounds, is_full ? &to : nullptr);
                 return;
@@ -87,7 +87,7 @@ private:
             return true;
         }
         if (at.node->lock.lock_if(at.version)) {
-            const write_hold hold(at.node->lock);
+            const write_guard hold(at.node->lock);
             tree_.media().put_in_order(*at.node);
         }
         return false;

@@ -66,7 +66,7 @@ public:
             return true;
         }
         if (at.node->lock.lock_if(at.version)) {
-            const write_hold hold(at.node->lock);
+            const write_guard hold(at.node->lock);
             if (at.node->cold.load(std::memory_order_relaxed)) {
                 static_cast<void>(media().warm(*at.node));
             }
@@ -92,7 +92,7 @@ public:
 
         leaf* const node = leaves.take();
         node->lock.lock();  // an earlier life may have left it in a directory
-        const write_hold node_hold(node->lock);
+        const write_guard node_guard(node->lock);
         node->forget();
         for (std::size_t i = 0; i < moved.size(); ++i) {
             node->set_print(places.slot[i], full.print(moved[i]));
@@ -177,7 +177,7 @@ public:
             chain_.link(begin, last);
         } catch (...) {
             if (loaded.root != nullptr) {
-                nodes_.give_back_all(loaded.root);
+                nodes_.recycle_all(loaded.root);
             }
             chain_.free_or_leave();
             throw;
@@ -194,11 +194,11 @@ private:
         if (!left.lock.try_lock()) {
             return false;
         }
-        write_hold left_hold(left.lock);
+        write_guard left_guard(left.lock);
         if (!right.lock.try_lock()) {
             return false;
         }
-        write_hold right_hold(right.lock);
+        write_guard right_guard(right.lock);
         for (leaf* const each : {&left, &right}) {
             if (each->cold.load(std::memory_order_relaxed)) {
                 static_cast<void>(media().warm(*each));
@@ -213,8 +213,8 @@ private:
         }
         nodes_.remove_behind(parent, at);
         right.forget();
-        right_hold.unlock();
-        left_hold.unlock();
+        right_guard.unlock();
+        left_guard.unlock();
         nodes_.leaf_pool().give(&right);
         return true;
     }

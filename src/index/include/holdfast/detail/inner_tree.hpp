@@ -320,11 +320,11 @@ public:
             }
             if (children.empty()) {
                 for (leaf* const each : leaves) {
-                    give_back(each);
+                    recycle(each);
                 }
             }
             for (index_node* const each : children) {
-                give_back_all(each);
+                recycle_all(each);
             }
             throw;
         }
@@ -332,16 +332,16 @@ public:
     /// Replaces the tree that there was.
     void use(tree made) noexcept {
         if (index_node* const old = root_.exchange(nullptr); old != nullptr) {
-            give_back_all(old);
+            recycle_all(old);
         }
         directory_.use(std::move(made.directory_of_leaves));
         height_.store(made.height);
         root_.store(made.root, std::memory_order_release);
     }
     /// Also the texts of separators.
-    void give_back_all(index_node* root) noexcept {
+    void recycle_all(index_node* root) noexcept {
         free_texts(root);
-        give_back(root);
+        recycle(root);
     }
 
 private:
@@ -487,14 +487,14 @@ private:
             add_leaves_below(at.child(i), all);
         }
     }
-    void give_back(index_node* node) noexcept {
+    void recycle(index_node* node) noexcept {
         if (node->is_leaf) {
             leaf_pool_.give(static_cast<leaf*>(node));
             return;
         }
         auto* const at = static_cast<inner*>(node);
         for (std::size_t i = 0; i <= at->count.load(std::memory_order_relaxed); ++i) {
-            give_back(at->child(i));
+            recycle(at->child(i));
         }
         inner_pool_.give(at);
     }

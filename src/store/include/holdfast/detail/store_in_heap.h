@@ -1,5 +1,5 @@
 /* Between a store and its heap (store_in_heap.hpp). A word of the heap has the number of the store's last commit that
- * counts. A commit is prepared, then the heap sets the word, then the commit is settled. */
+ * counts. A commit is prepared, then the heap sets the word, then the commit counts or is taken back. */
 #pragma once
 
 #include <lmdb.h>
@@ -17,7 +17,7 @@ typedef struct hf_lmdb_heap {
     uint64_t accepted;    /* the heap's word */
     uint8_t identity[16]; /* of the store; a new one gets it */
     int keeps_at_once;    /* the word is durable when the heap has set it; else with the heap's next commit */
-    /* Called by mdb_txn_commit() between the halves of a commit. 0: the word is `commit`; MDB_PANIC: that is not known;
+    /* Called by mdb_txn_commit() between the phases of a commit. 0: the word is `commit`; MDB_PANIC: that is not known;
      * all else: it is not, and mdb_txn_commit() returns this. */
     int (*accept)(void* context, uint64_t commit);
     void* context;
@@ -27,11 +27,11 @@ typedef struct hf_lmdb_heap {
  * MDB_NORDAHEAD. MDB_NOSYNC: a commit need not be durable before hf_lmdb_before_heap_commit(). */
 int hf_lmdb_open_in_heap(MDB_env* env, const char* path, unsigned int flags, mdb_mode_t mode, const hf_lmdb_heap* heap);
 
-/* The first half of a commit. `commit`: its number, the heap's next word; 0: nothing has changed, and the transaction
+/* The first phase of a commit. `commit`: its number, the heap's next word; 0: nothing has changed, and the transaction
  * has ended. On failure it is aborted. In all three cases mdb_txn_abort() frees it. */
 int hf_lmdb_prepare(MDB_txn* txn, uint64_t* commit);
 /* The second. `of_heap`: as accept() returns it. mdb_txn_abort() frees the transaction. */
-int hf_lmdb_settle(MDB_txn* txn, int of_heap);
+int hf_lmdb_end_prepared(MDB_txn* txn, int of_heap);
 
 /* Each write transaction, before it begins, calls begin(context), which may wait, and at its end end(context, begun)
  * with what that returned. Comes before the first transaction. */
@@ -42,7 +42,7 @@ void hf_lmdb_announce_writers(MDB_env* env, void* (*begin)(void* context), void 
 int hf_lmdb_try_hold_writers(MDB_env* env);
 void hf_lmdb_release_writers(MDB_env* env);
 
-/* Around a commit of the heap's memory, which has the word; not between the halves of a commit. */
+/* Around a commit of the heap's memory, which has the word; not between the phases of a commit. */
 int hf_lmdb_before_heap_commit(MDB_env* env);
 void hf_lmdb_after_heap_commit(MDB_env* env);
 /* Instead, after one that failed: a recovery of the heap may find its old state or the new one, so a transaction may
