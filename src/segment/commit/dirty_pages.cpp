@@ -178,6 +178,13 @@ void dirty_scanner::note_own_stores(std::byte* begin, std::uint64_t pages) noexc
     }
 }
 
+void dirty_scanner::note_loss(const std::byte* page, nanoseconds lost) noexcept {
+    const auto above = zones_.upper_bound(const_cast<std::byte*>(page));
+    if (above != zones_.begin() && page < std::prev(above)->first + zone_size) {
+        std::prev(above)->second.lost += lost;
+    }
+}
+
 bool dirty_scanner::keep_warm(std::byte* page) noexcept {
     return watch_ != nullptr && watch_->started() && watch_->counts_faults() && watching_zone(page) != nullptr &&
            warm_.add(page);

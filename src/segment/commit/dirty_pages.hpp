@@ -77,6 +77,8 @@ public:
     /// The commit or savepoint has failed: what its search or its scans have protected is found again, and with it what
     /// savepoints have found since the last commit.
     void give_up() noexcept;
+    /// A commit of this page, which may not leave it in memory because it is not watched, has taken so much longer.
+    void note_loss(const std::byte* page, std::chrono::nanoseconds lost) noexcept;
     /// From the next commit on, that one included, all memory is watched that commits scan.
     void watch_soon() noexcept { wants_watch_ = true; }
     // Before end_commit():
@@ -103,7 +105,7 @@ private:
         bool exact = false;
         bool scanned = false;  ///< by the commit that runs
         bool refused = false;
-        std::chrono::nanoseconds lost{};  ///< in looking at pages that nobody stored to
+        std::chrono::nanoseconds lost{};  ///< in looking at pages that nobody stored to, and by note_loss()
     };
     enum class way {
         notes,      ///< of the kernel
