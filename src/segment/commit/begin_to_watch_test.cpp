@@ -109,6 +109,27 @@ TEST_F(begin_to_watch, when_pages_that_may_not_stay_have_cost_as_much) {
     by.note_loss(range_.begin() + 77 * page_size, 500ns * (range_.size() / page_size));
     expect_found(by);
     EXPECT_EQ(by.watched_bytes(), is_there() ? range_.size() : 0);
+    EXPECT_TRUE(commit(by).empty());
+}
+
+/// A look at memory of which no page is mapped costs nothing.
+TEST_F(begin_to_watch, not_where_scans_would_take_longer_then) {
+    using namespace std::chrono_literals;
+    auto by = scanner(store_watch::where_it_pays);
+    for (int i = 0; i < 500; ++i) {
+        expect_found(by);
+        by.note_loss(range_.begin(), 5us);
+    }
+    EXPECT_EQ(by.watched_bytes(), 0U);
+}
+
+TEST_F(begin_to_watch, at_once_where_a_page_that_may_not_stay_has_cost_much) {
+    using namespace std::chrono_literals;
+    auto by = scanner(store_watch::where_it_pays);
+    expect_found(by);
+    by.note_loss(range_.begin(), 1s);
+    expect_found(by);
+    EXPECT_EQ(by.watched_bytes(), is_there() ? range_.size() : 0);
     expect_found(by);
     EXPECT_TRUE(commit(by).empty());
 }

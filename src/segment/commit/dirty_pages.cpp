@@ -32,6 +32,8 @@ constexpr std::uint64_t zone_size = 256 * base::mebibyte;
 /// and not sixteen in one. Memory is watched when its scans have cost as much: at worst they cost twice the best.
 constexpr nanoseconds watching_a_page{500};
 constexpr nanoseconds finding_a_page{100};  ///< that was stored to
+/// Where pages are mapped by huge ones, or not at all, it takes less to look for private pages.
+constexpr nanoseconds scanning_two_watched_pages{3};
 constexpr nanoseconds asking_the_kernel{2000};
 
 nanoseconds time_of_thread() noexcept {
@@ -181,7 +183,7 @@ void dirty_scanner::note_own_stores(std::byte* begin, std::uint64_t pages) noexc
 void dirty_scanner::note_loss(const std::byte* page, nanoseconds lost) noexcept {
     const auto above = zones_.upper_bound(const_cast<std::byte*>(page));
     if (above != zones_.begin() && page < std::prev(above)->first + zone_size) {
-        std::prev(above)->second.lost += lost;
+        std::prev(above)->second.noted_loss += lost;
     }
 }
 
@@ -306,7 +308,7 @@ bool dirty_scanner::is_kept(const std::byte* begin, std::uint64_t bytes) const n
 
 bool dirty_scanner::pays(const zone& of, std::uint64_t bytes, memory_of what) const noexcept {
     return bytes != 0 && !of.refused &&
-           (when_ == store_watch::everywhere || of.lost >= worth_watching(bytes) ||
+           (when_ == store_watch::everywhere || of.lost + of.noted_loss >= worth_watching(bytes) ||
             (wants_watch_ && when_ != store_watch::never) ||
             (what == memory_of::tables && when_ != store_watch::never && watch_->started()));
 }
@@ -419,12 +421,19 @@ void dirty_scanner::note(const piece& part) noexcept {
     }
     switch (part.how) {
         case way::notes: of.watched = part.mapped_anew ? 0 : of.watched; break;
-        case way::look: of.lost += part.lost; break;
+        case way::look: {
+            const nanoseconds watched =
+                scanning_two_watched_pages * static_cast<std::int64_t>(part.bytes / base::page_size / 2);
+            of.lost += part.lost;
+            of.noted_loss = std::max(nanoseconds{}, of.noted_loss - std::max(nanoseconds{}, watched - part.took));
+            break;
+        }
         case way::and_watch:
             of.watched = part.is_watched ? part.bytes : 0;
             of.marked = std::max(of.marked, of.watched);
             of.refused = !part.is_watched;
             of.lost = {};
+            of.noted_loss = {};
             break;
     }
 }
@@ -458,7 +467,8 @@ void dirty_scanner::look(piece& part) const {
                                                 : pages_.find_private_by_entries(part.begin, part.bytes, part.runs);
     const auto found = static_cast<std::int64_t>(pages_in(part.runs));
     const auto pages = static_cast<std::int64_t>(part.bytes / base::page_size);
-    const nanoseconds took = time_of_thread() - start - asking_the_kernel - finding_a_page * found;
+    part.took = time_of_thread() - start;
+    const nanoseconds took = part.took - asking_the_kernel - finding_a_page * found;
     part.lost = std::max(nanoseconds{}, took) * (pages - found) / pages;
     if (part.how != way::and_watch || !part.done || !watch_->watch(part.begin, part.bytes)) {
         return;

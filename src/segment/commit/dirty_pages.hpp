@@ -105,7 +105,9 @@ private:
         bool exact = false;
         bool scanned = false;  ///< by the commit that runs
         bool refused = false;
-        std::chrono::nanoseconds lost{};  ///< in looking at pages that nobody stored to, and by note_loss()
+        std::chrono::nanoseconds lost{};  ///< in looking at pages that nobody stored to
+        /// By note_loss(), without what scans of watched memory would have taken longer meanwhile.
+        std::chrono::nanoseconds noted_loss{};
     };
     enum class way {
         notes,      ///< of the kernel
@@ -125,6 +127,7 @@ private:
         bool is_watched = false;   ///< from now on
         bool is_known = false;     ///< what is noted
         std::vector<memory_run> runs;
+        std::chrono::nanoseconds took{};
         std::chrono::nanoseconds lost{};
         base::result<void> done;
         bool out_of_memory = false;
