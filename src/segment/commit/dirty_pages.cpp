@@ -34,6 +34,8 @@ constexpr nanoseconds watching_a_page{500};
 constexpr nanoseconds finding_a_page{100};  ///< that was stored to
 /// Where pages are mapped by huge ones, or not at all, it takes less to look for private pages.
 constexpr nanoseconds scanning_two_watched_pages{3};
+/// Of transactions, whose pages are mostly warm.
+constexpr std::int64_t searches_a_scan = 8;
 constexpr nanoseconds asking_the_kernel{2000};
 
 nanoseconds time_of_thread() noexcept {
@@ -249,6 +251,7 @@ noted_pages dirty_scanner::find_among_warm(written afterwards) const {
 noted_pages dirty_scanner::find_noted() {
     constexpr std::uint64_t most_faults = 256;
     constexpr unsigned most_vain_searches = 7;  // then one commit in 17 searches
+    searches_ = true;
     if (!faults_ || others_store_ || watch_ == nullptr || !watch_->counts_faults()) {
         return {};
     }
@@ -409,11 +412,11 @@ void dirty_scanner::run(std::vector<piece>& pieces) {
             run_piece(pieces[i]);
         }
     });
-    std::ranges::for_each(pieces, note);
+    std::ranges::for_each(pieces, [this](const piece& part) { note(part); });
 }
 
 /// What a piece's scan did to its zone.
-void dirty_scanner::note(const piece& part) noexcept {
+void dirty_scanner::note(const piece& part) const noexcept {
     zone& of = *part.of;
     const bool looked = part.how != way::notes || part.mapped_anew;
     if (looked && part.at + part.bytes >= of.marked) {
@@ -425,7 +428,8 @@ void dirty_scanner::note(const piece& part) noexcept {
             const nanoseconds watched =
                 scanning_two_watched_pages * static_cast<std::int64_t>(part.bytes / base::page_size / 2);
             of.lost += part.lost;
-            of.noted_loss = std::max(nanoseconds{}, of.noted_loss - std::max(nanoseconds{}, watched - part.took));
+            const nanoseconds longer = std::max(nanoseconds{}, watched - part.took);
+            of.noted_loss = std::max(nanoseconds{}, of.noted_loss - (searches_ ? longer / searches_a_scan : longer));
             break;
         }
         case way::and_watch:

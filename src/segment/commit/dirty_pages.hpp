@@ -66,12 +66,18 @@ public:
     /// that this one stores to between them may be left, too.
     [[nodiscard]] noted_pages find_noted();
     /// The scans up to the next end_commit() are one commit's, which scans each range once. Other scans change nothing.
-    void begin_commit() noexcept { begin(taking::commit); }
+    void begin_commit() noexcept {
+        begin(taking::commit);
+        searches_ = false;
+    }
     /// All that the commit's scans found is committed.
     void end_commit() noexcept;
     /// The scans up to the next end_savepoint() are one savepoint's, which scans each range once and finds what was
     /// stored to since the one before.
-    void begin_savepoint() noexcept { begin(taking::savepoint); }
+    void begin_savepoint() noexcept {
+        begin(taking::savepoint);
+        searches_ = true;
+    }
     /// May throw std::bad_alloc: then it must be given up.
     void end_savepoint();
     /// The commit or savepoint has failed: what its search or its scans have protected is found again, and with it what
@@ -149,7 +155,7 @@ private:
     void run(std::vector<piece>& pieces);
     void run_piece(piece& part) const noexcept;
     void look(piece& part) const;
-    static void note(const piece& part) noexcept;
+    void note(const piece& part) const noexcept;
 
     pagemap pages_;
     method method_;
@@ -157,6 +163,7 @@ private:
     store_watch when_;
     taking takes_ = taking::nothing;
     bool wants_watch_ = false;
+    bool searches_ = false;  ///< the taking that runs: in watched memory it mostly needs no scan
     std::map<std::byte*, zone> zones_;
     std::vector<memory_run> kept_;
     warm_pages warm_;
