@@ -2,13 +2,18 @@
 // vectors in a heap that is resident, beside a synced write of 4 KiB, plain commits, and LMDB, SQLite and RocksDB.
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,6 +36,8 @@ struct options {
     bench::common_options common;
     std::uint64_t count = 2000;
     std::uint64_t heap_bytes = std::uint64_t{64} << 20U;
+    std::uint64_t seconds = 5;
+    bool only_beside = false;
 };
 
 constexpr unsigned writers = 16;
@@ -67,6 +74,13 @@ public:
         for (std::uint64_t i = 0; i < words_ / words_a_page / 100; ++i) {
             change_a_page();
         }
+    }
+    /// Of 1 % of the pages, of which each thread has its own share and each round others.
+    void change_share(unsigned thread, unsigned threads, std::uint64_t nth, std::uint64_t round) {
+        const std::uint64_t pages = words_ / words_a_page;
+        const std::uint64_t share = std::max<std::uint64_t>(pages / 100 / threads, 1);
+        const std::uint64_t page = (nth % share * 100 * threads + thread * 100 + round % 100) % pages;
+        ++content_[page * words_a_page + nth % words_a_page];
     }
     [[nodiscard]] std::uint64_t size() const { return all_.size(); }
 
@@ -174,6 +188,98 @@ void measure(subject& in, const options& chosen, unsigned round, measurement& to
     }
 }
 
+/// Four threads that store, for a while, and stand still once a second while a commit takes what they have changed.
+class storing_threads {
+public:
+    explicit storing_threads(subject& in) : in_(in) {}
+
+    struct result {
+        double stores_a_second = 0;
+        bench::samples stops;    ///< milliseconds
+        bench::samples commits;  ///< until it was durable
+    };
+    result run(std::uint64_t seconds, bool commits) {
+        using namespace std::chrono_literals;
+        result found;
+        std::atomic<std::uint64_t> stores{0};
+        std::atomic<bool> ends{false};
+        const auto begin = std::chrono::steady_clock::now();
+        {
+            std::vector<std::jthread> running;
+            for (unsigned t = 0; t < threads; ++t) {
+                running.emplace_back([&, t] { stores += store_until(t, ends); });
+            }
+            for (std::uint64_t second = 1; second <= seconds; ++second) {
+                std::this_thread::sleep_until(begin + second * 1s);
+                if (commits) {
+                    commit(found);
+                }
+                ++round_;
+            }
+            ends = true;
+        }
+        const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+        found.stores_a_second = static_cast<double>(stores) / taken.count();
+        return found;
+    }
+
+private:
+    static constexpr unsigned threads = 4;
+
+    /// A shared lock is what the program has that stops its threads.
+    std::uint64_t store_until(unsigned thread, const std::atomic<bool>& ends) {
+        constexpr std::uint64_t at_once = 1000;
+        std::uint64_t done = 0;
+        while (!ends) {
+            is_paused_.wait(true);
+            const std::shared_lock section(may_store_);
+            for (std::uint64_t i = 0; i < at_once; ++i) {
+                in_.change_share(thread, threads, done++, round_);
+            }
+        }
+        return done;
+    }
+    void commit(result& found) {
+        ticket taken;
+        const bench::stopwatch until_durable;
+        is_paused_ = true;  // the lock alone would let those pass that store
+        {
+            const std::lock_guard others_wait(may_store_);
+            const bench::stopwatch stop;
+            taken = in_.heap().commit_later();
+            found.stops.add(stop.milliseconds());
+        }
+        is_paused_ = false;
+        is_paused_.notify_all();
+        in_.heap().sync(taken);
+        found.commits.add(until_durable.milliseconds());
+    }
+
+    subject& in_;
+    std::shared_mutex may_store_;
+    std::atomic<bool> is_paused_{false};
+    std::atomic<std::uint64_t> round_{0};
+};
+
+void measure_beside(bench::report& out, subject& in, const options& chosen) {
+    storing_threads threads(in);
+    bench::samples ratios;
+    bench::samples alone;
+    storing_threads::result last;
+    static_cast<void>(threads.run(1, true));
+    for (unsigned round = 0; round < chosen.common.rounds; ++round) {
+        const double without = threads.run(chosen.seconds, false).stores_a_second;
+        last = threads.run(chosen.seconds, true);
+        alone.add(without / 1e6);
+        ratios.add(last.stores_a_second / without);
+    }
+    out.table("4 threads that store to 1 % of the pages a second, with and without commit_later() each second",
+              {{bench::number("million_stores_without", alone.median()), bench::number("ratio_with", ratios.median()),
+                bench::times("stop_ms", last.stops), bench::times("until_durable_ms", last.commits)}});
+    out.goal_at_least("throughput beside a commit each second", ratios.median(), 0.95, "times");
+    out.goal_at_most("longest stop of other threads", last.stops.greatest(), 3, "ms");
+}
+
 void show(bench::report& out, measurement& measured) {
     std::vector<bench::row> rows;
     const auto add = [&](const std::string& what, const bench::samples& times) {
@@ -229,6 +335,10 @@ int run(const options& chosen) {
         const std::string path = directory / "heap.hf";
         {
             subject in(path, chosen.heap_bytes);
+            if (chosen.only_beside) {
+                measure_beside(out, in, chosen);
+                break;
+            }
             measure(in, chosen, round, measured);
             size = in.size();
             in.heap().close();
@@ -243,7 +353,9 @@ int run(const options& chosen) {
             }
         }
     }
-    show(out, measured);
+    if (!chosen.only_beside) {
+        show(out, measured);
+    }
     out.checksum(size);
     stores.clear();
     std::filesystem::remove_all(directory);
@@ -258,6 +370,8 @@ int main(int argc, char** argv) {
     chosen.common.declare(app);
     app.add_option("--count", chosen.count, "Transactions of a round").show_default();
     app.add_option("--heap-bytes", chosen.heap_bytes, "Bytes of the heap that are stored to before").show_default();
+    app.add_flag("--beside", chosen.only_beside, "Only threads that store beside commit_later()");
+    app.add_option("--seconds", chosen.seconds, "Of each measurement beside").show_default();
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }

@@ -171,6 +171,7 @@ void plain_transactions::commit() {
         const std::lock_guard lock(results_mutex_);
         number = ++ended_;
     }
+    heap_.engine().files().commits().expect_waiting(turn_.is_wanted());
     try {
         commit_heap();
     } catch (...) {

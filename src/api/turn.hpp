@@ -30,6 +30,11 @@ public:
         return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
     }
     [[nodiscard]] bool is_read_by_this_thread() const;
+    /// Somebody waits.
+    [[nodiscard]] bool is_wanted() const {
+        const std::lock_guard held(mutex_);
+        return first_ != nullptr;
+    }
 
 private:
     struct waiter {

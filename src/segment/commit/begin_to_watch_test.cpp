@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 
 #include <gmock/gmock.h>
@@ -93,6 +94,44 @@ TEST_F(begin_to_watch, when_looking_has_taken_as_long) {
         expect_found(by);
         EXPECT_TRUE(commit(by).empty());
     }
+}
+
+/// As small commits have that must take their pages home each time.
+TEST_F(begin_to_watch, when_pages_that_may_not_stay_have_cost_as_much) {
+    using namespace std::chrono_literals;
+    map_all();
+    auto by = scanner(store_watch::where_it_pays);
+    by.note_loss(range_.begin(), 1h);  // it knows of no memory yet
+    expect_found(by);
+    by.note_loss(range_.begin() + 77 * page_size, 1us);
+    expect_found(by);
+    EXPECT_EQ(by.watched_bytes(), 0U);
+    by.note_loss(range_.begin() + 77 * page_size, 500ns * (range_.size() / page_size));
+    expect_found(by);
+    EXPECT_EQ(by.watched_bytes(), is_there() ? range_.size() : 0);
+    EXPECT_TRUE(commit(by).empty());
+}
+
+/// A look at memory of which no page is mapped costs nothing.
+TEST_F(begin_to_watch, not_where_scans_would_take_longer_then) {
+    using namespace std::chrono_literals;
+    auto by = scanner(store_watch::where_it_pays);
+    for (int i = 0; i < 500; ++i) {
+        expect_found(by);
+        by.note_loss(range_.begin(), 5us);
+    }
+    EXPECT_EQ(by.watched_bytes(), 0U);
+}
+
+TEST_F(begin_to_watch, at_once_where_a_page_that_may_not_stay_has_cost_much) {
+    using namespace std::chrono_literals;
+    auto by = scanner(store_watch::where_it_pays);
+    expect_found(by);
+    by.note_loss(range_.begin(), 1s);
+    expect_found(by);
+    EXPECT_EQ(by.watched_bytes(), is_there() ? range_.size() : 0);
+    expect_found(by);
+    EXPECT_TRUE(commit(by).empty());
 }
 
 /// A bulk load would be slower.

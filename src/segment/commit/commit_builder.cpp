@@ -484,13 +484,29 @@ void commit_builder::let_warm_go(Drop&& drop) noexcept {
 
 bool commit_builder::is_over_files() const noexcept {
     return std::ranges::all_of(runs_, [this](const checksummed_run& each) {
-        return each.before != content::none && !each.is_copy && is_file_below(each.run) &&
-               from_.scanner.watches(each.run.content, each.run.count);
+        return is_over_file(each) && from_.scanner.watches(each.run.content, each.run.count);
     });
 }
 
-bool commit_builder::is_small_change() const noexcept {
-    return checksums_.size() <= most_pages_kept && going_.holes.empty() && !going_.frontier && is_over_files();
+bool commit_builder::is_small() const noexcept {
+    return checksums_.size() <= most_pages_kept && going_.holes.empty() && !going_.frontier;
+}
+
+bool commit_builder::is_small_change() const noexcept { return is_small() && is_over_files(); }
+
+void commit_builder::note_loss(std::chrono::nanoseconds waited) const noexcept {
+    // What differs from home is read, written there, dropped, and copied again by the next store.
+    constexpr std::chrono::nanoseconds of_a_page{5000};
+    const auto lies_over_file = [this](const checksummed_run& each) { return is_over_file(each); };
+    if (!is_small() || !std::ranges::all_of(runs_, lies_over_file)) {
+        return;
+    }
+    for (const checksummed_run& each : runs_) {
+        if (!from_.scanner.watches(each.run.content, each.run.count)) {
+            from_.scanner.note_loss(each.run.content, of_a_page * static_cast<std::int64_t>(each.run.count) + waited);
+            waited = {};
+        }
+    }
 }
 
 std::uint64_t commit_builder::pages() const noexcept {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,6 +41,9 @@ public:
     /// Few pages, of files and tables that keep their sizes, and all watched: pages that stay private cost a scan
     /// nothing. Comes after build().
     [[nodiscard]] bool is_small_change() const noexcept;
+    /// Tells the scanner what it has cost that a small change has pages which are not watched. `waited`: others have
+    /// waited so long, which they would not have. Comes after build().
+    void note_loss(std::chrono::nanoseconds waited) const noexcept;
     /// No page lies beyond the files, and all are watched: pages that stay private cost a scan nothing.
     [[nodiscard]] bool is_over_files() const noexcept;
     /// All that scan() found, sorted by address.
@@ -83,6 +87,11 @@ private:
     [[nodiscard]] std::pair<content, std::uint64_t> content_before(base::pages first, std::uint64_t most);
     [[nodiscard]] bool is_blank(base::pages page, bool free) const noexcept;
     [[nodiscard]] bool is_file_below(const page_run& run) const noexcept;
+    [[nodiscard]] bool is_over_file(const checksummed_run& each) const noexcept {
+        return each.before != content::none && !each.is_copy && is_file_below(each.run);
+    }
+    /// But for what is watched.
+    [[nodiscard]] bool is_small() const noexcept;
     void add(const page_run& run, content before, bool is_copy = false);
     template <class Act>
     void in_shares(Act&& act) const;

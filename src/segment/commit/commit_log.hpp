@@ -50,10 +50,12 @@ public:
     [[nodiscard]] base::result<void> wait() const {
         return log_ == nullptr ? base::result<void>() : log_->wait(sequence_);
     }
-    /// To wait takes less than to wake another thread.
-    [[nodiscard]] bool is_quick() const noexcept {
-        return log_ == nullptr || log_->last_write() < std::chrono::microseconds(20);
+    /// What the last write of the log took, until it was durable.
+    [[nodiscard]] std::chrono::nanoseconds last_write() const noexcept {
+        return log_ == nullptr ? std::chrono::nanoseconds() : log_->last_write();
     }
+    /// To wait takes less than to wake another thread.
+    [[nodiscard]] bool is_quick() const noexcept { return last_write() < std::chrono::microseconds(20); }
     [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
 
 private:

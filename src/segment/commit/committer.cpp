@@ -185,6 +185,10 @@ void committer::plan_commit(commit_builder& builder, commit_plan& plan, commit_s
     plan.may_stay_behind = superblock_.is_on_media() && log_.leaves_behind() && builder.is_small_change() &&
                            plan.fresh_checksums.size() <= log_.limits().logged_fresh_pages;
     plan.is_waited_for = plan.may_stay_behind && what == commit_of::transaction;
+    if (!plan.may_stay_behind && log_.leaves_behind()) {
+        const bool others_waited = others_wait_ && what == commit_of::transaction;
+        builder.note_loss(others_waited ? log_.appended(0).last_write() : std::chrono::nanoseconds());
+    }
 }
 
 base::result<void> committer::write_commit(commit_builder& builder, commit_plan& plan, transaction_report& report) {

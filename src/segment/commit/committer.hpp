@@ -103,6 +103,8 @@ public:
     /// failure refuses the commit.
     base::result<commit_statistics> commit(const free_runs& free, const space_going& going, metadata_check check,
                                            commit_of what = commit_of::everything);
+    /// Of the commits from now on: other threads wait for the turn of who commits.
+    void expect_waiting(bool others_wait) noexcept { others_wait_ = others_wait; }
     /// Takes what was stored to since the last commit into memory of its own. finish() makes it durable, whatever is
     /// stored meanwhile. False: nothing was done, because a commit would move space, a process reads, memory is not
     /// watched yet, or there is none for the copies.
@@ -182,7 +184,8 @@ private:
     std::unique_ptr<captured_commit> captured_;
     capture_room room_;              ///< of the last captured commit: the next one has no new memory to touch
     std::vector<memory_run> clean_;  ///< of the last captured commit: private, and home if nobody has stored to them
-    bool commit_failed_ = false;     ///< media may have content beyond the frontier
+    bool others_wait_ = false;
+    bool commit_failed_ = false;  ///< media may have content beyond the frontier
     base::failure poison_;
     last_version last_;
 };

@@ -32,6 +32,10 @@ constexpr std::uint64_t zone_size = 256 * base::mebibyte;
 /// and not sixteen in one. Memory is watched when its scans have cost as much: at worst they cost twice the best.
 constexpr nanoseconds watching_a_page{500};
 constexpr nanoseconds finding_a_page{100};  ///< that was stored to
+/// Where pages are mapped by huge ones, or not at all, it takes less to look for private pages.
+constexpr nanoseconds scanning_two_watched_pages{3};
+/// Of transactions, whose pages are mostly warm.
+constexpr std::int64_t searches_a_scan = 8;
 constexpr nanoseconds asking_the_kernel{2000};
 
 nanoseconds time_of_thread() noexcept {
@@ -178,6 +182,13 @@ void dirty_scanner::note_own_stores(std::byte* begin, std::uint64_t pages) noexc
     }
 }
 
+void dirty_scanner::note_loss(const std::byte* page, nanoseconds lost) noexcept {
+    const auto above = zones_.upper_bound(const_cast<std::byte*>(page));
+    if (above != zones_.begin() && page < std::prev(above)->first + zone_size) {
+        std::prev(above)->second.noted_loss += lost;
+    }
+}
+
 bool dirty_scanner::keep_warm(std::byte* page) noexcept {
     return watch_ != nullptr && watch_->started() && watch_->counts_faults() && watching_zone(page) != nullptr &&
            warm_.add(page);
@@ -240,6 +251,7 @@ noted_pages dirty_scanner::find_among_warm(written afterwards) const {
 noted_pages dirty_scanner::find_noted() {
     constexpr std::uint64_t most_faults = 256;
     constexpr unsigned most_vain_searches = 7;  // then one commit in 17 searches
+    searches_ = true;
     if (!faults_ || others_store_ || watch_ == nullptr || !watch_->counts_faults()) {
         return {};
     }
@@ -299,7 +311,7 @@ bool dirty_scanner::is_kept(const std::byte* begin, std::uint64_t bytes) const n
 
 bool dirty_scanner::pays(const zone& of, std::uint64_t bytes, memory_of what) const noexcept {
     return bytes != 0 && !of.refused &&
-           (when_ == store_watch::everywhere || of.lost >= worth_watching(bytes) ||
+           (when_ == store_watch::everywhere || of.lost + of.noted_loss >= worth_watching(bytes) ||
             (wants_watch_ && when_ != store_watch::never) ||
             (what == memory_of::tables && when_ != store_watch::never && watch_->started()));
 }
@@ -400,11 +412,11 @@ void dirty_scanner::run(std::vector<piece>& pieces) {
             run_piece(pieces[i]);
         }
     });
-    std::ranges::for_each(pieces, note);
+    std::ranges::for_each(pieces, [this](const piece& part) { note(part); });
 }
 
 /// What a piece's scan did to its zone.
-void dirty_scanner::note(const piece& part) noexcept {
+void dirty_scanner::note(const piece& part) const noexcept {
     zone& of = *part.of;
     const bool looked = part.how != way::notes || part.mapped_anew;
     if (looked && part.at + part.bytes >= of.marked) {
@@ -412,12 +424,20 @@ void dirty_scanner::note(const piece& part) noexcept {
     }
     switch (part.how) {
         case way::notes: of.watched = part.mapped_anew ? 0 : of.watched; break;
-        case way::look: of.lost += part.lost; break;
+        case way::look: {
+            const nanoseconds watched =
+                scanning_two_watched_pages * static_cast<std::int64_t>(part.bytes / base::page_size / 2);
+            of.lost += part.lost;
+            const nanoseconds longer = std::max(nanoseconds{}, watched - part.took);
+            of.noted_loss = std::max(nanoseconds{}, of.noted_loss - (searches_ ? longer / searches_a_scan : longer));
+            break;
+        }
         case way::and_watch:
             of.watched = part.is_watched ? part.bytes : 0;
             of.marked = std::max(of.marked, of.watched);
             of.refused = !part.is_watched;
             of.lost = {};
+            of.noted_loss = {};
             break;
     }
 }
@@ -451,7 +471,8 @@ void dirty_scanner::scan_piece(piece& part) const {
                                                 : pages_.find_private_by_entries(part.begin, part.bytes, part.runs);
     const auto found = static_cast<std::int64_t>(pages_in(part.runs));
     const auto pages = static_cast<std::int64_t>(part.bytes / base::page_size);
-    const nanoseconds took = time_of_thread() - start - asking_the_kernel - finding_a_page * found;
+    part.took = time_of_thread() - start;
+    const nanoseconds took = part.took - asking_the_kernel - finding_a_page * found;
     part.lost = std::max(nanoseconds{}, took) * (pages - found) / pages;
     if (part.how != way::and_watch || !part.done || !watch_->watch(part.begin, part.bytes)) {
         return;

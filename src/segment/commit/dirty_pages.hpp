@@ -66,17 +66,25 @@ public:
     /// that this one stores to between them may be left, too.
     [[nodiscard]] noted_pages find_noted();
     /// The scans up to the next end_commit() are one commit's, which scans each range once. Other scans change nothing.
-    void begin_commit() noexcept { begin(taking::commit); }
+    void begin_commit() noexcept {
+        begin(taking::commit);
+        searches_ = false;
+    }
     /// All that the commit's scans found is committed.
     void end_commit() noexcept;
     /// The scans up to the next end_savepoint() are one savepoint's, which scans each range once and finds what was
     /// stored to since the one before.
-    void begin_savepoint() noexcept { begin(taking::savepoint); }
+    void begin_savepoint() noexcept {
+        begin(taking::savepoint);
+        searches_ = true;
+    }
     /// May throw std::bad_alloc: then it must be given up.
     void end_savepoint();
     /// The commit or savepoint has failed: what its search or its scans have protected is found again, and with it what
     /// savepoints have found since the last commit.
     void give_up() noexcept;
+    /// A commit of this page, which may not leave it in memory because it is not watched, has taken so much longer.
+    void note_loss(const std::byte* page, std::chrono::nanoseconds lost) noexcept;
     /// From the next commit on, that one included, all memory is watched that commits scan.
     void watch_soon() noexcept { wants_watch_ = true; }
     // Before end_commit():
@@ -104,6 +112,8 @@ private:
         bool scanned = false;  ///< by the commit that runs
         bool refused = false;
         std::chrono::nanoseconds lost{};  ///< in looking at pages that nobody stored to
+        /// By note_loss(), without what scans of watched memory would have taken longer meanwhile.
+        std::chrono::nanoseconds noted_loss{};
     };
     enum class way {
         notes,      ///< of the kernel
@@ -123,6 +133,7 @@ private:
         bool is_watched = false;   ///< from now on
         bool is_known = false;     ///< what is noted
         std::vector<memory_run> runs;
+        std::chrono::nanoseconds took{};
         std::chrono::nanoseconds lost{};
         base::result<void> done;
         bool out_of_memory = false;
@@ -144,7 +155,7 @@ private:
     void run(std::vector<piece>& pieces);
     void run_piece(piece& part) const noexcept;
     void scan_piece(piece& part) const;
-    static void note(const piece& part) noexcept;
+    void note(const piece& part) const noexcept;
 
     pagemap pages_;
     method method_;
@@ -152,6 +163,7 @@ private:
     store_watch when_;
     taking takes_ = taking::nothing;
     bool wants_watch_ = false;
+    bool searches_ = false;  ///< the taking that runs: in watched memory it mostly needs no scan
     std::map<std::byte*, zone> zones_;
     std::vector<memory_run> kept_;
     warm_pages warm_;

@@ -16,34 +16,60 @@ using base::granule;
 using base::pages;
 using segment::extent_kind;
 
-block_undo::saved_slab block_undo::saved(granule slab) const noexcept {
-    saved_slab made{slab, {}};
+/// The words of all kinds of blocks that the slab has, and of what lies between them.
+void block_undo::save(granule slab, level& to) const {
     const slab_table& table = pool_.table();
-    for (const slab_kind kind : table.kinds_in(slab, table.state(slab))) {
+    const auto kinds = table.kinds_in(slab, table.state(slab));
+    std::size_t first = bitmap_words;
+    std::size_t end = 0;
+    for (const slab_kind kind : kinds) {
+        first = std::min(first, kind.first_word());
+        end = std::max(end, kind.first_word() + kind.words());
+    }
+    const std::size_t count = end - std::min(first, end);
+    to.slabs.push_back({slab, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count), to.words.size()});
+    to.words.resize(to.words.size() + count);
+    std::uint64_t* const words = to.words.data() + to.slabs.back().at;
+    for (const slab_kind kind : kinds) {
         const std::uint8_t* const states = table.block_states(slab, kind);
         for (std::size_t word = 0; word < kind.words(); ++word) {
-            made.live[kind.first_word() + word] = live_bits_of(states + word * states_a_word);
+            words[kind.first_word() - first + word] = live_bits_of(states + word * states_a_word);
         }
     }
-    return made;
 }
 
-block_undo::saved_slab block_undo::on_media(granule slab) const noexcept {
-    saved_slab made{slab, {}};
+block_undo::bits block_undo::on_media(granule slab) const noexcept {
+    bits live;
     for (std::size_t word = 0; word < bitmap_words; ++word) {
-        made.live[word] = pool_.table().live_word(slab, word).load(std::memory_order_relaxed);
+        live[word] = pool_.table().live_word(slab, word).load(std::memory_order_relaxed);
     }
-    return made;
+    return live;
 }
 
 void block_undo::begin() {
     pool_.remote().merge_all();
     level fresh;
-    pool_.table().for_each_dirty(pool_.end(), [&](granule slab) { fresh.slabs.push_back(saved(slab)); });
+    {
+        const base::scoped_lock lock(mutex_);
+        fresh.slabs.swap(spare_slabs_);
+        fresh.words.swap(spare_words_);
+    }
+    pool_.table().for_each_dirty(pool_.end(), [&](granule slab) { save(slab, fresh); });
     const base::scoped_lock lock(mutex_);
     levels_.push_back(std::move(fresh));
     pool_.set_keeps_slabs(true);
     count_.store(levels_.size(), std::memory_order_relaxed);
+}
+
+/// Of a level that has ended.
+void block_undo::keep_room(level& of) noexcept {
+    constexpr std::size_t most_words = 64 * bitmap_words;
+    if (of.words.capacity() <= most_words && of.words.capacity() > spare_words_.capacity()) {
+        of.slabs.clear();
+        of.words.clear();
+        spare_slabs_.swap(of.slabs);
+        spare_words_.swap(of.words);
+    }
 }
 
 void block_undo::keep() noexcept {
@@ -53,6 +79,7 @@ void block_undo::keep() noexcept {
     }
     const base::scoped_lock lock(mutex_);
     level last = std::move(levels_.back());
+    keep_room(last);
     levels_.pop_back();
     count_.store(levels_.size(), std::memory_order_relaxed);
     level& outer = levels_.back();
@@ -76,6 +103,9 @@ void block_undo::carry_out() noexcept {
             release(freed, extent_kind::reserved);
         }
     }
+    if (!levels_.empty()) {
+        keep_room(levels_.front());
+    }
     levels_.clear();
     count_.store(0, std::memory_order_relaxed);
     pool_.set_keeps_slabs(false);
@@ -98,10 +128,10 @@ void block_undo::roll_back(base::function_ref<void(std::uint64_t)> reserved,
         last = std::move(levels_.back());
         levels_.back() = {};
     }
-    for_each_slab(last, [&](const saved_slab& each) { find_reserved(each, reserved); });
+    for_each_slab(last, [&](const live_blocks& each) { find_reserved(each, reserved); });
     // Lists may have blocks that were freed since, and are live again.
     thread_cache_registry::return_all(caches_);
-    for_each_slab(last, [&](const saved_slab& each) { restore(each, removed); });
+    for_each_slab(last, [&](const live_blocks& each) { restore(each, removed); });
     const base::scoped_lock lock(mutex_);
     for (const std::uint64_t start : last.taken) {
         release({{start}, {}, extent_kind::used, 0}, extent_kind::used);
@@ -109,35 +139,40 @@ void block_undo::roll_back(base::function_ref<void(std::uint64_t)> reserved,
     for (const auto& [start, freed] : last.freed) {
         extents_.hand_out(freed.start, freed.length, freed.type);
     }
+    keep_room(last);
     levels_.pop_back();
     count_.store(levels_.size(), std::memory_order_relaxed);
     pool_.set_keeps_slabs(!levels_.empty());
 }
 
 /// A slab that was clean then has on media what it had.
-void block_undo::for_each_slab(const level& to, base::function_ref<void(const saved_slab&)> each) const noexcept {
+void block_undo::for_each_slab(const level& to, base::function_ref<void(const live_blocks&)> each) const noexcept {
+    const auto show = [&](const saved_slab& saved) {
+        each({saved.slab, saved.first, std::span(to.words).subspan(saved.at, saved.count)});
+    };
     auto next = to.slabs.begin();
     pool_.table().for_each_dirty(pool_.end(), [&](granule slab) {
         for (; next != to.slabs.end() && next->slab < slab; ++next) {
-            each(*next);  // a commit that failed has made it clean
+            show(*next);  // a commit that failed has made it clean
         }
         if (next != to.slabs.end() && next->slab == slab) {
-            each(*next++);
+            show(*next++);
         } else {
-            each(on_media(slab));
+            const bits live = on_media(slab);
+            each({slab, 0, live});
         }
     });
     for (; next != to.slabs.end(); ++next) {
-        each(*next);
+        show(*next);
     }
 }
 
-void block_undo::find_reserved(const saved_slab& to, base::function_ref<void(std::uint64_t)> reserved) const noexcept {
+void block_undo::find_reserved(const live_blocks& to, base::function_ref<void(std::uint64_t)> reserved) const noexcept {
     const slab_table& table = pool_.table();
     for (const slab_kind kind : table.kinds_in(to.slab, table.state(to.slab))) {
         const std::uint8_t* const states = table.block_states(to.slab, kind);
         for (std::size_t word = 0; word < kind.words(); ++word) {
-            std::uint64_t gone = to.live[kind.first_word() + word] & ~live_bits_of(states + word * states_a_word);
+            std::uint64_t gone = to[kind.first_word() + word] & ~live_bits_of(states + word * states_a_word);
             for (; gone != 0; gone &= gone - 1) {
                 const std::size_t index = word * states_a_word + static_cast<std::size_t>(std::countr_zero(gone));
                 if (holds(states[index], block_state::held)) {
@@ -148,7 +183,7 @@ void block_undo::find_reserved(const saved_slab& to, base::function_ref<void(std
     }
 }
 
-void block_undo::restore(const saved_slab& to,
+void block_undo::restore(const live_blocks& to,
                          base::function_ref<void(std::uint64_t, std::uint64_t)> removed) noexcept {
     const slab_table& table = pool_.table();
     if (!slab_state::is_loaded(table.state(to.slab))) {
@@ -159,7 +194,7 @@ void block_undo::restore(const saved_slab& to,
     for (const slab_kind kind : table.kinds_in(to.slab, table.state(to.slab))) {
         std::uint8_t* const states = table.block_states(to.slab, kind);
         for (std::size_t word = 0; word < kind.words(); ++word) {
-            const std::uint64_t wanted = to.live[kind.first_word() + word];
+            const std::uint64_t wanted = to[kind.first_word() + word];
             std::uint64_t changed = live_bits_of(states + word * states_a_word) ^ wanted;
             has_changed = has_changed || changed != 0;
             for (; changed != 0; changed &= changed - 1) {
@@ -182,21 +217,26 @@ void block_undo::restore(const saved_slab& to,
 
 void block_undo::note_bitmaps() {
     const base::scoped_lock lock(mutex_);
-    std::vector<saved_slab>& known = levels_.front().slabs;
+    level& known = levels_.front();
     std::vector<saved_slab> more;
-    auto next = known.begin();
+    auto next = known.slabs.begin();
     pool_.table().for_each_dirty(pool_.end(), [&](granule slab) {
-        while (next != known.end() && next->slab < slab) {
+        while (next != known.slabs.end() && next->slab < slab) {
             ++next;
         }
-        if (next == known.end() || next->slab != slab) {
-            more.push_back(on_media(slab));
+        if (next == known.slabs.end() || next->slab != slab) {
+            const bits live = on_media(slab);
+            more.push_back({slab, 0, bitmap_words, known.words.size()});
+            known.words.insert(known.words.end(), live.begin(), live.end());
         }
     });
+    if (more.empty()) {
+        return;
+    }
     std::vector<saved_slab> all;
-    all.reserve(known.size() + more.size());
-    std::ranges::merge(known, more, std::back_inserter(all), {}, &saved_slab::slab, &saved_slab::slab);
-    known = std::move(all);
+    all.reserve(known.slabs.size() + more.size());
+    std::ranges::merge(known.slabs, more, std::back_inserter(all), {}, &saved_slab::slab, &saved_slab::slab);
+    known.slabs = std::move(all);
 }
 
 bool block_undo::has_failed() noexcept {

@@ -11,10 +11,12 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "base/function_ref.hpp"
@@ -74,23 +76,37 @@ public:
 
 private:
     using bits = std::array<std::uint64_t, bitmap_words>;
+    /// Of a slab: words from `first` on, which lie in level::words from `at` on. All others are zero.
     struct saved_slab {
         base::granule slab;
-        bits live;
+        std::uint32_t first;
+        std::uint32_t count;
+        std::size_t at;
     };
     struct level {
         std::vector<saved_slab> slabs;  ///< those that were not clean, sorted
+        std::vector<std::uint64_t> words;
         std::set<std::uint64_t> taken;  ///< first pages
         std::map<std::uint64_t, extent::extent> freed;
         bool has_failed = false;
     };
+    /// The live blocks of a slab.
+    struct live_blocks {
+        base::granule slab;
+        std::size_t first;
+        std::span<const std::uint64_t> words;
+        [[nodiscard]] std::uint64_t operator[](std::size_t word) const noexcept {
+            return word - first < words.size() ? words[word - first] : 0;
+        }
+    };
 
-    [[nodiscard]] saved_slab saved(base::granule slab) const noexcept;
-    [[nodiscard]] saved_slab on_media(base::granule slab) const noexcept;
-    void for_each_slab(const level& to, base::function_ref<void(const saved_slab&)> each) const noexcept;
-    void find_reserved(const saved_slab& to, base::function_ref<void(std::uint64_t)> reserved) const noexcept;
-    void restore(const saved_slab& to, base::function_ref<void(std::uint64_t, std::uint64_t)> removed) noexcept;
+    void save(base::granule slab, level& to) const;
+    [[nodiscard]] bits on_media(base::granule slab) const noexcept;
+    void for_each_slab(const level& to, base::function_ref<void(const live_blocks&)> each) const noexcept;
+    void find_reserved(const live_blocks& to, base::function_ref<void(std::uint64_t)> reserved) const noexcept;
+    void restore(const live_blocks& to, base::function_ref<void(std::uint64_t, std::uint64_t)> removed) noexcept;
     void release(const extent::extent& freed, segment::extent_kind kind) noexcept;
+    void keep_room(level& of) noexcept HF_REQUIRES(mutex_);
 
     slab_pool& pool_;
     extent::extent_allocator& extents_;
@@ -98,6 +114,9 @@ private:
     std::atomic<std::size_t> count_{0};
     base::mutex mutex_;
     std::vector<level> levels_ HF_GUARDED_BY(mutex_);
+    // Of levels that have ended: the next one needs as much memory again.
+    std::vector<saved_slab> spare_slabs_ HF_GUARDED_BY(mutex_);
+    std::vector<std::uint64_t> spare_words_ HF_GUARDED_BY(mutex_);
 };
 
 }  // namespace holdfast::slab

@@ -124,13 +124,22 @@ public:
             }
         }
     }
+    /// Other threads stand still.
     void write_bitmap(base::granule of, slab_kind kind) const noexcept {
-        const std::size_t end = morph_state(of) == 0 ? kind.words() : bitmap_words;
-        for (std::size_t word = 0; word < end; ++word) {
-            const std::uint64_t live = live_bits(of, word);
-            if (live_word(of, word).load(std::memory_order_relaxed) != live) {
-                live_word(of, word).store(live, std::memory_order_relaxed);
+        const auto write = [](std::atomic_ref<std::uint64_t> word, std::uint64_t live) {
+            if (word.load(std::memory_order_relaxed) != live) {
+                word.store(live, std::memory_order_relaxed);
             }
+        };
+        if (morph_state(of) != 0) {
+            for (std::size_t word = 0; word < bitmap_words; ++word) {
+                write(live_word(of, word), live_bits(of, word));
+            }
+            return;
+        }
+        std::uint64_t* const words = live_address(of) + kind.first_word();
+        for (std::size_t word = 0; word < kind.words(); ++word) {
+            write(std::atomic_ref(words[word]), live_bits_of_kind(of, kind, kind.first_word() + word));
         }
     }
     void clear_bitmap(base::granule of) const noexcept {
