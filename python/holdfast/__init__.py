@@ -28,12 +28,12 @@ from ._errors import (
 )
 from ._extended import restore
 from ._heap import Heap, open
-from ._json import jsonable
 from ._transactions import Transaction, entered, is_of_running_task
 from ._values import PickledValue, describe, pickled, view
 
 if TYPE_CHECKING:
     from ._cache import Cache
+    from ._json import jsonable
     from ._store import Store, StoreTransaction, StoreView
     from ._vectors import Match, VectorIndex
 
@@ -77,6 +77,7 @@ _LATER = {
     "StoreTransaction": "_store",
     "StoreView": "_store",
     "VectorIndex": "_vectors",
+    "jsonable": "_json",
 }
 
 

@@ -8,7 +8,6 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, MutableMapp
 from typing import Any
 
 from . import _core
-from ._show import show, show_html
 
 _MISSING = object()
 _END = 1 << 62  # beyond every list
@@ -234,9 +233,13 @@ class Dict(MutableMapping[Any, Any]):
         raise TypeError("a Dict lies in a heap and is not pickled: pickle its to_python(), or the heap")
 
     def __repr__(self) -> str:
+        from ._show import show  # few programs ask for it
+
         return show(self)
 
     def _repr_html_(self) -> str:
+        from ._show import show_html
+
         return show_html(self)
 
 
@@ -367,9 +370,13 @@ class List(MutableSequence[Any]):
         raise TypeError("a List lies in a heap and is not pickled: pickle its to_python(), or the heap")
 
     def __repr__(self) -> str:
+        from ._show import show  # few programs ask for it
+
         return show(self)
 
     def _repr_html_(self) -> str:
+        from ._show import show_html
+
         return show_html(self)
 
 

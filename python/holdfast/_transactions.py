@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-import threading
 from contextlib import ContextDecorator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Callable, Union
@@ -159,6 +158,7 @@ class Transaction(ContextDecorator):
 async def _wait(session: _core.Session) -> None:
     """Until nobody has the heap's lock. In a thread of its own: those of the loop may all wait for the same."""
     import asyncio
+    import threading
 
     loop = asyncio.get_running_loop()
     is_free = asyncio.Event()

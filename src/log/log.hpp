@@ -99,7 +99,7 @@ public:
 
     /// So many files are there and stay, those in use included: until they are full, append() needs no space. Nor does
     /// it need memory within a file, for so many bytes until the next write. `content`: of files that may never be
-    /// written. `no_space`: some files may be there.
+    /// written; `later` costs the first record of such a file what it saves here. `no_space`: some files may be there.
     [[nodiscard]] base::result<void> reserve(std::uint64_t files, std::uint64_t bytes,
                                              file_content content = file_content::written);
 

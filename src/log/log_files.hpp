@@ -22,6 +22,7 @@ struct log_place {
 enum class file_content {
     written,    ///< later writes change no metadata of the file system
     allocated,  ///< they may, and the first one makes its size durable: for few and long ones
+    later,      ///< of a file that is reserved: allocated until make() is asked for one that is written
 };
 
 class log_files {
@@ -44,7 +45,10 @@ public:
     /// who looks behind an old mark misses the file there, and not one behind it.
     void add_spare(std::uint64_t number);
     /// Another writer may have used them.
-    void forget_spares() noexcept { spares_.clear(); }
+    void forget_spares() noexcept {
+        spares_.clear();
+        unwritten_.clear();
+    }
     /// Its name is durable behind sync_names(), that of a spare at once. Its content may be that of an earlier file.
     /// After a failure it is not there, or a spare.
     [[nodiscard]] base::result<std::unique_ptr<persist::file>> make(std::uint64_t number,
@@ -52,13 +56,15 @@ public:
     [[nodiscard]] base::result<void> sync_names() const {
         return storage_.sync_directory(place_.directory, "log.create.directory");
     }
-    /// So many spares are there; the new ones have numbers from `next` on, and all but the first this content.
+    /// So many spares are there; the new ones have numbers from `next` on, and all but the first this content; `later`
+    /// that one, too.
     /// `no_space`: some may be.
     [[nodiscard]] base::result<void> reserve(std::size_t spares, std::uint64_t next, file_content content);
     void keep_spares(std::size_t most) {
         most_spares_ = std::max(is_reserved_ ? most_spares_ : 0, most);
         is_reserved_ = true;
         spares_.reserve(2 * most);
+        unwritten_.reserve(2 * most);
     }
     /// A few stay for make().
     void remove_spares();
@@ -66,10 +72,12 @@ public:
 private:
     [[nodiscard]] base::result<std::unique_ptr<persist::file>> create(std::uint64_t number, file_content content);
     [[nodiscard]] base::result<void> fill(persist::file& file, file_content content) const;
+    [[nodiscard]] base::result<void> write_zeros(persist::file& file, std::uint64_t from) const;
 
     persist::storage& storage_;
     log_place place_;
     std::vector<std::uint64_t> spares_;
+    std::vector<std::uint64_t> unwritten_;  // spares of the content `later`
     std::size_t most_spares_ = 2;
     bool is_reserved_ = false;
 };

@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -272,6 +275,35 @@ TEST_F(log_test, reserved_files_are_all_that_is_needed_until_they_are_full) {
         (*opened)->release(begin);
         EXPECT_GE(numbers().size(), files) << "they stay";
     }
+}
+
+TEST_F(log_test, files_that_are_reserved_for_later_are_written_when_they_are_used) {
+    const auto bytes_written_in = [this](unsigned number) {
+        const int file = ::open(path_of(number).c_str(), O_RDONLY | O_CLOEXEC);
+        const off_t begin = ::lseek(file, 0, SEEK_DATA);
+        const off_t end = begin < 0 ? begin : ::lseek(file, begin, SEEK_HOLE);
+        ::close(file);
+        return static_cast<std::uint64_t>(end - begin);
+    };
+    const auto opened = open();
+    ASSERT_TRUE((*opened)->reserve(4, 0, file_content::later).ok());
+    EXPECT_EQ(numbers(), (std::vector<std::uint64_t>{0, 1, 2, 3}));
+    for (unsigned number = 1; number < 4; ++number) {
+        EXPECT_EQ(file(number)->size().value(), file_size);
+        EXPECT_EQ(bytes_written_in(number), 0U) << "of file " << number;
+    }
+    const std::string text(file_size * 2 / 5, 'x');  // two in each file
+    mark end;
+    for (int i = 0; i < 3; ++i) {
+        end = put(**opened, text);
+    }
+    EXPECT_EQ(bytes_written_in(1), file_size) << "a later record changes no metadata of the file system";
+    EXPECT_EQ(bytes_written_in(2), 0U);
+    (*opened)->release(end);
+    static_cast<void>(put(**opened, text));
+    static_cast<void>(put(**opened, text));
+    EXPECT_EQ(numbers().size(), 4U);
+    EXPECT_EQ(bytes_written_in(2), file_size);
 }
 
 TEST_F(log_test, a_reader_follows_the_writer) {

@@ -351,7 +351,7 @@ class ManagerPrinter:
 
     def to_string(self):
         """One line."""
-        core = word_at(int(self.value["core_"].address))
+        core = word_at(int(self.value["handle_"]["core_"].address))
         if core == 0:
             return "holdfast::manager without a heap"
         try:

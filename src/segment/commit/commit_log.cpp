@@ -97,11 +97,11 @@ base::result<log::log*> commit_log::get(persist::storage& storage, const heap_pa
 }
 
 base::result<void> commit_log::reserve(persist::storage& storage, const heap_paths& paths,
-                                       const superblock_on_media& superblock, base::pages frontier) {
+                                       const superblock_on_media& superblock, base::pages frontier,
+                                       log::file_content content) {
     const base::scoped_lock lock(mutex_);
     HF_TRY_ASSIGN(log::log* const opened, open(storage, paths, superblock));
-    return opened->reserve(base::divide_up(least_room(frontier), opened->largest_payload()) + 1, 0,
-                           log::file_content::allocated);
+    return opened->reserve(base::divide_up(least_room(frontier), opened->largest_payload()) + 1, 0, content);
 }
 
 base::result<void> commit_log::check_own(persist::storage& storage, const heap_paths& paths,

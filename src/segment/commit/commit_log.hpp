@@ -95,7 +95,8 @@ public:
     /// Opens the log where `superblock`, which is on media, says that it begins, and keeps so much space that a commit
     /// which only frees has room on a full disk.
     base::result<void> reserve(persist::storage& storage, const heap_paths& paths,
-                               const superblock_on_media& superblock, base::pages frontier);
+                               const superblock_on_media& superblock, base::pages frontier,
+                               log::file_content content = log::file_content::allocated);
     /// Opened where it was not yet; the superblock then says so, durably.
     base::result<log::log*> get(persist::storage& storage, const heap_paths& paths, superblock_on_media& superblock);
 

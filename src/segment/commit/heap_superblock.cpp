@@ -74,7 +74,7 @@ base::result<void> heap_superblock::mark_running() {
 
 base::result<void> heap_superblock::reserve_log(base::pages frontier) {
     const base::scoped_lock lock(mutex_);
-    return log_.reserve(location_.storage(), location_.paths(), now_, frontier);
+    return log_.reserve(location_.storage(), location_.paths(), now_, frontier, log::file_content::later);
 }
 
 base::result<void> heap_superblock::begin_session(const std::byte* base_address, change by) {
