@@ -194,7 +194,8 @@ bool atomic_protocol<Domain>::change_slab(base::granule slab, lane::block_word m
     const lane_guard own(lanes_, blocks_.this_cache());
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
-    lanes_.append(*own, change, {place.word, create ? &space_.slab_header(slab) : nullptr, nullptr});
+    lanes_.append(*own, change,
+                  {block_states_.line_of_entry(place.word), create ? &space_.slab_header(slab) : nullptr, nullptr});
     if (!lanes_.fence(*own)) [[unlikely]] {
         return false;
     }
