@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <holdfast/containers.hpp>
 #include <holdfast/manager.hpp>
+#include <holdfast/transact.hpp>
 
 #include "api/manager_test_support.hpp"
 #include "base/process_test_support.hpp"
@@ -387,6 +389,33 @@ TEST_F(manager_readers_test, a_copy_beside_the_writer_is_one_version) {
     expect_filled(manager(open_read_only, path("old")), 100'000, 1);
     expect_filled(manager(open_read_only, path("new")), 100'000, 2);
     expect_filled(manager(open_read_only, path("newest"), {.verify = true}), 100'000, 3);
+}
+
+// What home has is told to readers, which let their own copies go by that word.
+TEST_F(manager_readers_test, home_that_stays_behind_for_a_damaged_log_is_not_told_to_be_further) {
+    constexpr int many = 600'000;
+    manager writer = create();
+    fill(writer, many, 1);
+    writer.commit();
+    std::optional<manager> keeps_home(std::in_place, open_read_only, path());
+    manager reader(open_read_only, path());
+    const auto commit = [&](int value) {
+        std::ranges::fill(*writer.find<numbers>("numbers").first, value);
+        writer.commit();
+    };
+    commit(2);
+    commit(3);
+    reader.refresh();
+    for (const auto& entry : std::filesystem::directory_iterator(path())) {
+        if (entry.path().filename().string().starts_with("log.")) {
+            segment::overwrite(entry.path().string(), 0, std::vector<std::byte>(entry.file_size()));
+        }
+    }
+    commit(4);
+    keeps_home.reset();
+    EXPECT_EQ(reason_of([&] { commit(5); }), errc::corrupt);
+    reader.refresh();
+    expect_filled(reader, many, 4);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -240,6 +241,37 @@ TEST_F(manager_turns_test, the_last_one_closes_the_heap) {
     EXPECT_FALSE(heap.statistics().recovered);
     EXPECT_EQ(heap.statistics().recoveries, 0U);
     expect_texts(heap, 3);
+}
+
+// Who closes the heap without a record of its own says on media where the log of the others ends. Else files of it that
+// a death has left there would count as records of the next session.
+TEST_F(manager_turns_test, the_last_one_that_dies_before_it_removes_the_log_leaves_a_heap_that_opens) {
+    make_shared_heap();
+    using block = std::array<char, 200'000>;
+    open().construct<block>("block")()->fill('.');
+    const std::string kept = path("kept");
+    {
+        std::optional<manager> one(share());
+        manager other = share();
+        for (char i = 'a'; i < 'z'; ++i) {  // beyond a file of the log
+            one->transact([&] { one->find<block>("block").first->fill(i); });
+        }
+        one->transact([&] { ++number_of(*one); });
+        one.reset();
+        std::filesystem::create_directory(kept);
+        for (const auto& entry : std::filesystem::directory_iterator(path())) {
+            if (entry.path().filename().string().starts_with("log.")) {
+                std::filesystem::copy(entry.path(), kept + "/" + entry.path().filename().string());
+            }
+        }
+        other.close(false);
+    }
+    std::filesystem::copy(kept, path(), std::filesystem::copy_options::recursive);
+    manager heap = open();
+    ++number_of(heap);
+    heap.commit();
+    EXPECT_EQ(number_of(heap), 2);
+    EXPECT_TRUE(heap.check(true).empty());
 }
 
 TEST_F(manager_turns_test, who_shares_and_who_does_not_refuse_one_another) {

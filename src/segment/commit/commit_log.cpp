@@ -178,17 +178,18 @@ base::result<void> commit_log::move_begin(persist::storage& storage, const heap_
     if (opened_ != nullptr) {
         // Parts of a commit that was given up may not be durable yet, nor the name of the file that they lie in.
         HF_TRY(opened_->wait(opened_->end().sequence));
-        superblock.log_begin = opened_->end();
     }
+    // Behind the records of others, too, where this process has written none.
+    superblock.log_begin = last_end().value_or(superblock.log_begin);
     if (ends) {
         empty_log(superblock, superblock.log_begin, superblock.log_file_size);
     }
     if (auto written = write_state(storage, paths, superblock, state); !written) {
         keep_log(superblock, *before);
         // One copy may say that there is no log, and what is appended would not count: get() writes both before.
-        if (ends && opened_ != nullptr) {
+        if (ends && last_end()) {
             superblock.flags &= ~flag_log;
-            superblock.log_begin = opened_->end();
+            superblock.log_begin = *last_end();
         }
         return written;
     }
@@ -219,6 +220,15 @@ void commit_log::release(const log::mark& begin, std::uint64_t version) noexcept
 
 base::result<void> commit_log::take_home(persist::storage& storage, const heap_paths& paths, std::uint64_t version) {
     HF_TRY_ASSIGN(const log_content content, log_content::read(storage, paths, lag_.home(), {.home = version}));
+    if (const std::uint64_t found = content.home_superblock().sequence; found != version) {
+        return base::failure{base::failure_code::corrupt,
+                             paths.directory(),
+                             "last version in the log",
+                             std::to_string(found),
+                             std::to_string(version),
+                             "the log was damaged; nothing was changed",
+                             0};
+    }
     patch_reader reader(storage, paths, content);
     const replay_watch nobody;
     replay_meter meter(nobody, {});
@@ -266,7 +276,7 @@ base::result<void> commit_log::take_all_home(persist::storage& storage, const he
     }));
     HF_TRY(write());
     const auto home = std::make_unique<superblock_on_media>(superblock);
-    home->log_begin = opened_ == nullptr ? superblock.log_begin : opened_->end();
+    home->log_begin = last_end().value_or(superblock.log_begin);
     lag_.go_on(*home);
     if (lag_.users() != nullptr) {
         lag_.users()->publish_home(superblock.sequence);
