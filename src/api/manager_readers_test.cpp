@@ -13,7 +13,7 @@
 #include <gmock/gmock.h>
 #include <holdfast/containers.hpp>
 #include <holdfast/manager.hpp>
-#include <holdfast/transact.hpp>
+#include <holdfast/transaction.hpp>
 
 #include "api/manager_test_support.hpp"
 #include "base/process_test_support.hpp"
