@@ -63,6 +63,26 @@ TEST(paths, a_directory_with_files_of_others_is_not_a_heap_and_none_is_made_ther
                    [&] { static_cast<void>(manager::remove(photos)); });
 }
 
+/// Was: a process that wanted to share the heap made the files lock and readers there.
+TEST(paths, nothing_is_made_beside_a_superblock_of_others) {
+    const scratch_directory scratch;
+    const std::string theirs = scratch / "theirs";
+    fs::create_directory(theirs);
+    const std::string file = theirs + "/superblock";
+    open_options shared = small_segments();
+    shared.shared = true;
+    for (const auto& [content, wanted] :
+         {std::pair(std::vector<char>(16384, 'x'), refusal{errc::not_a_heap, file, "magic", "7878787878787878", ""}),
+          std::pair(std::vector<char>(5, 'x'), refusal{errc::corrupt, file, "file size", "5", ""}),
+          std::pair(std::vector<char>(), refusal{errc::corrupt, file, "file size", "0", ""})}) {
+        write_bytes(file, 0, content);
+        fs::resize_file(file, content.size());
+        expect_no_open(theirs, wanted);
+        expect_refusal(theirs, wanted, [&] { const manager opened(open_only, theirs, shared); });
+        expect_refusal(theirs, wanted, [&] { const manager opened(open_or_create, theirs, shared); });
+    }
+}
+
 TEST(paths, create_only_never_overwrites_a_heap) {
     const scratch_directory scratch;
     make_heap(scratch / "heap", 2);

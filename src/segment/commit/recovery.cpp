@@ -66,16 +66,6 @@ base::result<void> decide_end_of_log(persist::storage& storage, const heap_paths
                    0};
 }
 
-failure no_superblock(const superblock_copies_read& copies) {
-    // A newer version or a file of something else says more than a bad checksum.
-    const auto& worse = copies.bad[0].code == failure_code::corrupt ? copies.bad[1] : copies.bad[0];
-    failure what = worse;
-    if (what.code == failure_code::corrupt) {
-        what.hint = fmt::format("the other copy is bad too: {}", copies.bad[0].message());
-    }
-    return what;
-}
-
 /// The file of a heap that was copied may have no space yet.
 base::result<void> with_room_hint(base::result<void> written) {
     if (!written && written.error().code == failure_code::no_space && written.error().hint.empty()) {
@@ -178,7 +168,7 @@ base::result<recovered_state> recover(persist::storage& storage, const heap_path
         }
     }
     if (newest == nullptr) {
-        return no_superblock(copies);
+        return copies.why_none();
     }
     const heap_paths paths = of.with_nodes(newest->nodes);
     HF_TRY(check_node_directories(storage, paths, *newest));

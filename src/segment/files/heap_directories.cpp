@@ -60,10 +60,15 @@ result<std::shared_ptr<persist::storage>> open_what_is_there(persist::storage& s
     return held;
 }
 
-result<bool> has_superblock(persist::storage& storage, const heap_paths& paths) {
+result<superblock_copies_read> read_superblocks(persist::storage& storage, const heap_paths& paths) {
     HF_TRY_ASSIGN(auto file, storage.open(paths.superblock(), access_mode::read_only));
-    HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*file));
-    return copies.newest() != nullptr;
+    return segment::read_superblocks(*file);
+}
+
+/// Nothing is made beside a file that is no superblock of a heap.
+result<heap_lock::missing_file> what_to_do_without_lock(persist::storage& storage, const heap_paths& paths) {
+    HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(storage, paths));
+    return copies.newest() != nullptr ? heap_lock::missing_file::make : heap_lock::missing_file::do_without;
 }
 
 /// Readers of a heap with several directories, or with stores, whose files have no versions, keep writers out.
@@ -196,8 +201,7 @@ result<void> lock_for_writer(heap_directories& directories, const heap_paths& pa
     // A reader that finds no writer has the lock while it opens the heap, and a slot from then on.
     constexpr std::chrono::seconds longest{5};
     const auto end = std::chrono::steady_clock::now() + longest;
-    HF_TRY_ASSIGN(const bool heap, has_superblock(*directories.storage, paths));
-    const auto missing = heap ? heap_lock::missing_file::make : heap_lock::missing_file::do_without;
+    HF_TRY_ASSIGN(const auto missing, what_to_do_without_lock(*directories.storage, paths));
     for (;;) {
         auto lock = heap_lock::acquire(*directories.storage, paths.directory(), access_mode::read_write, missing);
         if (lock) {
@@ -230,8 +234,15 @@ result<bool> open_table_to_share(heap_directories& directories, const heap_paths
     if (directories.readers != nullptr) {
         return false;
     }
-    HF_TRY_ASSIGN(auto lock, heap_lock::acquire(*directories.storage, paths.directory(), access_mode::read_write));
+    HF_TRY_ASSIGN(const auto missing, what_to_do_without_lock(*directories.storage, paths));
+    HF_TRY_ASSIGN(auto lock,
+                  heap_lock::acquire(*directories.storage, paths.directory(), access_mode::read_write, missing));
     directories.locks.push_back(std::move(lock));
+    // With the lock, since without it somebody may be writing both copies.
+    HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*directories.storage, paths));
+    if (copies.newest() == nullptr) {
+        return copies.why_none();
+    }
     HF_TRY_ASSIGN(directories.readers,
                   reader_table::open(*directories.storage, paths, reader_table::missing_file::make));
     if (directories.readers == nullptr) {
@@ -264,9 +275,10 @@ result<void> lock_by_turns(heap_directories& directories, const heap_paths& path
         return had_alone(*directories.storage, paths);
     }
     if (!has_lock) {
+        HF_TRY_ASSIGN(const auto missing, what_to_do_without_lock(*directories.storage, paths));
         HF_TRY(directories.readers->turns().wait_in_line());
-        auto lock = heap_lock::acquire(*directories.storage, paths.directory(), access_mode::read_write,
-                                       heap_lock::missing_file::make, heap_lock::patience::enough);
+        auto lock = heap_lock::acquire(*directories.storage, paths.directory(), access_mode::read_write, missing,
+                                       heap_lock::patience::enough);
         directories.readers->turns().leave_line();
         HF_TRY_ASSIGN(heap_lock mine, std::move(lock));
         directories.locks.push_back(std::move(mine));

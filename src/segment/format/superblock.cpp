@@ -161,6 +161,15 @@ const superblock_on_media* superblock_copies_read::newest() const noexcept {
     return best;
 }
 
+/// A newer version or a file of something else says more than a bad checksum.
+base::failure superblock_copies_read::why_none() const {
+    failure what = bad[0].code == failure_code::corrupt ? bad[1] : bad[0];
+    if (what.code == failure_code::corrupt) {
+        what.hint = fmt::format("the other copy is bad too: {}", bad[0].message());
+    }
+    return what;
+}
+
 base::result<superblock_copies_read> read_superblocks(persist::file& file) {
     superblock_copies_read copies;
     HF_TRY_ASSIGN(const std::uint64_t size, file.size());

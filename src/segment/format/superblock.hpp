@@ -34,6 +34,8 @@ struct superblock_copies_read {
 
     /// Null where both are bad.
     [[nodiscard]] const superblock_on_media* newest() const noexcept;
+    /// Where both are bad.
+    [[nodiscard]] base::failure why_none() const;
 };
 base::result<superblock_copies_read> read_superblocks(persist::file& file);
 /// Somebody has exchanged files of an open heap.
