@@ -270,10 +270,9 @@ std::pair<commit_builder::content, std::uint64_t> commit_builder::content_before
     return {blank ? content::blank : content::known, (same - first).value};
 }
 
-// JRN-5: a page below the end of the last commit may be written to its place before the commit point only where the
-//   last commit has it free and without a checksum: neither commit that a crash may leave needs its old content. A used
-//   page without a checksum was never written, and must go on to read as zero. A free page with a checksum is still
-//   compared.
+/// Below the end of the last commit LOG-9 lets a page go home without a record only where that commit has it free and
+/// without a checksum: neither commit that a crash may leave needs its old content. A used page without a checksum was
+/// never written, and must go on to read as zero. A free page with a checksum is still compared.
 bool commit_builder::is_blank(base::pages page, bool free) const noexcept {
     if (!free) {
         return false;

@@ -7,7 +7,7 @@
 // - No block of a sparse slab is handed out, nor, because of its header, by a later process of any durability.
 // - Before it is listed or morphed, it is repopulated: space on disk for the whole slab is reserved.
 // - When its last block is gone, its granule becomes a free extent that is not known to have space.
-// - A page that was a hole and has a block again is written like a page of a free extent that is in use again (JRN-5).
+// - A page that was a hole and has a block again is written like a page of a free extent that is in use again (LOG-9).
 //
 // A repopulated slab loses the flag with the next commit. In durabilities `atomic` and `collect` that would need a
 // record or an order of stores, so it stays, and after the next open the slab is sparse once more.

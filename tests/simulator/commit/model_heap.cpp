@@ -229,7 +229,7 @@ commit_plan model_heap::plan_for(const model_step& step, const model_state& next
     plan.may_stay_behind = step.stays && !moves_space(step) && !names_changed_ && log_.leaves_behind();
     for (const page_place& place : written) {
         const page_content& content = next.pages.at(place);
-        const bool fresh = !is_inside(place, before) || state_->anything.contains(place);  // JRN-5
+        const bool fresh = !is_inside(place, before) || state_->anything.contains(place);  // LOG-9
         (fresh ? plan.fresh : plan.changed).push_back({place.first, place.second, 1, content->data()});
         (fresh ? plan.fresh_checksums : plan.changed_checksums).push_back(base::checksum64(*content));
         if (!fresh) {
