@@ -18,7 +18,8 @@ assert not later & set(sys.modules), later & set(sys.modules)
 assert set(holdfast.__all__) <= set(dir(holdfast))
 assert holdfast.Cache is holdfast.Cache and holdfast.Cache.__name__ == "Cache"
 from holdfast import *
-assert VectorIndex is holdfast.VectorIndex and Store is holdfast.Store and later - set(sys.modules) == {"holdfast._show"}
+assert VectorIndex is holdfast.VectorIndex and Store is holdfast.Store
+assert later - set(sys.modules) == {"holdfast._show"}
 """
     )
 
