@@ -339,7 +339,7 @@ void bind_errors(nb::module_& into) {
                   {failure.path(), failure.field(), failure.found(), failure.expected(), failure.hint(),
                    failure.os_error()});
         } catch (const bad_alloc& failure) {
-            raise("no_space", failure.what(), {});
+            raise(make_error_code(failure.reason()).message().c_str(), failure.what(), {});
         }
     });
 }

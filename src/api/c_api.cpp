@@ -191,7 +191,7 @@ hf_code remember_exception() noexcept {
     } catch (const error& caught) {
         return remember(static_cast<hf_code>(caught.reason()), caught.what());
     } catch (const bad_alloc& caught) {
-        return remember(HF_NO_SPACE, caught.what());
+        return remember(static_cast<hf_code>(caught.reason()), caught.what());
     } catch (const std::bad_alloc&) {
         return remember(HF_OUT_OF_MEMORY, "out_of_memory: the process has no memory left");
     } catch (const std::exception& caught) {

@@ -84,11 +84,11 @@ void throw_allocation_failure(base::failure what, const std::string& path) {
     if (what.path.empty()) {
         what.path = path;
     }
-    if (what.code == failure_code::invalid_argument || what.code == failure_code::wrong_process ||
-        what.code == failure_code::read_only || what.code == failure_code::poisoned) {
-        throw make_error(what);
+    if (what.code == failure_code::no_space || what.code == failure_code::limit ||
+        what.code == failure_code::out_of_memory) {
+        throw bad_alloc(what.message(), static_cast<errc>(what.code));
     }
-    throw bad_alloc(what.message());
+    throw make_error(what);
 }
 
 void report_failure(const base::failure& what, const std::string& path) noexcept {

@@ -215,6 +215,30 @@ TEST_F(manager_test, gives_a_handle_that_allocators_and_deleters_of_programs_hol
     EXPECT_EQ(reason_of([&] { static_cast<void>(handle->allocate(100)); }), errc::invalid_argument) << "closed";
 }
 
+TEST_F(manager_test, free_memory_is_what_is_in_no_block) {
+    manager heap(create_only, path(), small_options());
+    std::mt19937 random(7);
+    std::vector<void*> blocks;
+    std::uint64_t in_blocks = 0;
+    for (unsigned i = 0; i < 5'000; ++i) {
+        if (!blocks.empty() && random() % 3 == 0) {
+            std::swap(blocks[random() % blocks.size()], blocks.back());
+            in_blocks -= heap.usable_size(blocks.back());
+            heap.deallocate(blocks.back());
+            blocks.pop_back();
+        } else {
+            const std::size_t bytes = i % 100 == 0 ? 20'000 + random() % 100'000 : 1 + random() % 2'000;
+            blocks.push_back(heap.allocate(bytes));
+            in_blocks += heap.usable_size(blocks.back());
+        }
+        if (i % 50 == 0) {
+            ASSERT_EQ(heap.get_free_memory(), heap.get_size() - in_blocks);
+        }
+    }
+    EXPECT_EQ(heap.statistics().allocated_bytes, in_blocks);
+    EXPECT_EQ(heap.statistics().allocated_blocks, blocks.size());
+}
+
 TEST_F(manager_test, goes_on_after_it_was_full) {
     open_options options = small_options();
     options.maximum_size = 16 * mebibyte;

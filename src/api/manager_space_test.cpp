@@ -136,6 +136,26 @@ TEST_P(manager_space_test, segments_at_the_end_are_removed_and_come_again) {
     const manager copy_source(std::move(heap));
 }
 
+/// Was: `bad_alloc`, which C and Python call "no_space", though the disk is empty.
+TEST_P(manager_space_test, a_heap_whose_directory_is_gone_says_so_and_not_that_there_is_no_space) {
+    manager heap(create_only, path(), options());
+    fs::remove_all(path());
+    const auto allocate = [&] {
+        for (unsigned i = 0; i < 100; ++i) {
+            static_cast<void>(heap.allocate(mebibyte));
+        }
+    };
+    const auto allocate_for_a_container = [&] {
+        for (unsigned i = 0; i < 100; ++i) {
+            static_cast<void>(heap.get_allocator<char>().allocate(mebibyte));
+        }
+    };
+    for (const errc reason : {reason_of(allocate), reason_of(allocate_for_a_container)}) {
+        EXPECT_TRUE(reason == errc::missing || reason == errc::not_found) << make_error_code(reason).message();
+    }
+    EXPECT_NE(reason_of([&] { heap.close(); }), errc::none);
+}
+
 TEST_P(manager_space_test, a_killed_process_leaves_a_shrunk_heap_sound) {
     manager(create_only, path(), options()).close();
     const base::process_end end = base::run_in_child([&] {
@@ -276,7 +296,7 @@ TEST_P(manager_space_test, too_many_mappings_are_an_error_that_says_so) {
         }
     } catch (const bad_alloc& refused) {
         message = refused.what();
-        reason = errc::limit;
+        reason = refused.reason();
     }
     ::munmap(range, pages * page);
     EXPECT_EQ(reason, errc::limit);

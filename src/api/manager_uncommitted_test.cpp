@@ -48,6 +48,7 @@ std::string fill(manager& heap, std::size_t bytes, std::vector<void*>& blocks, s
             std::memset(blocks.back(), 1, bytes);
         }
     } catch (const bad_alloc& refused) {
+        EXPECT_EQ(refused.reason(), errc::out_of_memory);
         return refused.what();
     }
     return {};

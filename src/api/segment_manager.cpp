@@ -67,8 +67,7 @@ segment_manager::size_type segment_manager::get_size() const {
 }
 
 segment_manager::size_type segment_manager::get_free_memory() const {
-    const heap::engine_statistics numbers = value_or_throw(heap_->engine().statistics());
-    return numbers.user_bytes - numbers.allocated_bytes;
+    return value_or_throw(heap_->engine().inspection().free_bytes());
 }
 
 }  // namespace holdfast

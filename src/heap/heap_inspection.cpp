@@ -26,16 +26,19 @@ base::result<engine_statistics> heap_inspection::statistics() {
     HF_TRY_ASSIGN(numbers.files, heap_.files().statistics());
     numbers.reservation = heap_.files().view().reservation();
     numbers.user_bytes = base::to_bytes(heap_.files().frontier());
-    heap_.blocks().inspect().for_each_block(
-        [&numbers](base::heap_offset /*offset*/, std::uint64_t size, std::uint32_t /*type*/) {
-            ++numbers.allocated_blocks;
-            numbers.allocated_bytes += size;
-        });
+    const slab::block_statistics blocks = heap_.blocks().inspect().statistics();
+    numbers.allocated_blocks = blocks.allocated_blocks;
+    numbers.allocated_bytes = blocks.allocated_bytes;
     numbers.largest_free_block = base::to_bytes(heap_.extents().largest_free());
     numbers.slabs = heap_.extents().count(segment::extent_kind::slab);
     numbers.extents = heap_.extents().count(segment::extent_kind::used);
     numbers.guard_ranges = heap_.blocks().slabs().source().guards().count();
     return numbers;
+}
+
+base::result<std::uint64_t> heap_inspection::free_bytes() {
+    HF_TRY(heap_.files().bitmaps().admit_all());
+    return base::to_bytes(heap_.files().frontier()) - heap_.blocks().inspect().statistics().allocated_bytes;
 }
 
 base::result<void> heap_inspection::for_each_extent(base::function_ref<void(const extent_state&)> each) {

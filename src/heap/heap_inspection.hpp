@@ -44,6 +44,8 @@ public:
     explicit heap_inspection(heap_operations& heap) noexcept : heap_(heap) {}
 
     base::result<engine_statistics> statistics();
+    /// As in statistics(), without a look at files: for programs that ask before each insertion.
+    base::result<std::uint64_t> free_bytes();
     /// In order of address. `each` may allocate and free, and may not see such changes.
     base::result<void> for_each_extent(base::function_ref<void(const extent_state&)> each);
     /// A line for each. `pages`: also SEG-2, the checksums of all pages.

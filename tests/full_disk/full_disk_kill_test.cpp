@@ -47,6 +47,7 @@ inline std::string text_of(std::uint64_t key) { return std::string(20 + key % 30
 /// In memory that the processes share. Zero bytes are a valid value.
 struct record {
     contents now{};
+    std::atomic<bool> is_full{false};  ///< the disk, for as long as the test wants
     /// Of the last commits, by number % attempts_kept; one may have failed before its end or behind it.
     std::array<contents, attempts_kept> attempted{};
     std::atomic<std::uint64_t> attempted_number{0};
@@ -169,7 +170,7 @@ private:
             change_container();
         } else if (what < 620) {
             allocate(slot);
-        } else if (what < 970) {
+        } else if (what < 970 || waits_for_space()) {
             free(slot);
         } else if (what < 990) {
             commit([this] { heap_->commit(); });
@@ -217,6 +218,10 @@ private:
         }
         heap_->free_from(heap_->root(slot));
         record_.now.roots[slot] = {};
+    }
+    /// The half of the attempts that is left is for the time behind the full disk, however long that is full.
+    [[nodiscard]] bool waits_for_space() const {
+        return record_.is_full && record_.attempted_number - record_.committed_number >= attempts_kept / 2;
     }
     void note_attempt() {
         if (plan_.how == durability::commit) {
@@ -267,13 +272,16 @@ protected:
         std::unique_ptr<ballast> full;
         for (int times = 0; times < 3; ++times) {
             static_cast<void>(child.ends_within(numbers() % 12'000'000));
+            of.is_full = true;
             full = std::make_unique<ballast>(directory_, 0);
             static_cast<void>(child.ends_within(numbers() % 12'000'000));
             if (times < 2 || numbers() % 2 == 0) {
                 full.reset();
+                of.is_full = false;
             }
         }
         const base::process_end end = child.kill();
+        of.is_full = false;
         EXPECT_TRUE(end.was_killed()) << end << ' ' << of.problem.data();
         if (full) {
             try {

@@ -56,6 +56,20 @@ std::uint64_t value_of(std::string_view lines, std::string_view name) noexcept {
     return 0;
 }
 
+/// A path in mountinfo, where the kernel writes spaces, tabs, line ends and backslashes as \040 and so on.
+std::string unescaped(std::string_view text) {
+    std::string path;
+    while (!text.empty()) {
+        unsigned code = 0;
+        const char* const digits = text.data() + 1;
+        const bool is_escape =
+            text.front() == '\\' && text.size() >= 4 && std::from_chars(digits, digits + 3, code, 8).ptr == digits + 3;
+        path.push_back(is_escape ? static_cast<char>(code) : text.front());
+        text.remove_prefix(is_escape ? 4 : 1);
+    }
+    return path;
+}
+
 /// A file system of control groups that is mounted, or its memory controller.
 struct group_mount {
     std::string root;
@@ -83,7 +97,7 @@ std::vector<group_mount> group_mounts(const std::string& mountinfo) {
         take(line, ' ');
         take(line, ' ');
         const std::string_view root = take(line, ' ');
-        found.push_back({std::string(root), std::string(take(line, ' ')), is_unified});
+        found.push_back({unescaped(root), unescaped(take(line, ' ')), is_unified});
     }
     return found;
 }

@@ -89,6 +89,16 @@ TEST_F(available_memory_test, is_that_of_the_mount_where_a_container_sees_its_ow
     EXPECT_EQ(now(), 50 * mebibyte);
 }
 
+/// Was: such a mount counted as none.
+TEST_F(available_memory_test, is_that_of_a_mount_whose_path_has_spaces_and_backslashes) {
+    machine(700 * mebibyte, 0);
+    write("groups", "0::/a group\\one/inner\n");
+    write("mounts", "30 1 0:25 /a\\040group\\134one " + place_.path("a") + "\\040mount\\0 rw - cgroup2 cgroup2 rw\n");
+    write("a mount\\0/inner/memory.max", 200 * mebibyte);
+    write("a mount\\0/inner/memory.current", 150 * mebibyte);
+    EXPECT_EQ(now(), 50 * mebibyte);
+}
+
 /// Was: taken for a group below the mount's, and the walk up to it ended the process.
 TEST_F(available_memory_test, knows_nothing_of_a_group_beside_the_one_that_the_mount_shows) {
     machine(700 * mebibyte, 0);

@@ -77,13 +77,17 @@ private:
 };
 
 /// The disk, the quota, the reservation or the heap's maximum size has no space, or the process no memory, as `what()`
-/// says. The heap stays usable.
+/// says. The heap stays usable. An allocation that fails for another reason throws `error`.
 class bad_alloc : public std::bad_alloc {
 public:
-    explicit bad_alloc(const std::string& message) : message_(std::make_shared<const std::string>(message)) {}
+    explicit bad_alloc(const std::string& message, errc reason = errc::no_space)
+        : reason_(reason), message_(std::make_shared<const std::string>(message)) {}
+    /// no_space; limit (of the process or of the system); out_of_memory.
+    [[nodiscard]] errc reason() const noexcept { return reason_; }
     const char* what() const noexcept override { return message_->c_str(); }
 
 private:
+    errc reason_;
     std::shared_ptr<const std::string> message_;
 };
 

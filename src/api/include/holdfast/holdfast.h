@@ -249,10 +249,10 @@ size_t hf_usable_size(const hf_heap* heap, const void* address);
  * bytes give a smallest block, which is to be freed. On failure NULL, with hf_errorcode() and errno: ENOMEM, or EINVAL
  * for a bad alignment.
  *
- * hf_calloc: all bytes are 0; HF_NO_SPACE where count * bytes overflows. hf_realloc: keeps a block that is aligned so
- * where `bytes` fits it and half of it would not be idle, or where whole pages can be added or cut off; else moves it,
- * with its content as far as both reach and its type. On failure the old block is unchanged; NULL as `address` means
- * hf_malloc. hf_aligned_alloc: `alignment` is a power of two up to 2 MiB; `bytes` need not be a multiple of it. */
+ * hf_calloc: all bytes are 0; HF_OUT_OF_MEMORY where count * bytes overflows. hf_realloc: keeps a block that is aligned
+ * so where `bytes` fits it and half of it would not be idle, or where whole pages can be added or cut off; else moves
+ * it, with its content as far as both reach and its type. On failure the old block is unchanged; NULL as `address`
+ * means hf_malloc. hf_aligned_alloc: `alignment`: a power of two up to 2 MiB; `bytes` need not be a multiple of it. */
 void* hf_malloc(hf_heap* heap, size_t bytes);
 void* hf_calloc(hf_heap* heap, size_t count, size_t bytes);
 void* hf_realloc(hf_heap* heap, void* address, size_t bytes);
