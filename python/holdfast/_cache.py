@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import os
 import pickle
@@ -11,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
-from typing import Any, Callable, Union
+from typing import Any, Callable, NamedTuple, Union
 
 from ._cache_keys import decode_key, encode, identity_of
 from ._modes import PathLike, path_of
@@ -48,6 +49,15 @@ def _bytes_of(value: Any) -> bytes:
     if type(value) is str:
         return b"s" + value.encode()
     return b"p" + pickle.dumps(value, protocol=5)
+
+
+class CacheInfo(NamedTuple):
+    """What cache_info() of a function tells, as that of functools.lru_cache(): calls in this process."""
+
+    hits: int
+    misses: int
+    maxsize: None  # Cache.size_limit bounds all functions
+    currsize: int  # entries of all
 
 
 class Cache(MutableMapping[Any, Any]):
@@ -423,11 +433,20 @@ class Cache(MutableMapping[Any, Any]):
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Decorates a function, as functools.lru_cache() does: one process at a time computes the result of the same
         arguments. `typed`: 1 and 1.0 are others. The function gets cache_key(), cache_clear() and cache_info().
+
+        TypeError of a function that is async or a generator: what its call returns cannot be kept.
         """
         if callable(name):
             raise TypeError("write @cache.memoize(), with parentheses")
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+            kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
+            if any(is_kind(function) for is_kind in kinds):
+                raise TypeError(
+                    f"{function.__qualname__}() is async or a generator, whose results cannot be kept: cache a "
+                    "function that returns the value, and `await asyncio.to_thread()` it"
+                )
+            counts = [0, 0]  # calls, and those that have computed
             prefix = name if name is not None else f"{function.__module__}.{function.__qualname__}"
 
             def cache_key(*arguments: Any, **keywords: Any) -> Any:
@@ -437,15 +456,22 @@ class Cache(MutableMapping[Any, Any]):
 
             @functools.wraps(function)
             def call(*arguments: Any, **keywords: Any) -> Any:
-                key = cache_key(*arguments, **keywords)
-                return self.get_or_set(key, lambda: function(*arguments, **keywords), expire, tag=tag)
+                def compute() -> Any:
+                    counts[1] += 1
+                    return function(*arguments, **keywords)
+
+                counts[0] += 1
+                return self.get_or_set(cache_key(*arguments, **keywords), compute, expire, tag=tag)
 
             def cache_clear() -> None:
                 for key in list(self):
                     if isinstance(key, tuple) and key[:2] == ("memoize", prefix):
                         self.delete(key)
 
-            call.__dict__.update(cache_key=cache_key, cache_clear=cache_clear, cache_info=self.stats)
+            def cache_info() -> CacheInfo:
+                return CacheInfo(counts[0] - counts[1], counts[1], None, len(self))
+
+            call.__dict__.update(cache_key=cache_key, cache_clear=cache_clear, cache_info=cache_info)
             return call
 
         return decorate

@@ -192,6 +192,10 @@ class Dict(MutableMapping[Any, Any]):
     def __class__(self, other: Any) -> None:
         raise TypeError("the class of a Dict does not change")
 
+    def __dir__(self) -> list[str]:
+        """What completion in a shell or a notebook shows: not that of __class__."""
+        return dir(type(self))
+
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The dict as a table of Arrow: its values are arrays of one length, in the heap, or lists."""
         from ._frames import table_of

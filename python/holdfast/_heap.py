@@ -239,6 +239,8 @@ class Heap(Dict):
         """
         return self._session.shrink(target)
 
+    defrag = shrink  # as the command is called
+
     def statistics(self) -> dict[str, Any]:
         """Numbers about the heap, sizes in bytes, times in nanoseconds since 1970.
 

@@ -15,15 +15,21 @@ def what_is_at(path: str) -> str:
         if _is_of_lmdb(os.path.join(path, "data.mdb")):
             return f"it is a directory of LMDB: `holdfast import {path} STORE` makes a store of it"
         return ""
+    if _begins_with(path, b"HFSTORE\n"):
+        return f"it is a store: holdfast.Store({path!r})"
     if _is_of_lmdb(path):
         return f"it is a file of LMDB: `holdfast import --no-subdir {path} STORE` makes a store of it"
     return ""
 
 
 def _is_of_lmdb(path: str) -> bool:
+    return _begins_with(path, b"\xde\xc0\xef\xbe", 16)
+
+
+def _begins_with(path: str, mark: bytes, at: int = 0) -> bool:
     try:
         with open(path, "rb") as file:
-            return file.read(20)[16:] == b"\xde\xc0\xef\xbe"
+            return file.read(at + len(mark))[at:] == mark
     except OSError:
         return False
 

@@ -144,6 +144,7 @@ def test_a_function_is_called_once_for_the_same_arguments(file):
         assert (add(1), add(1), add(1.0), add(1, b=2), add(1, b=2), add(1, c=3)) == (2, 2, 2, 3, 3, 5)
         assert calls == [(1, 1, 0), (1, 2, 0), (1, 1, 3)] and add.__name__ == "add" and add.__wrapped__(1) == 2
         assert cache[add.cache_key(1, b=2)] == 3
+        assert add.cache_info() == (3, 3, None, 3) and add.cache_info().hits == 3  # as that of functools
         add.cache_clear()
         assert len(cache) == 0
 
@@ -152,8 +153,19 @@ def test_a_function_is_called_once_for_the_same_arguments(file):
             return type(value).__name__
 
         assert (kind(1), kind(1.0)) == ("int", "float")
-        with pytest.raises(TypeError):
+        assert kind.cache_info()[:2] == (0, 2)
+        with pytest.raises(TypeError, match="with parentheses"):
             cache.memoize(add)
+
+        async def later(value):
+            return value
+
+        def several(value):
+            yield value
+
+        for refused in (later, several):
+            with pytest.raises(TypeError, match=f"{refused.__name__}.. is async or a generator, .*to_thread"):
+                cache.memoize()(refused)  # was: cannot pickle 'coroutine' object, at the first call
 
         @cache.memoize()
         def fibonacci(n):

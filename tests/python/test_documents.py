@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import holdfast
 from conftest import run_python
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
@@ -78,3 +79,20 @@ assert os.waitpid(child, 0)[1] == 0
 assert application({"PATH_INFO": "/x"}, print) == [b"/x: 4\\n"]
 """
     run_python(code)
+
+
+def test_completion_shows_what_a_heap_can_do(path):
+    """dir() asks __class__, which says dict: shells and notebooks showed the methods of a dict alone."""
+    with holdfast.open(path) as heap:
+        heap["d"], heap["l"] = {}, []
+        assert {"array", "commit", "defrag", "path", "transaction", "keys"} <= set(dir(heap))
+        assert {"append", "resize", "to_python", "keys"} <= set(dir(heap["d"]))
+        assert {"append", "to_python"} <= set(dir(heap["l"]))
+        assert heap.defrag()["given_back"] >= 0
+
+
+def test_a_store_that_is_opened_as_a_heap_says_what_opens_it(tmp_path):
+    place = str(tmp_path / "words.store")
+    holdfast.Store(place).close()
+    with pytest.raises(holdfast.CorruptError, match=r"it is a store: holdfast\.Store\("):
+        holdfast.open(place)
