@@ -26,6 +26,7 @@ result<void> extent_allocator::format() {
     }
     unwritten_ = {};
     HF_TRY(map_.reset());
+    remote_.reset(map_.layout());
     map_.format(frontier, std::min(growth_.backed_end(), frontier) - pages{base::pages_per_granule});
     return {};
 }
@@ -34,6 +35,7 @@ result<void> extent_allocator::open(pages frontier, visitor each) {
     const base::scoped_lock lock(mutex_);
     unwritten_ = {};
     shown_ = {};
+    remote_.reset(map_.layout());
     return open_extents(map_, frontier, each, unwritten_);
 }
 
@@ -76,6 +78,7 @@ void take_back_opened(extent_allocator& of) noexcept {
 result<void> extent_allocator::recover(pages frontier, visitor each, unsigned parts) {
     const base::scoped_lock lock(mutex_);
     unwritten_ = {};
+    remote_.reset(map_.layout());
     return recover_extents(map_, frontier, each, parts);
 }
 
@@ -144,7 +147,19 @@ result<void> extent_allocator::free(pages start, extent_kind kind, bool backed) 
     bool due = false;
     {
         const base::scoped_lock lock(mutex_);
+        const bool may_be_taken = kind == extent_kind::used && remote_.active() && start < map_.frontier();
+        const auto taken_failure = [start] {
+            return make_failure(failure_code::bad_address, fmt::format("page {}", start.value),
+                                "a block that another thread frees, or has", "the start of an allocated block");
+        };
+        if (may_be_taken && remote_.is_taken(start)) {
+            return taken_failure();
+        }
         HF_TRY_ASSIGN(const pages length, map_.withdraw(start, kind));
+        if (may_be_taken && remote_.is_taken(start)) {
+            map_.index().add(start, extent_kind::reserved);  // as it was, and a merge's
+            return taken_failure();
+        }
         if (length >= huge_length && growth_.gives_back_at_once() && decay_.enabled() &&
             map_.free().backed() + length > growth_.may_linger()) {
             map_.index().add(start, extent_kind::reserved);
@@ -186,7 +201,7 @@ void extent_allocator::free_some(std::span<extent> some) noexcept {
 
 bool extent_allocator::resize(pages start, pages wanted) {
     const base::scoped_lock lock(mutex_);
-    if (wanted.value == 0 || map_.refusal(start, extent_kind::used)) {
+    if (wanted.value == 0 || map_.refusal(start, extent_kind::used) || (remote_.active() && remote_.is_taken(start))) {
         return false;
     }
     const page_entry now = segment::decode_page_entry(map_.entries().load(start));
@@ -212,8 +227,15 @@ void extent_allocator::slab_withdrawn() noexcept {
 }
 
 std::optional<extent> extent_allocator::containing(pages page) const {
-    const base::scoped_lock lock(mutex_);
-    return map_.containing(page);
+    std::optional<extent> found;
+    {
+        const base::scoped_lock lock(mutex_);
+        found = map_.containing(page);
+    }
+    if (found) {
+        remote_.show(*found);
+    }
+    return found;
 }
 
 pages extent_allocator::largest_free() const {
@@ -245,6 +267,7 @@ void extent_allocator::for_each(visitor each) const {
     };
     while (const std::size_t copied = copy()) {
         for (std::size_t i = 0; i < copied; ++i) {
+            remote_.show(some.at(i));
             each(some.at(i));
         }
     }
@@ -266,6 +289,7 @@ result<void> extent_allocator::check_entries(pages first, pages count) const {
 void extent_allocator::check(std::vector<std::string>& problems) const {
     const base::scoped_lock lock(mutex_);
     extent_checker(map_).check(problems);
+    remote_.check(problems, map_.frontier());
 }
 
 }  // namespace holdfast::extent

@@ -1,6 +1,6 @@
 // Runs of 4 KiB pages: allocation by best fit, the lowest address among equals; freed extents are united with their
-// free neighbours at once. The page entries are the truth. All else is an index in DRAM, rebuilt at open. Invariants:
-// EXT-1 to EXT-9 (extent_check.hpp).
+// free neighbours at once. The page entries are the truth, but for extents that another node frees
+// (remote_extents.hpp). All else is an index in DRAM, rebuilt at open. Invariants: EXT-1 to EXT-10 (extent_check.hpp).
 //
 // Free pages are backed (they have space on disk) or holes, or it is not known which. Freed pages are backed, and
 // decay.
@@ -12,6 +12,7 @@
 //   page_backing      which free pages have space       heap_end          growth, and a lower end
 //   extent_map        these three, changed together     extent_decay      how many free pages may keep space
 //   extent_checker    EXT-1 to EXT-8                    space_reclaimer   space that goes back
+//   remote_extents    what other nodes have freed
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,7 @@
 #include "extent/extent_places.hpp"
 #include "extent/heap_end.hpp"
 #include "extent/page_entries.hpp"
+#include "extent/remote_extents.hpp"
 #include "extent/space_reclaimer.hpp"
 #include "segment/space.hpp"
 
@@ -54,7 +56,8 @@ public:
           disk_(map_, growth),
           end_(map_, growth),
           places_(map_, disk_, end_),
-          space_(mutex_, map_, disk_, end_, decay_, growth) {}
+          space_(mutex_, map_, disk_, end_, decay_, growth),
+          remote_(map_.entries()) {}
     extent_allocator(const extent_allocator&) = delete;
     extent_allocator& operator=(const extent_allocator&) = delete;
     ~extent_allocator() = default;
@@ -123,11 +126,15 @@ public:
     /// Frees them under one lock, and changes their order. Leaves an extent alone whose page entry does not say
     /// reserved; check() names it.
     void free_some(std::span<extent> some) noexcept;
-    /// Makes the used extent of `least` to `most` pages that starts there reserved, for the caller. Lock-free; of two
-    /// calls, one gets it. Nothing where there is none, or a change in progress hides it: free() then decides.
+    /// Makes the used extent of `least` to `most` pages that starts there reserved, for the caller. Of two calls, one
+    /// gets it. Nothing where there is none, or a change in progress hides it: free() then decides.
     [[nodiscard]] std::optional<extent> claim(base::pages start, base::pages least,
                                               base::pages most) noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
-        return map_.claim(start, least, most);  // extent_map needs no lock for it
+        if (start >= unlocked().frontier() || (remote_.active() && remote_.is_taken(start))) {
+            return std::nullopt;
+        }
+        auto claimed = map_.claim(start, least, most);  // extent_map needs no lock for it
+        return claimed && remote_.active() && remote_.is_taken(start) ? std::nullopt : claimed;
     }
     /// The extent was reserved, and the caller's.
     void hand_out(base::pages start, base::pages length, std::uint32_t type) noexcept {
@@ -145,7 +152,13 @@ public:
     [[nodiscard]] space_reclaimer& space() noexcept { return space_; }
 
     /// Lock-free.
-    [[nodiscard]] std::optional<segment::page_entry> find(base::pages start) const { return unlocked().find(start); }
+    [[nodiscard]] std::optional<segment::page_entry> find(base::pages start) const {
+        auto found = unlocked().find(start);
+        if (found && found->kind == segment::extent_kind::used && remote_.active() && remote_.is_gone(start)) {
+            return segment::page_entry{segment::extent_kind::reserved, found->length};
+        }
+        return found;
+    }
     /// Nothing beyond the frontier. Time: proportional to the extent's length / 64.
     [[nodiscard]] std::optional<extent> containing(base::pages page) const;
 
@@ -165,6 +178,8 @@ public:
 
 private:
     friend base::result<void> admit(extent_allocator& of, base::pages more);
+    friend remote_extents& remote_of(extent_allocator& of) noexcept;
+    friend const remote_extents& remote_of(const extent_allocator& of) noexcept;
     /// For what needs no lock (extent_map).
     [[nodiscard]] const extent_map& unlocked() const noexcept HF_NO_THREAD_SAFETY_ANALYSIS { return map_; }
     template <class Take>
@@ -181,6 +196,7 @@ private:
     extent_places places_ HF_GUARDED_BY(mutex_);
     extent_decay decay_ HF_GUARDED_BY(mutex_);
     space_reclaimer space_;
+    remote_extents remote_;
     std::vector<extent> unwritten_ HF_GUARDED_BY(mutex_);  ///< free, but media say that parts are reserved
     struct shown_entry {
         base::pages at;
@@ -190,6 +206,10 @@ private:
     std::vector<shown_entry> shown_ HF_GUARDED_BY(mutex_);
     std::optional<base::function_ref<void()>> reclaim_callback_;
 };
+
+/// What threads of other nodes have freed.
+[[nodiscard]] inline remote_extents& remote_of(extent_allocator& of) noexcept { return of.remote_; }
+[[nodiscard]] inline const remote_extents& remote_of(const extent_allocator& of) noexcept { return of.remote_; }
 
 void show_opened(extent_allocator& of);
 void take_back_opened(extent_allocator& of) noexcept;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -167,7 +168,14 @@ result<void> extent_caches::start(unsigned arenas) {
 std::optional<extent> extent_caches::take(unsigned arena, pages wanted) noexcept {
     extent_cache& cache = caches_[arena];
     std::size_t refill = 1;
-    const auto found = cache.take(wanted, refill);
+    auto found = cache.take(wanted, refill);
+    if (!found && remote_of(extents_).active()) {
+        const std::uint32_t home = arena % extents_.nodes();
+        if (remote_of(extents_).waiting(home).value != 0) {
+            merge(arena, home);
+            found = cache.take(wanted, refill);
+        }
+    }
     return found ? found : fetch(arena, wanted, refill);
 }
 
@@ -253,11 +261,44 @@ void extent_caches::release_some(std::uint64_t now) noexcept {
     caches_[scan_cursor_].begin_period();
     if (++scan_cursor_ == arenas_) {
         scan_cursor_ = 0;
+        merge_what_waits();
         period_end_.store(now + decay_curve::step_ns, std::memory_order_relaxed);
     }
 }
 
+/// A home whose threads sleep, or that has none, would never merge: its memory would neither serve nor decay.
+void extent_caches::merge_what_waits() noexcept {
+    const std::uint64_t merged = remote_of(extents_).merged();
+    if (std::exchange(merged_before_, merged) != merged || remote_of(extents_).waiting().value == 0) {
+        return;
+    }
+    for (std::uint32_t home = 0; home < extents_.nodes(); ++home) {
+        merge(0, home);
+    }
+}
+
+void extent_caches::merge(unsigned arena, std::uint32_t home) noexcept {
+    std::array<extent, extent_cache::evicted_at_once> some;
+    const remote_extents::merging mark;
+    while (const std::size_t taken = remote_of(extents_).take(home, some)) {
+        for (const extent& each : std::span(some).first(taken)) {
+            if (keeps(each.length)) {
+                put(arena, each);
+                continue;
+            }
+            try {
+                // Fails where the page entry was overwritten, which check() names.
+                static_cast<void>(extents_.free(each.start, extent_kind::reserved).ok());
+            } catch (const std::bad_alloc&) {  // no memory for a failure's text
+            }
+        }
+    }
+}
+
 void extent_caches::flush() noexcept {
+    for (std::uint32_t home = 0; remote_of(extents_).active() && home < extents_.nodes(); ++home) {
+        merge(0, home);
+    }
     std::array<extent, 64> some;
     for (unsigned i = 0; i < arenas_; ++i) {
         while (const std::size_t taken = caches_[i].take_any(some)) {

@@ -112,7 +112,11 @@ public:
     /// Once a period, releases idle extents of all arenas, whose own threads may be gone. A little at a time, `times`
     /// as much: true where more is to be done.
     bool age(std::uint64_t now, unsigned times) noexcept;
+    /// Merges first, of every home.
     void flush() noexcept;
+    /// What other nodes have freed of this home comes to the caches, or is free: for threads of that home, whose
+    /// `arena` it is, before they take more, and for others where none did. Also while caching is off.
+    void merge(unsigned arena, std::uint32_t home) noexcept;
 
     [[nodiscard]] base::pages total() const noexcept;
     [[nodiscard]] bool contains(base::pages start) const noexcept;
@@ -125,6 +129,7 @@ private:
     [[nodiscard]] unsigned arena_of(unsigned arena, base::pages start) const noexcept;
     void keep(extent_cache& cache, const extent& added) noexcept;
     void release_some(std::uint64_t now) noexcept HF_REQUIRES(releasing_);
+    void merge_what_waits() noexcept HF_REQUIRES(releasing_);
 
     extent_allocator& extents_;
     std::unique_ptr<extent_cache[]> caches_;
@@ -132,6 +137,7 @@ private:
     std::atomic<std::uint64_t> period_end_{0};
     base::mutex releasing_;
     unsigned scan_cursor_ HF_GUARDED_BY(releasing_) = 0;
+    std::uint64_t merged_before_ HF_GUARDED_BY(releasing_) = 0;  ///< by the end of the last period
     struct fetching {
         extent_caches* from;
         void operator()() const noexcept { from->flush(); }

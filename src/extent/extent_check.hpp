@@ -1,5 +1,5 @@
 // Each invariant is one function, shared by open(), check() and the tests. EXT-6 to EXT-8 (extent_checker.cpp) and
-// EXT-9 (extent_cache.cpp) are for check() alone.
+// EXT-9 (extent_cache.cpp) and EXT-10 (remote_extents.cpp) are for check() alone.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Small blocks freed on another node than their own: what a crash leaves, and which memory is written.
+// Blocks freed on another node than their own: what a crash leaves, and which memory is written.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -125,6 +125,141 @@ TEST_P(heap_remote_frees, WhatWasFreedElsewhereIsFreeAfterACloseAndACrash) {
         expect_free(*heap, is_atomic() ? 1700 : 1200);
         must(heap->close(true));
     }
+}
+
+/// What a crash leaves of frees of blocks of whole pages that no merge has seen, and of some that one has.
+TEST_P(heap_remote_frees, WhatWasFreedElsewhereOfWholePagesIsFreeAfterACloseAndACrash) {
+    const engine_options wanted = options(segment::minimum_segment_size * 8);
+    constexpr std::size_t count = 60;
+    std::vector<std::uint64_t> offsets;
+    const auto address = [&](engine& heap, std::size_t i) { return heap.files().view().address({offsets[i]}); };
+    const auto expect_free = [&](engine& heap, std::size_t freed) {
+        for (std::size_t i = 0; i < count; ++i) {
+            EXPECT_EQ(heap.blocks().inspect().usable_size(address(heap, i)).ok(), i >= freed) << i;
+        }
+        EXPECT_EQ(must(heap.statistics()).allocated_blocks, count - freed);
+        expect_sound(heap);
+    };
+    const auto free_on_0 = [&](engine& heap, std::size_t from, std::size_t to) {
+        on_node(0, [&] {
+            for (std::size_t i = from; i < to; ++i) {
+                ASSERT_TRUE(heap.try_deallocate(address(heap, i)));
+                ASSERT_FALSE(heap.try_deallocate(address(heap, i)));
+            }
+        });
+        on_node(1, [&] { EXPECT_FALSE(heap.try_deallocate(address(heap, from))); });
+    };
+    const auto checkpoint = [](engine& heap) {
+        if (heap.atomic() != nullptr) {
+            heap.atomic()->checkpoint();
+        }
+    };
+    {
+        const auto heap = must(engine::create(path(), wanted));
+        on_node(1, [&] {
+            for (std::size_t i = 0; i < count; ++i) {
+                void* const block = heap->allocate(i % 3 == 0 ? 20'000 : i % 3 == 1 ? 70'000 : 2'000'000, 8);
+                ASSERT_NE(block, nullptr);
+                offsets.push_back(heap->files().view().offset(block).value);
+            }
+        });
+        free_on_0(*heap, 0, 5);
+        must(heap->close(true));
+    }
+    {
+        const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
+        expect_free(*heap, 5);
+        free_on_0(*heap, 5, 10);
+        must(heap->commit());
+        free_on_0(*heap, 10, 15);
+        checkpoint(*heap);  // withdraws the entries that wait for a merge
+        free_on_0(*heap, 15, 20);
+        expect_free(*heap, 20);
+        free_on_0(*heap, 20, 25);
+        must(heap->commit());
+        free_on_0(*heap, 25, 30);
+        if (is_atomic()) {
+            checkpoint(*heap);
+            free_on_0(*heap, 30, 35);
+            // Merged, and a part of it used anew, so that records of both are replayed.
+            on_node(1, [&] {
+                void* const anew = heap->allocate(20'000, 8);
+                EXPECT_TRUE(heap->try_deallocate(anew));
+            });
+        }
+    }                                                         // without close()
+    if (GetParam().durability != durability_kind::collect) {  // in `collect` no block was reachable
+        const auto heap = must(engine::open(path(), access_mode::read_write, wanted));
+        expect_free(*heap, is_atomic() ? 35 : 25);
+        must(heap->close(true));
+    }
+}
+
+/// Each block is handed to a thread of the other node, and freed there: any mix of sizes, both ways at once.
+TEST_P(heap_remote_frees, ManyThreadsOfTwoNodesAndWholePages) {
+    const auto heap = must(engine::create(path(), options(segment::minimum_segment_size * 8)));
+    constexpr unsigned threads = 4;
+    constexpr std::size_t places = 64;
+    std::vector<std::atomic<void*>> passed(places);
+    std::vector<std::thread> running;
+    for (unsigned thread = 0; thread < threads; ++thread) {
+        running.emplace_back([&, thread] {
+            made_up_topology::move_this_thread_to(thread % 2);
+            std::uint64_t random = thread + 1;
+            for (int step = 0; step < 1500; ++step) {
+                random = random * 6'364'136'223'846'793'005U + 1'442'695'040'888'963'407U;
+                void* const made = heap->allocate(12'000 + (random >> 33U) % 300'000, 8);
+                ASSERT_NE(made, nullptr);
+                if (void* const old = passed[(random >> 20U) % places].exchange(made)) {
+                    ASSERT_TRUE(heap->try_deallocate(old));
+                }
+            }
+        });
+    }
+    for (std::thread& one : running) {
+        one.join();
+    }
+    expect_sound(*heap);
+    for (auto& place : passed) {
+        EXPECT_TRUE(place.load() == nullptr || heap->try_deallocate(place.load()));
+    }
+    EXPECT_TRUE(heap->blocks().inspect().all_free());
+    if (!is_atomic() || GetParam().emulated) {
+        EXPECT_GT(extent::remote_of(heap->extents()).merged(), 0U);
+    }
+    expect_sound(*heap);
+    must(heap->close(true));
+}
+
+TEST_P(heap_remote_frees, OfSeveralNodesThatFreeWholePagesAtOnceOneSucceeds) {
+    const auto heap = must(engine::create(path(), options(segment::minimum_segment_size * 8)));
+    std::vector<void*> blocks(300);
+    on_node(1, [&] { std::ranges::generate(blocks, [&] { return heap->allocate(20'000, 8); }); });
+    constexpr std::size_t threads = 3;  // two on the blocks' node
+    std::atomic<std::size_t> arrived{0};
+    std::atomic<std::size_t> succeeded{0};
+    std::vector<std::thread> running;
+    for (unsigned thread = 0; thread < threads; ++thread) {
+        running.emplace_back([&, thread] {
+            made_up_topology::move_this_thread_to(thread == 0 ? 0 : 1);
+            std::size_t meeting = 0;
+            for (void* const block : blocks) {
+                meeting += threads;
+                ++arrived;
+                while (arrived < meeting) {
+                    std::this_thread::yield();
+                }
+                succeeded += heap->try_deallocate(block) ? 1U : 0U;
+            }
+        });
+    }
+    for (std::thread& one : running) {
+        one.join();
+    }
+    EXPECT_EQ(succeeded, blocks.size());
+    EXPECT_TRUE(heap->blocks().inspect().all_free());
+    expect_sound(*heap);
+    must(heap->close(true));
 }
 
 TEST_P(heap_remote_frees, MorphedSlabsAreWhatTheyWereAfterACrash) {

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "base/atomic.hpp"
+#include "base/function_ref.hpp"
 #include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "lane/lane_format.hpp"
@@ -20,14 +21,22 @@
 namespace holdfast::lane {
 
 /// Words whose lines a checkpoint writes back before the record is void. An address plus 1: the checkpoint itself
-/// stores the bitmap word, from block states.
+/// stores the bitmap word, from block states; plus 2: see follows_shadows().
 using touched_lines = std::array<const void*, 3>;
 
 [[nodiscard]] inline const void* follows_states(const std::uint64_t* word) noexcept {
     return reinterpret_cast<const std::byte*>(word) + 1;
 }
+/// A line of page entries in a heap of several nodes: the checkpoint itself withdraws those of blocks that a thread of
+/// another node has freed.
+[[nodiscard]] inline const void* follows_shadows(const std::uint64_t* word) noexcept {
+    return reinterpret_cast<const std::byte*>(word) + 2;
+}
 [[nodiscard]] inline bool does_follow_states(const void* line) noexcept {
-    return (reinterpret_cast<std::uintptr_t>(line) & 1U) != 0;
+    return (reinterpret_cast<std::uintptr_t>(line) & 3U) != 0;
+}
+[[nodiscard]] inline bool does_follow_shadows(const void* line) noexcept {
+    return (reinterpret_cast<std::uintptr_t>(line) & 2U) != 0;
 }
 
 /// States of small blocks, from which checkpoints update the bitmaps.
@@ -41,6 +50,11 @@ public:
     /// What a line of bitmaps should hold. Thread-safe. May include states of pending records: a state changes after
     /// the fence of its record, which decides the bit in any case.
     virtual void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept = 0;
+    /// Withdraws page entries of the line by `replace`, which gets word, found and wanted. Thread-safe; states as
+    /// above.
+    virtual void withdraw_line(
+        const std::uint64_t* line,
+        base::function_ref<void(std::uint64_t&, std::uint64_t, std::uint64_t)> replace) const noexcept = 0;
     /// False where the block has no state.
     [[nodiscard]] virtual bool set_state(std::uint64_t offset, block_word block, bool allocated) noexcept = 0;
 };

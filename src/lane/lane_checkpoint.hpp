@@ -269,6 +269,12 @@ template <persist::persistence_domain Domain>
 bool lane_checkpoint<Domain>::follow_states(const void* address, base::mutex** held) noexcept {
     auto* const line = reinterpret_cast<std::uint64_t*>(
         base::align_down(reinterpret_cast<std::uintptr_t>(address), base::cache_line_size));
+    if (does_follow_shadows(address)) {
+        of_.options.states->withdraw_line(line, [this](std::uint64_t& word, std::uint64_t found, std::uint64_t wanted) {
+            static_cast<void>(domain_.replace_if(word, found, wanted, "lane.checkpoint.entry"));  // else: a merge did
+        });
+        return true;
+    }
     const auto number = reinterpret_cast<std::uintptr_t>(line) / base::cache_line_size;
     base::mutex& mutex = word_mutexes_[number % word_mutexes_.size()].mutex;
     if (!mutex.try_lock()) {

@@ -80,7 +80,7 @@ private:
         }
         const block_word block = decode_block(encoded);
         const bool has_state =
-            states_ != nullptr && block.kind == block_kind::small && states_->set_state(offset, block, allocate);
+            states_ != nullptr && block.kind != block_kind::slab && states_->set_state(offset, block, allocate);
         if (has_state && by_clock_) {
             return;  // a checkpoint stores the bitmap
         }

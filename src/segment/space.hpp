@@ -52,6 +52,12 @@ public:
         return *reinterpret_cast<std::uint64_t*>(metadata_of(page.value >> page_shift_) + shape_.page_entries_at() +
                                                  in_segment * page_entry_size);
     }
+    /// The page of that entry.
+    [[nodiscard]] base::pages page_of_entry(const std::uint64_t* word) const noexcept {
+        const auto at = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(word) - metadata_);
+        return {at / metadata_size_ * shape_.pages() +
+                (at % metadata_size_ - shape_.page_entries_at()) / page_entry_size};
+    }
     [[nodiscard]] slab_header_on_media& slab_header(base::granule position) const noexcept {
         const std::uint64_t in_segment = position.value & (shape_.granules() - 1);
         return *reinterpret_cast<slab_header_on_media*>(metadata_of(segment_of(position)) + shape_.slab_headers_at() +

@@ -28,7 +28,17 @@ public:
     void bits_of_line(const std::uint64_t* line, std::span<std::uint64_t, 8> bits) const noexcept override {
         blocks_.slabs().table().bits_of_line(line, bits);
     }
+    void withdraw_line(
+        const std::uint64_t* line,
+        base::function_ref<void(std::uint64_t&, std::uint64_t, std::uint64_t)> replace) const noexcept override {
+        blocks_.whole_pages().withdraw_line(line, replace);
+    }
     bool set_state(std::uint64_t offset, lane::block_word block, bool allocated) noexcept override {
+        if (block.kind == lane::block_kind::pages) {
+            slab::held_block freed;
+            freed.offset = offset;
+            return !allocated && blocks_.whole_pages().clear_claimed(freed);
+        }
         std::uint8_t* const found = blocks_.inspect().block_state_of(offset, block);
         if (found != nullptr) {
             // Without its freeing thread, the block stays `held` until the next open.
@@ -42,7 +52,8 @@ public:
     /// non-temporal stores.
     [[nodiscard]] bool claim(const slab::held_block& found) const noexcept {
         if (!found.is_small()) [[unlikely]] {
-            return !found.is_by_node() || blocks_.nodes().claim(found);
+            return found.is_by_node() ? blocks_.nodes().claim(found)
+                                      : !bitmaps_follow_ || blocks_.whole_pages().claim(found);
         }
         return !bitmaps_follow_ || claim_state(found);
     }
@@ -56,6 +67,8 @@ public:
             blocks_.nodes().unclaim(found);
         } else if (found.is_small()) {
             std::atomic_ref(*found.state).store(slab::block_state::live, std::memory_order_release);
+        } else if (bitmaps_follow_) {
+            blocks_.whole_pages().end_claim(found);
         }
     }
     template <persist::persistence_domain Domain>
@@ -80,9 +93,16 @@ public:
             return true;
         }
         if (!held.is_small()) {
-            return domain.replace_if(*held.place.word, held.place.set,
-                                     segment::encode({segment::extent_kind::reserved, {held.block.length}, 0}),
-                                     "heap.entry.clear");
+            if (bitmaps_follow_ && blocks_.whole_pages().clear_elsewhere(held)) [[unlikely]] {
+                return true;
+            }
+            const bool cleared = domain.replace_if(
+                *held.place.word, held.place.set,
+                segment::encode({segment::extent_kind::reserved, {held.block.length}, 0}), "heap.entry.clear");
+            if (bitmaps_follow_) {
+                blocks_.whole_pages().end_claim(held);
+            }
+            return cleared;
         }
         const bool cleared =
             bitmaps_follow_ ||  // claim() decided
@@ -94,8 +114,14 @@ public:
     }
     /// For a checkpoint to write back.
     [[nodiscard]] const void* line_of(const slab::held_block& held) const noexcept {
-        return bitmaps_follow_ && (held.is_small() || held.is_by_node()) ? lane::follows_states(held.place.word)
-                                                                         : held.place.word;
+        if (!held.is_small() && !held.is_by_node()) {
+            return line_of_entry(held.place.word);
+        }
+        return bitmaps_follow_ ? lane::follows_states(held.place.word) : held.place.word;
+    }
+    /// All lines of page entries follow shadows, or none: a checkpoint goes to a line once.
+    [[nodiscard]] const void* line_of_entry(const std::uint64_t* word) const noexcept {
+        return bitmaps_follow_ && blocks_.whole_pages().has_nodes() ? lane::follows_shadows(word) : word;
     }
 
 private:

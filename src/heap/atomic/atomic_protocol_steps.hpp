@@ -210,7 +210,7 @@ bool atomic_protocol<Domain>::change_slab(base::granule slab, lane::block_word m
     lanes_.prepare(*own, 1);
     lanes_.announce(*own);
     lanes_.append(*own, change,
-                  {HF_MUTANT("heap.slab.entry_line") ? nullptr : place.word,
+                  {HF_MUTANT("heap.slab.entry_line") ? nullptr : block_states_.line_of_entry(place.word),
                    create && !HF_MUTANT("heap.slab.header_line") ? &space_.slab_header(slab) : nullptr, nullptr});
     if (!lanes_.fence(*own)) [[unlikely]] {
         return false;

@@ -15,15 +15,19 @@
 namespace holdfast::heap {
 
 template <persist::persistence_domain Domain>
-class collect_operations_of final : public block_operations, private slab::slab_log {
+class collect_operations_of final : public block_operations, private slab::slab_log, private extent::entry_writer {
 public:
     collect_operations_of(Domain domain, segment::space_view space, extent::extent_allocator& extents,
                           slab::block_allocator& blocks) noexcept
         : domain_(std::move(domain)), space_(space), extents_(extents), blocks_(blocks) {
         blocks_.use_log(this, nullptr);
         blocks_.slabs().set_traced(true);
+        extent::remote_of(extents_).set_writer(this);
     }
-    ~collect_operations_of() override { blocks_.forget_log(); }
+    ~collect_operations_of() override {
+        extent::remote_of(extents_).set_writer(nullptr);
+        blocks_.forget_log();
+    }
     collect_operations_of(const collect_operations_of&) = delete;
     collect_operations_of& operator=(const collect_operations_of&) = delete;
 
@@ -90,15 +94,32 @@ private:
     /// False: another thread freed the block first.
     [[nodiscard]] bool withdraw(void* block, const slab::held_block& found) noexcept {
         const segment::page_entry withdrawn{segment::extent_kind::reserved, {found.block.length}};
-        if (!domain_.replace_if(*found.place.word, found.place.set, segment::encode(withdrawn),
-                                "collect.pages.withdrawn")) {
+        bool done = blocks_.whole_pages().claim(found);
+        if (done && !blocks_.whole_pages().clear_elsewhere(found)) {
+            done = domain_.replace_if(*found.place.word, found.place.set, segment::encode(withdrawn),
+                                      "collect.pages.withdrawn");
+            blocks_.whole_pages().end_claim(found);
+            if (done) {
+                persist_word(*found.place.word, "collect.pages.withdrawn_fence");
+            }
+        }
+        if (!done) {
             blocks_.inspect().leave_refusal(block);
             return false;
         }
-        persist_word(*found.place.word, "collect.pages.withdrawn_fence");
         blocks_.release(blocks_.this_cache(), found);
         return true;
     }
+
+    // entry_writer: what merges take serves anew after settle()
+    bool replace(std::uint64_t& word, std::uint64_t expected, std::uint64_t wanted) noexcept override {
+        if (expected != wanted && !domain_.replace_if(word, expected, wanted, "collect.merge.withdrawn")) {
+            return false;
+        }
+        domain_.flush(&word, sizeof word, "collect.merge.flush");
+        return true;
+    }
+    void settle() noexcept override { domain_.fence("collect.merge.fence"); }
 
     bool slab_created(base::granule slab, const slab::size_class& kind, std::uint32_t type) noexcept override {
         const std::uint64_t offset = base::offset_of(slab).value;

@@ -179,7 +179,8 @@ block_statistics block_inspector::statistics() const {
     counted.allocated_bytes = counted.small_bytes + counted.big_bytes;
     counted.guard_ranges = core_.pool.source().guards().count();
     counted.free_extents = core_.extents.count(extent_kind::free);
-    counted.free_pages = (core_.extents.free_pages() + core_.cached_extents.total()).value;
+    counted.free_pages =
+        (core_.extents.free_pages() + core_.cached_extents.total() + extent::remote_of(core_.extents).waiting()).value;
     counted.largest_free_pages = core_.extents.largest_free().value;
     return counted;
 }
@@ -242,13 +243,16 @@ failure block_inspector::refusal(const void* block) const {
     const unsigned class_index = slab_state::class_of(state);
     if (class_index == no_class) {
         const auto around = core_.extents.containing(base::page_of(offset));
-        what.found = !around                                        ? "no extent"
-                     : around->kind == extent_kind::free            ? "free memory"
-                     : around->kind == extent_kind::roots           ? "the roots of the heap"
-                     : core_.cached_extents.contains(around->start) ? "free memory"
-                     : core_.pool.source().guards().contains(slab)  ? "a guard range behind a slab"
-                     : around->kind == extent_kind::reserved        ? "a reserved block that was not published"
-                                                                    : "an address inside a block of whole pages";
+        what.found =
+            !around                              ? "no extent"
+            : around->kind == extent_kind::free  ? "free memory"
+            : around->kind == extent_kind::roots ? "the roots of the heap"
+            : core_.cached_extents.contains(around->start) || (extent::remote_of(core_.extents).active() &&
+                                                               extent::remote_of(core_.extents).is_gone(around->start))
+                ? "free memory"
+            : core_.pool.source().guards().contains(slab) ? "a guard range behind a slab"
+            : around->kind == extent_kind::reserved       ? "a reserved block that was not published"
+                                                          : "an address inside a block of whole pages";
         return what;
     }
     const size_class& size = size_classes[class_index];

@@ -99,6 +99,7 @@ extent::extent page_blocks::take(std::size_t bytes, std::size_t alignment, exten
     if (!slab::admit(core_.extents, length)) {  // cached pages were admitted before
         return {};
     }
+    merge_at_home();
     core_.pool.upkeep().age();
     try {
         const std::uint32_t node =
@@ -118,6 +119,75 @@ extent::extent page_blocks::take(std::size_t bytes, std::size_t alignment, exten
     return {};
 }
 
+/// Longer extents are in no cache, which would merge before it takes more.
+void page_blocks::merge_at_home() noexcept {
+    if (extent::remote_of(core_.extents).active()) {
+        const unsigned arena = core_.arena();
+        const std::uint32_t home = arena % core_.extents.nodes();
+        if (extent::remote_of(core_.extents).waiting(home).value != 0) {
+            core_.cached_extents.merge(arena, home);
+        }
+    }
+}
+
+std::uint32_t page_blocks::node() noexcept {
+    const thread_cache* const cache = core_.find_cache();
+    return cache == nullptr ? extent::remote_extents::no_node : cache->arena % core_.extents.nodes();
+}
+
+bool page_blocks::is_elsewhere(pages start) noexcept {
+    return extent::remote_of(core_.extents).active() && extent::remote_of(core_.extents).is_remote(node(), start);
+}
+
+/// At home, the claim of the home's own shadow ends when the entry is changed.
+bool page_blocks::claim(const held_block& found) noexcept {
+    const pages start = base::page_of(heap_offset{found.offset});
+    extent::remote_extents& remote = extent::remote_of(core_.extents);
+    return !remote.active() || remote.claim(is_elsewhere(start) ? node() : remote.home_of(start), start);
+}
+
+void page_blocks::end_claim(const held_block& found) noexcept {
+    const pages start = base::page_of(heap_offset{found.offset});
+    if (extent::remote_extents& remote = extent::remote_of(core_.extents); remote.active()) {
+        remote.unclaim(is_elsewhere(start) ? node() : remote.home_of(start), start);
+    }
+}
+
+bool page_blocks::clear_elsewhere(const held_block& found) noexcept {
+    const pages start = base::page_of(heap_offset{found.offset});
+    if (!is_elsewhere(start)) {
+        return false;
+    }
+    extent::remote_of(core_.extents).clear(node(), start);
+    return true;
+}
+
+bool page_blocks::clear_claimed(const held_block& found) noexcept {
+    return extent::remote_of(core_.extents).active() &&
+           extent::remote_of(core_.extents).clear_claimed(base::page_of(heap_offset{found.offset}));
+}
+
+void page_blocks::withdraw_line(
+    const std::uint64_t* line,
+    base::function_ref<void(std::uint64_t&, std::uint64_t, std::uint64_t)> replace) const noexcept {
+    const pages first = core_.space.page_of_entry(line);
+    for (std::uint64_t i = 0; i < base::cache_line_size / segment::page_entry_size; ++i) {
+        const pages page = first + pages{i};
+        const std::uint64_t word = core_.extents.entries().load(page);
+        const segment::page_entry entry = segment::decode_page_entry(word);
+        if (entry.kind == extent_kind::used && extent::remote_of(core_.extents).is_gone(page)) {
+            replace(core_.space.page_entry_word(page), word, segment::encode({extent_kind::reserved, entry.length}));
+        }
+    }
+}
+
+void page_blocks::release_elsewhere(pages start, pages length) noexcept {
+    if (extent::remote_of(core_.extents).release(node(), start, length)) {
+        core_.cached_extents.merge(core_.arena(), extent::remote_of(core_.extents).home_of(start));
+    }
+    core_.pool.upkeep().age();
+}
+
 bool page_blocks::free(pages start) {
     if (core_.undo.is_open()) [[unlikely]] {
         switch (core_.undo.free(start)) {
@@ -128,6 +198,11 @@ bool page_blocks::free(pages start) {
                               [&] { return look_.refusal(core_.space.address(base::offset_of(start))); });
                 return false;
         }
+    }
+    if (is_elsewhere(start) && start < core_.extents.frontier() && core_.extents.find(start) &&
+        extent::remote_of(core_.extents).claim(node(), start)) {
+        release_elsewhere(start, core_.extents.entries().extent_at(start).length);
+        return true;
     }
     if (core_.cached_extents.keeps(extent::least_cached)) {
         if (const auto claimed = core_.extents.claim(start, extent::least_cached, extent::most_cached)) {
@@ -172,6 +247,10 @@ void page_blocks::release(const thread_cache* cache, const held_block& held) noe
     const pages length{held.block.length};
     if (core_.undo.is_open()) [[unlikely]] {
         core_.undo.forget_taken(start);
+    }
+    if (is_elsewhere(start) && extent::remote_of(core_.extents).is_cleared(node(), start)) {
+        release_elsewhere(start, length);
+        return;
     }
     if (core_.cached_extents.keeps(length)) {
         core_.cached_extents.put(cache == nullptr ? 0 : cache->arena, {start, length, extent_kind::reserved});

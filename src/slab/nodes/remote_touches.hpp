@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "slab/slab.hpp"
@@ -23,6 +24,9 @@ namespace holdfast::slab {
 
 struct allocator_memory {
     static const slab_pool& pool_of(const block_allocator& blocks) noexcept { return blocks.core_.pool; }
+    static const extent::remote_extents& remote_of(const block_allocator& blocks) noexcept {
+        return extent::remote_of(std::as_const(blocks.core_.extents));
+    }
 };
 
 inline constexpr std::uint64_t touches_segment = 256 * base::mebibyte;
@@ -76,8 +80,9 @@ public:
     void forget() noexcept { counts_ = {}; }
 
 private:
-    static constexpr std::array<const char*, 9> kinds{"blocks", "headers",     "page entries", "bitmaps", "states",
-                                                      "types",  "descriptors", "block states", "shadows"};
+    static constexpr std::array<const char*, 10> kinds{"blocks",  "headers",       "page entries", "bitmaps",
+                                                       "states",  "types",         "descriptors",  "block states",
+                                                       "shadows", "extent shadows"};
     struct region {
         std::uintptr_t begin;
         std::uintptr_t end;
@@ -117,6 +122,8 @@ private:
             if (other != node) {
                 pool.remote().for_each_range(other,
                                              [this](const void* from, const void* to) { add("shadows", from, to); });
+                allocator_memory::remote_of(blocks_).for_each_range(
+                    other, [this](const void* from, const void* to) { add("extent shadows", from, to); });
             }
         }
     }
@@ -133,7 +140,9 @@ private:
         const auto at = reinterpret_cast<std::uintptr_t>(info->si_addr);
         for (const region& one : active_->regions_) {
             if (at >= one.begin && at < one.end) {
-                const touch_cause cause = remote_frees::is_merging() ? touch_cause::merge : cause_;
+                const touch_cause cause = remote_frees::is_merging() || extent::remote_extents::merging::is_on()
+                                              ? touch_cause::merge
+                                              : cause_;
                 ++active_->counts_[static_cast<unsigned>(cause)][one.kind];
                 ::mprotect(reinterpret_cast<void*>(base::align_down(at, base::page_size)), base::page_size,
                            PROT_READ | PROT_WRITE);

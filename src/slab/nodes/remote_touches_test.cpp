@@ -2,6 +2,8 @@
 // writes to memory of another node, except in a merge.
 #include "slab/nodes/remote_touches.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <memory>
 #include <random>
@@ -186,18 +188,21 @@ TEST_P(remote_touches_test, Larson) {
 
 INSTANTIATE_TEST_SUITE_P(nodes, remote_touches_test, testing::Values(2U, 4U));
 
-/// Blocks of whole pages have no shadows: their frees write page entries, wherever these lie (docs/limits.md).
-class remote_touches_of_big_blocks : public testing::TestWithParam<std::size_t> {};
+/// Page entries of blocks of whole pages are left to a merge, which the home's next allocation makes.
+class remote_touches_of_big_blocks : public testing::TestWithParam<std::size_t> {
+protected:
+    [[nodiscard]] static std::size_t bytes() { return GetParam() << 10U; }
+};
 
-TEST_P(remote_touches_of_big_blocks, are_of_page_entries_alone) {
+TEST_P(remote_touches_of_big_blocks, are_of_merges_alone) {
     constexpr std::size_t count = 100;
-    const std::size_t kibibytes = GetParam();
     node_heap heap(2, touches_segment);
-    std::vector<void*> blocks(count);
+    std::vector<void*> blocks(bytes() > base::mebibyte ? 3 : count);
     on_node(0, [&] { EXPECT_TRUE(heap.blocks().try_free(heap.blocks().allocate(64, 8))); });
-    on_node(1, [&] {
+    node_thread at_home(1);
+    at_home.run([&] {
         for (void*& block : blocks) {
-            block = heap.blocks().allocate(kibibytes << 10U, 8);
+            block = heap.blocks().allocate(bytes(), 8);
         }
     });
     ASSERT_EQ(heap.node_of(blocks.back()), 1U);
@@ -208,16 +213,99 @@ TEST_P(remote_touches_of_big_blocks, are_of_page_entries_alone) {
             remote_touches::because(touch_cause::free);
             for (void* const block : blocks) {
                 EXPECT_TRUE(heap.blocks().try_free(block));
+                EXPECT_FALSE(heap.blocks().try_free(block));
+                EXPECT_FALSE(heap.blocks().inspect().usable_size(block).ok());
             }
         });
-    for (const auto& [kind, written] : touches.touched(touch_cause::free)) {
-        EXPECT_EQ(kind, "page entries");
-        std::printf("%zu blocks of %zu KiB, freed on another node: %lu pages of page entries\n", count, kibibytes,
-                    written);
+    EXPECT_THAT(touches.touched(touch_cause::free), IsEmpty());
+    EXPECT_THAT(touches.touched(touch_cause::merge), IsEmpty());
+    EXPECT_EQ(heap.blocks().inspect().statistics().big_blocks, 0U);
+    EXPECT_THAT(heap.problems(), IsEmpty());
+    EXPECT_EQ(remote_of(heap.extents()).merged(), 0U);
+    void* again = nullptr;
+    touches.turn(
+        1, [&](const auto& task) { at_home.run(task); },
+        [&] {
+            remote_touches::because(touch_cause::allocation);
+            again = heap.blocks().allocate(bytes(), 8);
+        });
+    EXPECT_THAT(touches.touched(touch_cause::allocation), IsEmpty());
+    EXPECT_EQ(remote_of(heap.extents()).merged(), blocks.size());
+    EXPECT_THAT(blocks, Contains(again));  // it serves again
+    std::printf("%zu blocks of %zu KiB, freed on another node: 0 pages there; the merge wrote", blocks.size(),
+                GetParam());
+    for (const auto& [kind, written] : touches.touched(touch_cause::merge)) {
+        std::printf(" %s %lu", kind.c_str(), written);
     }
+    std::printf("\n");
+    EXPECT_TRUE(heap.blocks().try_free(again));
+    EXPECT_THAT(heap.problems(), IsEmpty());
+    heap.blocks().flush_extents();
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
 }
 
-INSTANTIATE_TEST_SUITE_P(kibibytes, remote_touches_of_big_blocks, testing::Values(64U, 256U, 1024U));
+INSTANTIATE_TEST_SUITE_P(kibibytes, remote_touches_of_big_blocks, testing::Values(20U, 64U, 256U, 1024U, 20U * 1024U));
+
+/// Where no thread at home allocates, what waits is bounded, and a period of the caches ends it.
+TEST(remote_frees_of_big_blocks, are_merged_where_the_home_has_no_thread) {
+    node_heap heap(2, touches_segment);
+    constexpr std::size_t bytes = base::mebibyte;
+    std::vector<void*> blocks(400);
+    on_node(1, [&] {
+        for (void*& block : blocks) {
+            block = heap.blocks().allocate(bytes, 8);
+        }
+    });
+    base::pages most{};
+    on_node(0, [&] {
+        for (void* const block : blocks) {
+            EXPECT_TRUE(heap.blocks().try_free(block));
+            most = std::max(most, remote_of(heap.extents()).waiting());
+        }
+    });
+    EXPECT_LT(most, base::pages{extent::remote_extents::late_pages});
+    EXPECT_GE(remote_of(heap.extents()).merged() * bytes, base::to_bytes({extent::remote_extents::late_pages}));
+    EXPECT_EQ(heap.blocks().inspect().statistics().big_blocks, 0U);
+    heap.blocks().flush_extents();
+    EXPECT_EQ(remote_of(heap.extents()).waiting().value, 0U);
+    EXPECT_THAT(heap.problems(), IsEmpty());
+}
+
+TEST(remote_frees_of_big_blocks, of_threads_that_free_one_at_once_one_succeeds) {
+    node_heap heap(3, 16 * base::mebibyte);
+    constexpr std::size_t threads = 4;  // two on the blocks' node
+    std::vector<void*> blocks(200);
+    on_node(1, [&] {
+        for (void*& block : blocks) {
+            block = heap.blocks().allocate(20'000, 8);
+        }
+    });
+    std::atomic<std::size_t> arrived{0};
+    std::atomic<std::size_t> succeeded{0};
+    std::vector<std::thread> running;
+    for (unsigned thread = 0; thread < threads; ++thread) {
+        running.emplace_back([&, thread] {
+            persist::made_up_topology::move_this_thread_to(thread % 3);
+            std::size_t meeting = 0;
+            for (void* const block : blocks) {
+                meeting += threads;
+                ++arrived;
+                while (arrived < meeting) {
+                    std::this_thread::yield();
+                }
+                succeeded += heap.blocks().try_free(block) ? 1U : 0U;
+            }
+        });
+    }
+    for (std::thread& one : running) {
+        one.join();
+    }
+    EXPECT_EQ(succeeded, blocks.size());
+    EXPECT_THAT(heap.problems(), IsEmpty());
+    heap.blocks().flush_extents();
+    EXPECT_TRUE(heap.blocks().inspect().all_free());
+    EXPECT_THAT(heap.problems(), IsEmpty());
+}
 
 TEST(remote_touches_instrument, SeesWhatIsWrittenElsewhere) {
     node_heap heap(2, touches_segment);
