@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -145,6 +146,80 @@ TEST_F(manager_stopped_reader_test, keeps_the_log_of_a_session_that_has_ended) {
 }
 
 INSTANTIATE_TEST_SUITE_P(while_a_process_has_the_turn_or_none, manager_stopped_reader_of_turns_test, testing::Bool());
+
+// A heap that was recovered has no log before the next commit. Who opens it until then, beside a reader that is about
+// to read, begins behind a home of which media say so, and has the log that follows it all the same.
+class manager_without_log_test : public manager_test {
+protected:
+    using small_block = std::array<char, 50'000>;
+    using large_block = std::array<char, 1'500'000>;  // worth a way home
+
+    void make_recovered() {
+        {
+            manager heap = create();
+            heap.construct<small_block>("small")()->fill('0');
+            heap.construct<large_block>("large")()->fill('0');
+        }
+        EXPECT_TRUE(base::run_in_child([&] {
+                        manager heap = share();
+                        heap.transact([&] { block_of<small_block>(heap, "small").fill('x'); });
+                        heap.transact([&] { block_of<small_block>(heap, "small").fill('0'); });
+                        heap.transact([] { ::raise(SIGKILL); });
+                    }).was_killed());
+        std::optional<stopped_reader> about_to_read;
+        manager recovers = share();
+        EXPECT_THROW(recovers.transact([&] {
+            about_to_read.emplace(path());
+            throw std::runtime_error("nothing is committed");
+        }),
+                     std::runtime_error);
+        writer_.emplace(share());
+        about_to_read.reset();
+        reader_.emplace(open_read_only, path());
+        keeps_home_.emplace(open_read_only, path());
+    }
+    template <class Block>
+    static Block& block_of(const manager& heap, const char* name) {
+        return *heap.find<Block>(name).first;
+    }
+    void change_small(char value) {
+        writer_->transact([&] { block_of<small_block>(*writer_, "small").fill(value); });
+    }
+    void change_large(char value) {
+        writer_->transact([&] { block_of<large_block>(*writer_, "large").fill(value); });
+    }
+    static void expect_filled(const manager& heap, char of_small, char of_large) {
+        EXPECT_EQ(std::ranges::count(block_of<small_block>(heap, "small"), of_small), 50'000);
+        EXPECT_EQ(std::ranges::count(block_of<large_block>(heap, "large"), of_large), 1'500'000);
+    }
+
+    std::optional<manager> writer_;
+    std::optional<manager> reader_;
+    std::optional<manager> keeps_home_;
+};
+
+TEST_F(manager_without_log_test, readers_see_each_version_when_home_goes_on) {
+    make_recovered();
+    change_small('1');
+    reader_->refresh();
+    change_large('2');
+    keeps_home_.reset();
+    change_large('3');  // home goes to the reader's version
+    reader_->refresh();
+    expect_filled(*reader_, '1', '3');
+    expect_filled(*writer_, '1', '3');
+    EXPECT_TRUE(writer_->check(true).empty());
+}
+
+TEST_F(manager_without_log_test, a_close_beside_readers_loses_nothing) {
+    make_recovered();
+    change_small('1');
+    change_large('2');
+    writer_.reset();
+    expect_filled(open(), '1', '2');
+    reader_->refresh();
+    expect_filled(*reader_, '1', '2');
+}
 
 }  // namespace
 }  // namespace holdfast

@@ -93,6 +93,7 @@ base::result<log::log*> commit_log::get(persist::storage& storage, const heap_pa
             return std::move(written).error();
         }
     }
+    lag_.note_log();
     return opened;
 }
 

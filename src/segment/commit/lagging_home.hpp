@@ -38,6 +38,12 @@ public:
     [[nodiscard]] const superblock_on_media& home() const noexcept { return *home_; }
     /// May throw std::bad_alloc, and then changes nothing. `home`: its `log_begin` is its end in the log.
     void begin(const superblock_on_media& home);
+    /// There is a log since, of which home's superblock may not say so yet: it was begun before the first record.
+    void note_log() noexcept {
+        if (is_on()) {
+            home_->flags |= flag_log;
+        }
+    }
     /// Home has gone on to that version.
     void go_on(const superblock_on_media& home) noexcept;
     void end() noexcept;
