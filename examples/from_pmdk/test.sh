@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test.sh AFTER BEFORE CONVERT WORK DOCUMENT: the ported program goes on with what the converter has copied. BEFORE and
-# CONVERT are empty where libpmemobj is not installed.
+# CONVERT are "none" where libpmemobj is not installed.
 set -euo pipefail
 after=$1 before=$2 convert=$3 work=$4 document=$5
 here=$(cd "$(dirname "$0")" && pwd)
@@ -18,7 +18,7 @@ for name in before after; do
     done <<<"$shown"
 done
 
-if [[ -n $before ]]; then
+if [[ $before != none ]]; then
     "$before" "$work/pool" add 3 "buy milk" "feed the cat"
     "$before" "$work/pool" add 5 "port the program"
     "$convert" "$work/pool" "$work/heap.hf"

@@ -169,7 +169,7 @@ protected:
         return wanted;
     }
     [[nodiscard]] std::string path() const { return directory_.path("heap"); }
-    [[nodiscard]] static bool is_on_disk() { return std::get<1>(GetParam()) == segment::place::disk; }
+    [[nodiscard]] bool is_on_disk() const { return !base::is_in_memory(directory_.path()); }
 
     segment::test_directory directory_{std::get<1>(GetParam())};
 };

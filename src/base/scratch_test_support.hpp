@@ -1,5 +1,7 @@
 #pragma once
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,7 +13,18 @@
 
 namespace holdfast::base {
 
-inline std::string disk_directory() { return std::filesystem::temp_directory_path().string(); }
+inline bool is_in_memory(const std::string& path) noexcept {
+    struct statfs files {};
+    return ::statfs(path.c_str(), &files) == 0 && (files.f_type == TMPFS_MAGIC || files.f_type == RAMFS_MAGIC);
+}
+
+/// In memory only where /var/tmp is, too: on many systems /tmp is a tmpfs.
+inline std::string disk_directory() {
+    const std::string usual = std::filesystem::temp_directory_path().string();
+    const std::string lasting = "/var/tmp";
+    const bool is_better = is_in_memory(usual) && ::access(lasting.c_str(), W_OK | X_OK) == 0 && !is_in_memory(lasting);
+    return is_better ? lasting : usual;
+}
 inline std::string memory_directory() { return ::access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : disk_directory(); }
 
 /// The destructor removes it with its contents.
