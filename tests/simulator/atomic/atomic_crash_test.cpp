@@ -102,6 +102,16 @@ TEST(atomic_crash_test, SpaceThatGoesBack) {
     EXPECT_GT(report.images, options().quick ? 5'000U : 100'000U);
 }
 
+TEST(atomic_crash_test, WhatAnotherNodeFrees) {
+    const std::size_t length = options().quick ? 2 : 4;
+    const auto report = total_of(settings().size(), [=](std::size_t i) {
+        return explore_nodes(settings()[i].setting, {{256, 16, 16, 32}, 16, {64, 8, 8, 8}, 4}, length);
+    });
+    print("what another node frees", report);
+    ASSERT_TRUE(report.violations.empty()) << report.violations.front();
+    EXPECT_GT(report.images, options().quick ? 5'000U : 100'000U);
+}
+
 TEST(atomic_crash_test, GroupsCountWhollyOrNotAtAll) {
     constexpr atomic_effort effort{{256, 32, 32, 32}, 32, {64, 8, 8, 8}, 4};
     const bool quick = options().quick;

@@ -203,7 +203,13 @@ std::string atomic_space::miss_a_lost_lane() const {
 }
 
 atomic_session::atomic_session(atomic_space& space, bool format)
-    : extents_(space.view(), space), blocks_(space.view(), extents_) {
+    : machine_(space.setting().nodes, 2),
+      extents_(space.view(), space),
+      blocks_(space.view(), extents_, nullptr, machine_) {
+    extents_.set_nodes(space.setting().nodes);
+    if (space.setting().nodes > 1) {
+        persist::made_up_topology::move_this_thread_to(space.setting().nodes - 1);
+    }
     if (auto opened = format ? blocks_.format() : blocks_.open(space.frontier()); !opened) {
         fault_ = "open: " + opened.error().message();
         return;

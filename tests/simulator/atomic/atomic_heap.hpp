@@ -14,6 +14,7 @@
 #include "lane/record_log.hpp"
 #include "lane/replay.hpp"
 #include "log/files_in_memory_test_support.hpp"
+#include "persist/topology.hpp"
 #include "simulator/memory/atomic_memory.hpp"
 #include "simulator/storage/sparse_content.hpp"
 #include "slab/slab.hpp"
@@ -29,6 +30,7 @@ struct atomic_setting {
     bool gives_back = false;            ///< free space goes back, and the heap can become shorter
     bool fades = true;                  ///< with gives_back: freed space goes back at once
     std::uint64_t lanes_for_ahead = 3;  ///< that of all threads, and of two
+    unsigned nodes = 1;                 ///< all memory is node 0's, and the program begins on the last node
 };
 
 /// From the superblock.
@@ -137,6 +139,7 @@ private:
         operations* of = nullptr;
         bool operator()() const noexcept { return of == nullptr || of->wait_until_void(); }
     } settle_;
+    persist::made_up_topology machine_;
     extent::extent_allocator extents_;
     slab::block_allocator blocks_;
     std::unique_ptr<operations> operations_;

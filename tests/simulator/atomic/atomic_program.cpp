@@ -96,6 +96,7 @@ std::string to_string(const step& one) {
                                             "transact_replace",
                                             "publish_inside",
                                             "free_inside",
+                                            "go_to_node",
                                             "skip_stamps"};
     static constexpr const char* sizes[] = {"small", "other", "slot", "big", "typed_slot", "six_pages"};
     return fmt::format("{}({}<-{}, {})", names[static_cast<int>(one.what)], one.to, one.from,
@@ -177,6 +178,9 @@ bool program_runner::run(const step& one, unsigned thread) {
         case verb::give_back: session_.blocks().small().flush_this_thread(); return true;
         case verb::hold_big: return hold_big(thread);
         case verb::shrink: return session_.shrink();
+        case verb::go_to_node:
+            persist::made_up_topology::move_this_thread_to(one.to);
+            return session_.blocks().small().follow_this_thread();
         case verb::morph: return morph(one, thread);
         case verb::transact_words:
         case verb::transact_make:

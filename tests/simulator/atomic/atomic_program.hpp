@@ -39,6 +39,7 @@ enum class verb : std::uint8_t {
     transact_replace,     ///< and frees it, and makes another one
     publish_inside,       ///< publish(a word of the block that a group made)
     free_inside,
+    go_to_node,   ///< the thread goes on on node `to`
     skip_stamps,  ///< the next stamp at `to` is number `from`, as after calls whose stores may all be lost
 };
 

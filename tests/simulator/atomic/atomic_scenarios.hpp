@@ -36,6 +36,9 @@ struct named_program {
 [[nodiscard]] atomic_report explore_space(atomic_setting setting, const atomic_effort& effort, std::size_t length,
                                           unsigned preemptions);
 
+/// Heaps of two nodes: what a thread of the one frees is the other's, and a thread there merges it.
+[[nodiscard]] atomic_report explore_nodes(atomic_setting setting, const atomic_effort& effort, std::size_t length);
+
 /// Three lanes with more pending records on one destination than there are stamps.
 [[nodiscard]] atomic_report explore_lap_of_stamps();
 

@@ -73,14 +73,15 @@ const std::vector<concurrent_program>& space_pairs() {
 
 namespace {
 
-void explore_short(atomic_explorer& explorer, const std::vector<step>& setup, std::size_t length) {
+void explore_short(atomic_explorer& explorer, const std::vector<step>& setup, std::size_t length,
+                   const std::vector<step>& alphabet = space_alphabet()) {
     atomic_program program{setup, {}, 0, false};
     const auto go_on = [&](const auto& again) -> void {
         program.cut_from = program.steps.size() - 1;
         if (explorer.failed() || (!program.steps.empty() && !explorer.run(program)) || program.steps.size() == length) {
             return;
         }
-        for (const step& next : space_alphabet()) {
+        for (const step& next : alphabet) {
             program.steps.push_back(next);
             again(again);
             program.steps.pop_back();
@@ -111,6 +112,50 @@ atomic_report explore_space(atomic_setting setting, const atomic_effort& effort,
         all += explorer.report();
     }
     return all;
+}
+
+namespace {
+
+constexpr step home{verb::go_to_node, 0};
+constexpr step away{verb::go_to_node, 1};
+constexpr step small{verb::allocate, 0};
+constexpr step inner_big{verb::allocate, 3, 0, request::big};
+constexpr step discard{verb::discard};
+
+const std::vector<atomic_program>& programs_of_nodes() {
+    static const std::vector<atomic_program> programs{
+        // A block of pages is freed elsewhere, merged, and its memory is reused, with and without a checkpoint between.
+        {{{verb::allocate, 1}}, {big, free, home, big, free}},
+        {{{verb::allocate, 1}}, {big, free, point, home, big, point}},
+        {{{verb::allocate, 1}}, {big, point, free, home, slab, free}},
+        {{{verb::allocate, 1}}, {big, free, point, point, home, publish_big}},
+        {full_half({{verb::allocate, 1}}), {big, free, big, free, point, slab}},
+        // The destination lies in a block that is freed elsewhere.
+        {{big_holder}, {inner, free_holder, home, publish_big, point}},
+        {{big_holder}, {inner_big, free_inner, free_holder, point, home, big_holder, inner}},
+        {{{verb::allocate, 1}}, {publish_big, {verb::reallocate, 0, 0, request::small}, home, publish_big, point}},
+        {{{verb::allocate, 1}}, {keep_big, discard, home, keep_big, away, discard, point}},
+        // Small blocks.
+        {{{verb::allocate, 1}}, {small, free, point, home, small, free, away, point}},
+    };
+    return programs;
+}
+
+}  // namespace
+
+atomic_report explore_nodes(atomic_setting setting, const atomic_effort& effort, std::size_t length) {
+    setting.nodes = 2;
+    static const std::vector<step> alphabet{big,   free, publish_big, inner_big, free_inner, small,
+                                            point, home, away,        keep_big,  discard,    slab};
+    atomic_explorer explorer(setting, effort);
+    for (const atomic_program& each : programs_of_nodes()) {
+        if (!explorer.run(each)) {
+            explorer.fail("a step of a program of several nodes makes no sense");
+        }
+    }
+    explore_short(explorer, {{verb::allocate, 1}, big}, length, alphabet);
+    explore_short(explorer, full_half({{verb::allocate, 1}}), length, alphabet);
+    return explorer.report();
 }
 
 }  // namespace holdfast::simulator
