@@ -133,7 +133,8 @@ const std::vector<atomic_program>& programs_of_nodes() {
         // The destination lies in a block that is freed elsewhere.
         {{big_holder}, {inner, free_holder, home, publish_big, point}},
         {{big_holder}, {inner_big, free_inner, free_holder, point, home, big_holder, inner}},
-        {{{verb::allocate, 1}}, {publish_big, {verb::reallocate, 0, 0, request::small}, home, free, publish_big, point}},
+        {{{verb::allocate, 1}},
+         {publish_big, {verb::reallocate, 0, 0, request::small}, home, free, publish_big, point}},
         {{{verb::allocate, 1}}, {keep_big, discard, home, keep_big, away, discard, point}},
         // Small blocks.
         {{{verb::allocate, 1}}, {small, free, point, home, small, free, away, point}},
