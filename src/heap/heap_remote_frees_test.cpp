@@ -43,7 +43,7 @@ protected:
         }
         // Neither a checkpoint nor a step ahead of one comes by itself, nor by what the clock gives back.
         wanted.lane_slots = lane::maximum_slots;
-        wanted.decay_ns = 3'600'000'000'000;
+        wanted.decay_ns = extent::decay_curve::never;
         wanted.files.segment_size = segment_size;
         wanted.files.mapping.topology = &machine_;
         for (const char* const place : {"place0", "place1"}) {
