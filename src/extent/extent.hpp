@@ -1,6 +1,7 @@
 // Runs of 4 KiB pages: allocation by best fit, the lowest address among equals; freed extents are united with their
 // free neighbours at once. The page entries are the truth, but for extents that another node frees
-// (remote_extents.hpp). All else is an index in DRAM, rebuilt at open. Invariants: EXT-1 to EXT-10 (extent_check.hpp).
+// (remote_extents.hpp). All else is an index in DRAM, rebuilt at open. Invariants: EXT-1 to EXT-10
+// (extent_invariants.hpp).
 //
 // Free pages are backed (they have space on disk) or holes, or it is not known which. Freed pages are backed, and
 // decay.

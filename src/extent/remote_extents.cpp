@@ -123,7 +123,7 @@ bool remote_extents::release(std::uint32_t node, pages start, pages length) noex
     std::uint64_t head = list.head.load(std::memory_order_relaxed);
     do {
         shadow(node, start).store(head == 0 ? shadow_word::last : head, std::memory_order_release);
-    } while (!list.head.compare_exchange_weak(head, shadow_word::link_to(start), std::memory_order_release,
+    } while (!list.head.compare_exchange_weak(head, shadow_word::link_to(start), std::memory_order_acq_rel,
                                               std::memory_order_relaxed));
     const std::uint64_t extents = list.extents.fetch_add(1, std::memory_order_relaxed) + 1;
     const std::uint64_t waits = list.pages.fetch_add(length.value, std::memory_order_relaxed) + length.value;
@@ -164,10 +164,12 @@ bool remote_extents::next_list(std::uint32_t home, home_side& of) noexcept {
         if (list.head.load(std::memory_order_relaxed) == 0) {
             continue;  // a line that was never written stays so
         }
-        of.next = list.head.exchange(0, std::memory_order_acquire);
-        of.node = node;
+        // The counts go first: of an extent that comes meanwhile, too many may then be counted, never too few, by which
+        // a merge would leave it.
         list.extents.store(0, std::memory_order_relaxed);
         list.pages.store(0, std::memory_order_relaxed);
+        of.next = list.head.exchange(0, std::memory_order_acq_rel);
+        of.node = node;
         if (of.next != 0) {
             return true;
         }

@@ -96,7 +96,7 @@ public:
 
     /// Takes extents that other nodes have freed. They are reserved, and the caller's. 0: there are none.
     [[nodiscard]] std::size_t take(std::uint32_t home, std::span<extent> out) noexcept;
-    /// Pages that wait for a merge; may be wrong by a few frees.
+    /// Pages that wait for a merge; while threads free, some of the last ones may not be counted yet, or still be.
     [[nodiscard]] base::pages waiting(std::uint32_t home) const noexcept;
     [[nodiscard]] base::pages waiting() const noexcept;
     [[nodiscard]] std::uint64_t merged() const noexcept;

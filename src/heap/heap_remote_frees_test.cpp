@@ -235,28 +235,9 @@ TEST_P(heap_remote_frees, OfSeveralNodesThatFreeWholePagesAtOnceOneSucceeds) {
     const auto heap = must(engine::create(path(), options(segment::minimum_segment_size * 8)));
     std::vector<void*> blocks(300);
     on_node(1, [&] { std::ranges::generate(blocks, [&] { return heap->allocate(20'000, 8); }); });
-    constexpr std::size_t threads = 3;  // two on the blocks' node
-    std::atomic<std::size_t> arrived{0};
-    std::atomic<std::size_t> succeeded{0};
-    std::vector<std::thread> running;
-    for (unsigned thread = 0; thread < threads; ++thread) {
-        running.emplace_back([&, thread] {
-            made_up_topology::move_this_thread_to(thread == 0 ? 0 : 1);
-            std::size_t meeting = 0;
-            for (void* const block : blocks) {
-                meeting += threads;
-                ++arrived;
-                while (arrived < meeting) {
-                    std::this_thread::yield();
-                }
-                succeeded += heap->try_deallocate(block) ? 1U : 0U;
-            }
-        });
-    }
-    for (std::thread& one : running) {
-        one.join();
-    }
-    EXPECT_EQ(succeeded, blocks.size());
+    const std::vector<unsigned> nodes{0, 1, 1};
+    EXPECT_EQ(slab::free_at_once(blocks, nodes, [&](void* block) { return heap->try_deallocate(block); }),
+              blocks.size());
     EXPECT_TRUE(heap->blocks().inspect().all_free());
     expect_sound(*heap);
     must(heap->close(true));
@@ -409,28 +390,9 @@ TEST_P(heap_remote_frees, OfSeveralNodesThatFreeABlockOfAHardenedHeapOneSucceeds
     const auto heap = must(engine::create(path(), wanted));
     std::vector<void*> blocks(3000);
     on_node(1, [&] { std::ranges::generate(blocks, [&] { return heap->allocate(48, 8); }); });
-    constexpr std::size_t threads = 3;  // two on the blocks' node
-    std::atomic<std::size_t> arrived{0};
-    std::atomic<std::size_t> succeeded{0};
-    std::vector<std::thread> running;
-    for (unsigned thread = 0; thread < threads; ++thread) {
-        running.emplace_back([&, thread] {
-            made_up_topology::move_this_thread_to(thread == 0 ? 0 : 1);
-            std::size_t meeting = 0;
-            for (void* const block : blocks) {
-                meeting += threads;
-                ++arrived;
-                while (arrived < meeting) {
-                    std::this_thread::yield();
-                }
-                succeeded += heap->try_deallocate(block) ? 1U : 0U;
-            }
-        });
-    }
-    for (std::thread& one : running) {
-        one.join();
-    }
-    EXPECT_EQ(succeeded, blocks.size());
+    const std::vector<unsigned> nodes{0, 1, 1};
+    EXPECT_EQ(slab::free_at_once(blocks, nodes, [&](void* block) { return heap->try_deallocate(block); }),
+              blocks.size());
     EXPECT_TRUE(heap->blocks().inspect().all_free());
     expect_sound(*heap);
     must(heap->close(true));

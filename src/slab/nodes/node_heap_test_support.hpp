@@ -1,6 +1,8 @@
 // For tests: a heap on anonymous memory whose segments belong to made-up nodes.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,6 +24,32 @@ void on_node(unsigned node, Function f) {
         persist::made_up_topology::move_this_thread_to(node);
         f();
     }).join();
+}
+
+/// Threads on these nodes free each block at once. How many frees succeeded.
+template <class Free>
+std::size_t free_at_once(const std::vector<void*>& blocks, const std::vector<unsigned>& nodes, Free free) {
+    std::atomic<std::size_t> arrived{0};
+    std::atomic<std::size_t> succeeded{0};
+    std::vector<std::thread> running;
+    for (const unsigned node : nodes) {
+        running.emplace_back([&, node] {
+            persist::made_up_topology::move_this_thread_to(node);
+            std::size_t meeting = 0;
+            for (void* const block : blocks) {
+                meeting += nodes.size();
+                ++arrived;
+                while (arrived < meeting) {
+                    std::this_thread::yield();
+                }
+                succeeded += free(block) ? 1U : 0U;
+            }
+        });
+    }
+    for (std::thread& one : running) {
+        one.join();
+    }
+    return succeeded;
 }
 
 class node_heap {

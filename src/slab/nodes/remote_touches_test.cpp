@@ -1,7 +1,5 @@
 // The four benchmarks of PMAlloc by threads of several nodes: while the node has space, no allocation and no free
 // writes to memory of another node, except in a merge.
-#include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <memory>
 #include <random>
@@ -272,34 +270,14 @@ TEST(remote_frees_of_big_blocks, are_merged_where_the_home_has_no_thread) {
 
 TEST(remote_frees_of_big_blocks, of_threads_that_free_one_at_once_one_succeeds) {
     node_heap heap(3, 16 * base::mebibyte);
-    constexpr std::size_t threads = 4;  // two on the blocks' node
     std::vector<void*> blocks(200);
     on_node(1, [&] {
         for (void*& block : blocks) {
             block = heap.blocks().allocate(20'000, 8);
         }
     });
-    std::atomic<std::size_t> arrived{0};
-    std::atomic<std::size_t> succeeded{0};
-    std::vector<std::thread> running;
-    for (unsigned thread = 0; thread < threads; ++thread) {
-        running.emplace_back([&, thread] {
-            persist::made_up_topology::move_this_thread_to(thread % 3);
-            std::size_t meeting = 0;
-            for (void* const block : blocks) {
-                meeting += threads;
-                ++arrived;
-                while (arrived < meeting) {
-                    std::this_thread::yield();
-                }
-                succeeded += heap.blocks().try_free(block) ? 1U : 0U;
-            }
-        });
-    }
-    for (std::thread& one : running) {
-        one.join();
-    }
-    EXPECT_EQ(succeeded, blocks.size());
+    const std::vector<unsigned> nodes{0, 1, 1, 2};
+    EXPECT_EQ(free_at_once(blocks, nodes, [&](void* block) { return heap.blocks().try_free(block); }), blocks.size());
     EXPECT_THAT(heap.problems(), IsEmpty());
     heap.blocks().flush_extents();
     EXPECT_TRUE(heap.blocks().inspect().all_free());
