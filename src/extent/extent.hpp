@@ -131,11 +131,14 @@ public:
     /// gets it. Nothing where there is none, or a change in progress hides it: free() then decides.
     [[nodiscard]] std::optional<extent> claim(base::pages start, base::pages least,
                                               base::pages most) noexcept HF_NO_THREAD_SAFETY_ANALYSIS {
-        if (start >= unlocked().frontier() || (remote_.active() && remote_.is_taken(start))) {
+        if (!remote_.active()) [[likely]] {
+            return map_.claim(start, least, most);  // extent_map needs no lock for it
+        }
+        if (start >= unlocked().frontier() || remote_.is_taken(start)) {
             return std::nullopt;
         }
-        auto claimed = map_.claim(start, least, most);  // extent_map needs no lock for it
-        return claimed && remote_.active() && remote_.is_taken(start) ? std::nullopt : claimed;
+        auto claimed = map_.claim(start, least, most);
+        return claimed && remote_.is_taken(start) ? std::nullopt : claimed;
     }
     /// The extent was reserved, and the caller's.
     void hand_out(base::pages start, base::pages length, std::uint32_t type) noexcept {

@@ -188,6 +188,16 @@ void page_blocks::release_elsewhere(pages start, pages length) noexcept {
     core_.pool.upkeep().age();
 }
 
+/// Apart from free(), whose frame is small without it.
+[[gnu::noinline]] bool page_blocks::free_elsewhere(pages start) {
+    if (!is_elsewhere(start) || start >= core_.extents.frontier() || !core_.extents.find(start) ||
+        !extent::remote_of(core_.extents).claim(node(), start)) {
+        return false;
+    }
+    release_elsewhere(start, core_.extents.entries().extent_at(start).length);
+    return true;
+}
+
 bool page_blocks::free(pages start) {
     if (core_.undo.is_open()) [[unlikely]] {
         switch (core_.undo.free(start)) {
@@ -199,10 +209,10 @@ bool page_blocks::free(pages start) {
                 return false;
         }
     }
-    if (is_elsewhere(start) && start < core_.extents.frontier() && core_.extents.find(start) &&
-        extent::remote_of(core_.extents).claim(node(), start)) {
-        release_elsewhere(start, core_.extents.entries().extent_at(start).length);
-        return true;
+    if (has_nodes()) [[unlikely]] {
+        if (free_elsewhere(start)) {
+            return true;
+        }
     }
     if (core_.cached_extents.keeps(extent::least_cached)) {
         if (const auto claimed = core_.extents.claim(start, extent::least_cached, extent::most_cached)) {

@@ -61,6 +61,7 @@ private:
     [[nodiscard]] bool note_taken(const extent::extent& taken) noexcept;
     void merge_at_home() noexcept;
     [[nodiscard]] std::uint32_t node() noexcept;
+    [[nodiscard]] bool free_elsewhere(base::pages start);
     void release_elsewhere(base::pages start, base::pages length) noexcept;
 
     block_core& core_;
