@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include <holdfast/ordered_index.hpp>
 #include <holdfast/transaction.hpp>
 
 #include "disk/store.hpp"
@@ -37,6 +38,7 @@ public:
           table_(*heap_.construct<table>("table")()) {}
 
     std::string name() const override { return "holdfast"; }
+    bool scales() const override { return true; }
 
     void put(unsigned /*thread*/, std::uint64_t key, const record& value) override {
         const std::size_t index = key * 0x9e37'79b9'7f4a'7c15U >> 48U;
@@ -64,7 +66,26 @@ private:
     std::array<std::mutex, 256> locks_;
 };
 
+class index_store final : public store {
+public:
+    explicit index_store(const std::filesystem::path& directory)
+        : heap_(create_only, (directory / "index.hf").string(), options()), index_(heap_, "index") {}
+
+    std::string name() const override { return "ordered_index"; }
+    bool scales() const override { return true; }
+
+    void put(unsigned /*thread*/, std::uint64_t key, const record& value) override { index_.upsert(key, value); }
+
+private:
+    manager heap_;
+    ordered_index<std::uint64_t, record> index_;
+};
+
 }  // namespace
+
+std::unique_ptr<store> make_ordered_index(const std::filesystem::path& directory) {
+    return std::make_unique<index_store>(directory);
+}
 
 std::unique_ptr<store> make_holdfast(const std::filesystem::path& directory) {
     return std::make_unique<holdfast_store>(directory);

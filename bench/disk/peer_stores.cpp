@@ -128,6 +128,7 @@ public:
     ~rocksdb_store() override { library_.find<void(void*)>("rocksdb_close")(database_); }
 
     std::string name() const override { return "RocksDB"; }
+    bool scales() const override { return true; }
     void put(unsigned /*thread*/, std::uint64_t key, const record& value) override {
         char* failure = nullptr;
         put_(database_, writing_, reinterpret_cast<const char*>(&key), sizeof key,

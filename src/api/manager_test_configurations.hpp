@@ -33,7 +33,7 @@ inline auto all_test_configurations() {
 
 inline std::string name_of_configuration(const testing::TestParamInfo<test_configuration>& tested) {
     constexpr std::array durability_names{"", "commit", "collect", "atomic"};
-    constexpr std::array domain_names{"", "_emulated", "_page_cache"};
+    constexpr std::array domain_names{"", "_emulated", "_page_cache", "_disk"};
     return std::string(durability_names.at(static_cast<std::size_t>(tested.param.first))) +
            domain_names.at(static_cast<std::size_t>(tested.param.second));
 }

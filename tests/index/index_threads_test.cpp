@@ -221,23 +221,28 @@ void run_histories(manager& heap, std::uint64_t rounds) {
 
 class index_threads_test : public testing::TestWithParam<test_configuration> {
 protected:
+    /// In the domain `disk` each call is some system calls.
+    [[nodiscard]] static std::uint64_t calls(std::uint64_t elsewhere) {
+        return GetParam().second == open_options::domain_choice::disk ? elsewhere / 4 : elsewhere;
+    }
     segment::test_directory directory_;
     manager heap_{create_only, directory_.path("heap"), options_of(GetParam())};
 };
 INSTANTIATE_TEST_SUITE_P(all, index_threads_test,
                          testing::Values(test_configuration{durability::atomic,
                                                             open_options::domain_choice::page_cache},
-                                         test_configuration{durability::atomic, open_options::domain_choice::emulated}),
+                                         test_configuration{durability::atomic, open_options::domain_choice::emulated},
+                                         test_configuration{durability::atomic, open_options::domain_choice::disk}),
                          name_of_configuration);
 
 TEST_P(index_threads_test, results_of_calls_on_numbers_fit_one_order) {
-    run_histories<ordered_index<std::uint64_t, std::uint64_t>>(heap_, 1000);
+    run_histories<ordered_index<std::uint64_t, std::uint64_t>>(heap_, calls(1000));
 }
 TEST_P(index_threads_test, results_of_calls_on_hashed_numbers_fit_one_order) {
-    run_histories<hash_index<std::uint64_t, std::uint64_t>>(heap_, 1000);
+    run_histories<hash_index<std::uint64_t, std::uint64_t>>(heap_, calls(1000));
 }
 TEST_P(index_threads_test, results_of_calls_on_texts_fit_one_order) {
-    run_histories<ordered_index<std::string_view, std::uint64_t>>(heap_, 500);
+    run_histories<ordered_index<std::string_view, std::uint64_t>>(heap_, calls(500));
 }
 
 /// Each thread has keys of its own, next to those of the others, and finds them as it left them, while all leaves
@@ -299,16 +304,116 @@ void run_owners(manager& heap, std::uint64_t steps) {
 }
 
 TEST_P(index_threads_test, threads_keep_their_own_numbers) {
-    run_owners<ordered_index<std::uint64_t, std::uint64_t>>(heap_, 4000);
+    run_owners<ordered_index<std::uint64_t, std::uint64_t>>(heap_, calls(4000));
 }
 TEST_P(index_threads_test, threads_keep_their_own_hashed_numbers) {
-    run_owners<hash_index<std::uint64_t, std::uint64_t>>(heap_, 4000);
+    run_owners<hash_index<std::uint64_t, std::uint64_t>>(heap_, calls(4000));
 }
 TEST_P(index_threads_test, threads_keep_their_own_hashed_texts) {
-    run_owners<hash_index<std::string_view, std::string_view>>(heap_, 2000);
+    run_owners<hash_index<std::string_view, std::string_view>>(heap_, calls(2000));
 }
 TEST_P(index_threads_test, threads_keep_their_own_texts) {
-    run_owners<ordered_index<std::string_view, std::string_view>>(heap_, 2000);
+    run_owners<ordered_index<std::string_view, std::string_view>>(heap_, calls(2000));
+}
+
+using waiting = detail::waiting_put<std::uint64_t, std::uint64_t>;
+
+TEST(put_queue, gives_out_what_is_wanted_and_takes_it_back) {
+    using stage = waiting::stage;
+    std::array<std::uint64_t, 3> numbers{1, 2, 3};
+    waiting one{numbers[0], numbers[0], detail::put_mode::insert, 0};
+    waiting two{numbers[1], numbers[1], detail::put_mode::insert, 0};
+    waiting three{numbers[2], numbers[2], detail::put_mode::insert, 0};
+    detail::put_queue<std::uint64_t, std::uint64_t> queue;
+    for (waiting* const each : {&one, &two, &three}) {
+        queue.add(*each);
+    }
+    decltype(queue)::puts taken;
+    queue.take(taken, [](const waiting& each) { return each.key != 2; });
+    ASSERT_EQ(taken.count, 2U);
+    EXPECT_TRUE(one.now == stage::taken && two.now == stage::queued && three.now == stage::taken);
+    queue.give_back(three);
+    decltype(queue)::puts again;
+    queue.take(again, [](const waiting& /*each*/) { return true; });
+    EXPECT_EQ(again.count, 2U) << "two and three";
+    one.now = stage::stored;
+    queue.remove(one);
+    queue.give_back(two);
+    queue.remove(two);
+    queue.give_back(three);
+    queue.remove(three);
+    decltype(queue)::puts none;
+    queue.take(none, [](const waiting& /*each*/) { return true; });
+    EXPECT_EQ(none.count, 0U);
+}
+
+/// One that leaves by an exception may be in the hands of another thread.
+TEST(put_queue, waits_for_whoever_has_taken_a_put) {
+    const std::uint64_t number = 1;
+    waiting one{number, number, detail::put_mode::insert, 0};
+    detail::put_queue<std::uint64_t, std::uint64_t> queue;
+    queue.add(one);
+    decltype(queue)::puts taken;
+    queue.take(taken, [](const waiting& /*each*/) { return true; });
+    std::atomic<bool> stores{false};
+    std::atomic<bool> left{false};
+    bool left_before = false;
+    {
+        const std::jthread leaves([&] {
+            stores = true;
+            queue.remove(one);
+            left = true;
+        });
+        while (!stores) {
+            std::this_thread::yield();
+        }
+        left_before = left;
+        one.now = waiting::stage::stored;
+    }
+    EXPECT_FALSE(left_before);
+    EXPECT_TRUE(left);
+}
+
+/// All put into the last leaf. Some find no memory: what was stored for others in the same transaction stays whole.
+TEST(puts_on_a_disk, of_many_threads_are_all_there_where_the_heap_becomes_full) {
+    constexpr std::size_t threads = 16;
+    const segment::test_directory directory;
+    open_options options = options_of({durability::atomic, open_options::domain_choice::disk});
+    options.maximum_size = std::uint64_t{48} << 20U;
+    manager heap(create_only, directory.path("heap"), options);
+    using texts = ordered_index<std::string_view, std::string_view>;
+    texts tested(heap, "texts");
+    std::atomic<std::uint64_t> next{0};
+    std::array<std::vector<std::uint64_t>, threads> stored;
+    {
+        std::vector<std::jthread> running;
+        for (std::size_t t = 0; t < threads; ++t) {
+            running.emplace_back([&, t] {
+                try {
+                    for (;;) {
+                        const std::uint64_t number = next++;
+                        const bool is_new =
+                            tested.insert(fmt::format("{:09}", number), std::string(20'000 + number % 7, 'v'));
+                        ASSERT_TRUE(is_new);
+                        stored[t].push_back(number);
+                    }
+                } catch (const std::bad_alloc& /*full*/) {
+                }
+            });
+        }
+    }
+    std::size_t all = 0;
+    for (const auto& each : stored) {
+        for (const std::uint64_t number : each) {
+            const auto found = tested.find(fmt::format("{:09}", number));
+            ASSERT_TRUE(found.has_value()) << number;
+            EXPECT_EQ(found->size(), 20'000 + number % 7);
+        }
+        all += each.size();
+    }
+    EXPECT_GT(all, 1000U);
+    EXPECT_EQ(tested.size(), all);
+    EXPECT_THAT(tested.check(), IsEmpty());
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <holdfast/detail/index_check.hpp>
 #include <holdfast/detail/index_tree.hpp>
 #include <holdfast/detail/leaf_entries.hpp>
+#include <holdfast/detail/put_groups.hpp>
 
 namespace holdfast {
 
@@ -28,8 +29,6 @@ struct index_statistics {
 };
 
 namespace detail {
-
-enum class put_mode : std::uint8_t { insert, update, upsert };
 
 template <class Key, class Value, class Order>
 class index_calls {
@@ -223,6 +222,9 @@ private:
         media().refuse_long(key);
         media().refuse_long(value);
         const section inside(tree_.nodes().grace());
+        if (media().waits_for_disk()) [[unlikely]] {
+            return groups_(tree_, key, value, mode);
+        }
         const std::uint8_t print = fingerprint<Key>(key);
         for (;;) {
             const auto at = tree_.descend_to(key, print);
@@ -293,6 +295,7 @@ private:
 
     index_claim claim_;
     tree tree_;
+    put_groups<Key, Value, Order> groups_;
 };
 
 }  // namespace detail

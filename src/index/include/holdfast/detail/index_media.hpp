@@ -170,7 +170,8 @@ public:
           life_(watch_of(heap)),
           name_(name),
           head_(head),
-          in_order_(heap.durability() == durability::collect) {
+          in_order_(heap.durability() == durability::collect),
+          waits_for_disk_(heap.durability() == durability::atomic && heap.domain() == "disk") {
         if (head.magic != index_magic) {
             corrupt("magic of the head", hexadecimal(head.magic), hexadecimal(index_magic));
         }
@@ -188,6 +189,9 @@ public:
     [[nodiscard]] const Order& order() const noexcept { return order_; }
     /// In durability `collect` a kill leaves any prefix of a transaction's stores.
     [[nodiscard]] bool in_order() const noexcept { return in_order_; }
+
+    /// A transaction returns when the disk has its record.
+    [[nodiscard]] bool waits_for_disk() const noexcept { return waits_for_disk_; }
 
     /// Throws error(corrupt).
     [[noreturn]] void corrupt(std::string_view field, std::string_view found, std::string_view expected) const {
@@ -365,6 +369,7 @@ private:
     index_head_on_media& head_;
     Order order_;
     bool in_order_;
+    bool waits_for_disk_;
 };
 
 }  // namespace holdfast::detail

@@ -14,6 +14,8 @@
 
 namespace holdfast::detail {
 
+enum class put_mode : std::uint8_t { insert, update, upsert };
+
 /// A block for a key, a value or a low key of any length.
 [[nodiscard]] inline void* make_text(transaction& tx, std::string_view text) {
     auto* const block =
