@@ -286,6 +286,13 @@ void copy_files(const std::filesystem::path& from, const std::filesystem::path& 
     }
 }
 
+/// What the heap has written before is neither the snapshot's nor the copy's.
+void write_back(const std::filesystem::path& directory) {
+    if (std::system(fmt::format("sync -f '{}'", directory.string()).c_str()) != 0) {  // NOLINT(concurrency-mt-unsafe)
+        throw std::runtime_error("sync failed");
+    }
+}
+
 void measure_snapshot(bench::report& out, const options& chosen) {
     bench::samples snapshot;
     bench::samples copy;
@@ -297,11 +304,13 @@ void measure_snapshot(bench::report& out, const options& chosen) {
     fill(heap, blocks, bytes);
     for (unsigned round = 0; round < chosen.common.rounds; ++round) {
         const std::filesystem::path ours = place.path() / "snapshot.hf";
+        write_back(place.path());
         const bench::stopwatch taking;
         heap.snapshot(ours.string());
         snapshot.add(taking.milliseconds());
         std::filesystem::remove_all(ours);
         const std::filesystem::path theirs = place.path() / "copy.hf";
+        write_back(place.path());
         const bench::stopwatch copying;
         copy_files(path, theirs);
         copy.add(copying.milliseconds());
