@@ -1,11 +1,14 @@
 // What commits cost but for the pages themselves (bench/commit_bench.cpp has those): a commit of one page beside a
 // synced write, also behind many small commits; a bulk load and what it writes; an open, clean and behind a kill;
-// private memory while much is rewritten. Only calls that older builds have, so that one source measures both.
+// private memory while much is rewritten; a snapshot beside a copy. Only calls that older builds have, so that one
+// source measures both.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -23,6 +26,7 @@
 #include "support/environment.hpp"
 #include "support/random.hpp"
 #include "support/report.hpp"
+#include "support/samples.hpp"
 #include "support/timing.hpp"
 
 namespace {
@@ -58,6 +62,12 @@ std::uint64_t number_of_this_process(const std::string& file, const std::string&
         }
     }
     throw std::runtime_error(fmt::format("/proc/self/{} has no {}", file, name));
+}
+
+double cpu_milliseconds_of_thread() noexcept {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
 }
 
 /// Blocks that are stored to in each page.
@@ -162,6 +172,7 @@ void measure_pages(bench::report& out, const options& chosen) {
 void measure_load(bench::report& out, const options& chosen) {
     bench::samples load;
     bench::samples commit;
+    bench::samples commit_cpu;
     double written = 0;
     for (unsigned round = 0; round < chosen.common.rounds; ++round) {
         const bench::workplace place(chosen.common.directory);
@@ -170,16 +181,19 @@ void measure_load(bench::report& out, const options& chosen) {
         const bench::stopwatch loading;
         blocks.add(heap, chosen.load_bytes);
         const std::uint64_t before = number_of_this_process("io", "write_bytes:");
+        const double cpu_before = bench::cpu_milliseconds();
         const bench::stopwatch committing;
         heap.commit();
         commit.add(committing.milliseconds());
+        commit_cpu.add(bench::cpu_milliseconds() - cpu_before);
         load.add(loading.milliseconds());
         written = static_cast<double>(number_of_this_process("io", "write_bytes:") - before) /
                   static_cast<double>(chosen.load_bytes);
         heap.close();
     }
     out.table("bulk load, one commit", {{bench::count("mib", chosen.load_bytes / mib), bench::times("load_ms", load),
-                                         bench::times("commit_ms", commit), bench::number("written_times", written)}});
+                                         bench::times("commit_ms", commit), bench::times("cpu_ms", commit_cpu),
+                                         bench::number("written_times", written)}});
 }
 
 void measure_open(bench::report& out, const options& chosen) {
@@ -235,6 +249,8 @@ void measure_memory(bench::report& out, const options& chosen) {
     fill(heap, blocks, chosen.rewritten_bytes);
     const std::uint64_t before = number_of_this_process("status", "RssAnon:");
     std::atomic<std::uint64_t> most{before};
+    double cpu_of_watch = 0;
+    const double cpu_before = bench::cpu_milliseconds();
     const bench::stopwatch rewriting;
     {
         const std::jthread watch([&](const std::stop_token& end) {
@@ -242,6 +258,7 @@ void measure_memory(bench::report& out, const options& chosen) {
                 most = std::max(most.load(), number_of_this_process("status", "RssAnon:"));
                 std::this_thread::sleep_for(std::chrono::milliseconds(1));
             }
+            cpu_of_watch = cpu_milliseconds_of_thread();
         });
         for (std::size_t block = 0; block < blocks.count(); ++block) {
             blocks.rewrite(block, block_bytes, 2);
@@ -250,11 +267,59 @@ void measure_memory(bench::report& out, const options& chosen) {
             }
         }
     }
+    const double rewritten_ms = rewriting.milliseconds();
+    const double cpu_ms = bench::cpu_milliseconds() - cpu_before - cpu_of_watch;
     const double more = static_cast<double>(most - before) / 1024;
-    out.table("memory beyond the files while all is rewritten",
-              {{bench::count("mib", chosen.rewritten_bytes / mib), bench::count("step_mib", chosen.step_bytes / mib),
-                bench::number("private_mib", more), bench::number("ms", rewriting.milliseconds())}});
+    out.table(
+        "memory beyond the files while all is rewritten",
+        {{bench::count("mib", chosen.rewritten_bytes / mib), bench::count("step_mib", chosen.step_bytes / mib),
+          bench::number("private_mib", more), bench::number("ms", rewritten_ms), bench::number("cpu_ms", cpu_ms)}});
     out.goal_at_most("private memory", more, most_mib, "MiB");
+}
+
+/// As a snapshot without shared blocks is made: what is no hole is read, written and synced.
+void copy_files(const std::filesystem::path& from, const std::filesystem::path& to) {
+    const std::string command =
+        fmt::format("cp -r --sparse=always --reflink=never '{0}' '{1}' && sync '{1}'/*", from.string(), to.string());
+    if (std::system(command.c_str()) != 0) {  // NOLINT(concurrency-mt-unsafe): one thread
+        throw std::runtime_error("cp failed");
+    }
+}
+
+/// What the heap has written before is neither the snapshot's nor the copy's.
+void write_back(const std::filesystem::path& directory) {
+    if (std::system(fmt::format("sync -f '{}'", directory.string()).c_str()) != 0) {  // NOLINT(concurrency-mt-unsafe)
+        throw std::runtime_error("sync failed");
+    }
+}
+
+void measure_snapshot(bench::report& out, const options& chosen) {
+    bench::samples snapshot;
+    bench::samples copy;
+    const bench::workplace place(chosen.common.directory);
+    const std::filesystem::path path = place.path() / "source.hf";
+    const std::uint64_t bytes = *std::ranges::max_element(chosen.heap_bytes);
+    holdfast::manager heap(holdfast::create_only, path.string());
+    page_blocks blocks;
+    fill(heap, blocks, bytes);
+    for (unsigned round = 0; round < chosen.common.rounds; ++round) {
+        const std::filesystem::path ours = place.path() / "snapshot.hf";
+        write_back(place.path());
+        const bench::stopwatch taking;
+        heap.snapshot(ours.string());
+        snapshot.add(taking.milliseconds());
+        std::filesystem::remove_all(ours);
+        const std::filesystem::path theirs = place.path() / "copy.hf";
+        write_back(place.path());
+        const bench::stopwatch copying;
+        copy_files(path, theirs);
+        copy.add(copying.milliseconds());
+        std::filesystem::remove_all(theirs);
+    }
+    out.table(
+        "snapshot beside a copy of the files, in turn",
+        {{bench::count("mib", bytes / mib), bench::times("snapshot_ms", snapshot), bench::times("copy_ms", copy)}});
+    out.goal_at_most("a snapshot, against a copy", snapshot.median() / copy.median(), 1, "times");
 }
 
 int run(options chosen) {
@@ -281,6 +346,9 @@ int run(options chosen) {
     if (chosen.has("memory")) {
         measure_memory(out, chosen);
     }
+    if (chosen.has("snapshot")) {
+        measure_snapshot(out, chosen);
+    }
     return out.exit_status();
 }
 
@@ -288,7 +356,7 @@ int run(options chosen) {
 
 int main(int argc, char** argv) {
     options chosen;
-    command_line app("Cost of commits beyond their pages: one page, a bulk load, an open, private memory");
+    command_line app("Cost of commits beyond their pages: one page, a bulk load, an open, private memory, a snapshot");
     chosen.common.declare(app);
     app.add_option("--heap-bytes", chosen.heap_bytes, "Bytes of the heaps, multiples of 16 MiB")
         .show_default()
@@ -297,7 +365,7 @@ int main(int argc, char** argv) {
     app.add_option("--commits-before", chosen.commits_before, "Small commits before the second measurement")
         .show_default();
     app.add_option("--load-bytes", chosen.load_bytes, "Bytes of the bulk load").show_default().size(kilobyte::of_1024);
-    app.add_option("--only", chosen.only, "Of pages, load, open, memory: these");
+    app.add_option("--only", chosen.only, "Of pages, load, open, memory, snapshot: these");
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "persist/sync_together.hpp"
+
 namespace holdfast::log {
 
 namespace {
@@ -296,9 +298,18 @@ base::result<void> log::sync_earlier() {
         HF_TRY(files_.sync_names());
         syncs_names_ = false;
     }
-    for (const std::uint64_t number : unsynced_) {
-        HF_TRY_ASSIGN(const auto file, files_.open(number, access_mode::read_write));
-        HF_TRY(file->sync("log.sync"));
+    constexpr std::size_t most_open = 16;
+    for (std::span<const std::uint64_t> left = unsynced_; !left.empty();) {
+        std::vector<std::shared_ptr<persist::file>> files;
+        for (; !left.empty() && files.size() < most_open; left = left.subspan(1)) {
+            auto opened = files_.open(left.front(), access_mode::read_write);
+            if (!opened && persist::is_out_of_descriptors(opened.error()) && !files.empty()) {
+                break;  // the files that are open give theirs back
+            }
+            HF_TRY_ASSIGN(auto file, std::move(opened));
+            files.push_back(std::move(file));
+        }
+        HF_TRY(persist::sync_together(files, "log.sync"));
     }
     unsynced_.clear();
     return {};

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/checked.hpp"
+#include "persist/sync_together.hpp"
 #include "segment/commit/log_content.hpp"
 #include "segment/commit/way_home.hpp"
 #include "segment/format/geometry.hpp"
@@ -162,10 +163,25 @@ base::result<void> commit_log::maintain(persist::storage& storage, const heap_pa
 }
 
 base::result<void> commit_log::sync_home(persist::storage& storage, const heap_paths& paths) {
+    std::vector<std::shared_ptr<persist::file>> files;
+    const auto sync_these = [&files]() -> base::result<void> {
+        HF_TRY(persist::sync_together(files, "checkpoint.home.sync"));
+        files.clear();
+        return {};
+    };
     for (const std::uint64_t id : unsynced_) {
-        HF_TRY_ASSIGN(const auto file, home_.get(storage, paths, id));
-        HF_TRY(file->sync("checkpoint.home.sync"));
+        if (files.size() == files_synced_at_once) {
+            HF_TRY(sync_these());
+        }
+        auto file = home_.get(storage, paths, id);
+        if (!file && persist::is_out_of_descriptors(file.error()) && !files.empty()) {
+            HF_TRY(sync_these());  // they give their descriptors back
+            file = home_.get(storage, paths, id);
+        }
+        HF_TRY(file);
+        files.push_back(std::move(*file));
     }
+    HF_TRY(sync_these());
     unsynced_.clear();
     pages_ = 0;
     is_being_written_ = false;

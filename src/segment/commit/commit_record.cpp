@@ -28,11 +28,7 @@ failure malformed(std::string found, std::string expected) {
 }
 
 void append_bytes(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
-    const std::size_t at = to.size();
-    to.resize(at + bytes.size());
-    if (!bytes.empty()) {
-        std::memcpy(to.data() + at, bytes.data(), bytes.size());
-    }
+    to.insert(to.end(), bytes.begin(), bytes.end());
 }
 
 template <class T>

@@ -1,37 +1,22 @@
 #include "segment/commit/commit_steps.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
 
 #include "base/parallel.hpp"
-#include "base/thread_annotations.hpp"
 #include "persist/posix_io.hpp"
+#include "persist/sync_together.hpp"
 #include "segment/commit/commit_record.hpp"
 #include "segment/commit/log_content.hpp"
+#include "segment/commit/page_writer.hpp"
 #include "segment/commit/writeback.hpp"
 
 namespace holdfast::segment {
 
 namespace {
-
-class stopwatch {
-public:
-    explicit stopwatch(std::uint64_t& total) noexcept : total_(total), start_(std::chrono::steady_clock::now()) {}
-    stopwatch(const stopwatch&) = delete;
-    stopwatch& operator=(const stopwatch&) = delete;
-    ~stopwatch() {
-        total_ += static_cast<std::uint64_t>(
-            std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start_).count());
-    }
-
-private:
-    std::uint64_t& total_;
-    std::chrono::steady_clock::time_point start_;
-};
 
 std::uint64_t page_count(std::span<const page_run> runs) noexcept {
     std::uint64_t pages = 0;
@@ -39,124 +24,6 @@ std::uint64_t page_count(std::span<const page_run> runs) noexcept {
         pages += run.count;
     }
     return pages;
-}
-
-struct runs_of_file {
-    std::shared_ptr<persist::file> file;
-    std::span<const page_run> runs;
-};
-
-/// Writes pages, of several files at once where they are many: a file has one writer at a time in the kernel.
-class page_writer {
-public:
-    page_writer(const pages_to_write& pages, persist::site where, transaction_report& report)
-        : pages_(pages), where_(where), report_(report) {}
-
-    /// Calls follow the order of the pages.
-    base::result<void> write(std::span<const runs_of_file> files) {
-        const stopwatch watch(report_.write_ns);
-        std::vector<piece> pieces;
-        for (const runs_of_file& each : files) {
-            add_pieces(each, pieces);
-        }
-        // The n-th pieces of all files, then those that follow: as many files as possible are written at a time.
-        const unsigned workers = base::workers_for(page_count_of(pieces), least_share, most_workers);
-        if (workers > 1) {
-            std::ranges::stable_sort(pieces, {}, &piece::turn);
-        }
-        std::atomic<std::size_t> next{0};
-        base::run_in_parallel(workers, [&](unsigned) noexcept { write_pieces(pieces, next); });
-        for (const piece& each : pieces) {
-            report_.written_bytes += each.run.count * base::page_size;
-        }
-        const base::scoped_lock lock(mutex_);
-        return failure_ ? base::result<void>(std::move(*failure_)) : base::result<void>();
-    }
-
-private:
-    struct piece {
-        persist::file* file = nullptr;
-        page_run run;
-        std::uint64_t first = 0;  ///< its number among all pages
-        std::uint64_t turn = 0;
-    };
-    static constexpr std::uint64_t least_share = 2048;  ///< pages of a thread
-    static constexpr unsigned most_workers = 8;
-
-    void add_pieces(const runs_of_file& of, std::vector<piece>& to) {
-        std::uint64_t turn = 0;
-        for (const page_run& run : of.runs) {  // without pages: the file grew and must only be synced
-            for (std::uint64_t done = 0; done < run.count; done += page_copies::most) {
-                const page_run part = run.part(done, std::min(run.count - done, page_copies::most));
-                to.push_back({of.file.get(), part, next_, turn++});
-                next_ += part.count;
-            }
-        }
-    }
-    static std::uint64_t page_count_of(std::span<const piece> pieces) noexcept {
-        std::uint64_t pages = 0;
-        for (const piece& each : pieces) {
-            pages += each.run.count;
-        }
-        return pages;
-    }
-
-    void write_pieces(std::span<const piece> pieces, std::atomic<std::size_t>& next) noexcept {
-        const auto write_next = [&]() -> base::result<bool> {
-            std::optional<page_copies> copies;
-            for (std::size_t i = next.fetch_add(1); i < pieces.size(); i = next.fetch_add(1)) {
-                HF_TRY(write_piece(pieces[i], copies));
-            }
-            return true;
-        };
-        std::optional<base::failure> failed;
-        try {
-            if (auto done = write_next(); !done) {
-                failed = std::move(done).error();
-            }
-        } catch (const std::bad_alloc&) {
-            failed = base::failure{};
-            failed->code = base::failure_code::out_of_memory;
-        }
-        if (failed) {
-            next.store(pieces.size());
-            const base::scoped_lock lock(mutex_);
-            if (!failure_) {
-                failure_ = std::move(failed);
-            }
-        }
-    }
-    base::result<void> write_piece(const piece& one, std::optional<page_copies>& copies) {
-        const std::uint64_t at = one.run.page * base::page_size;
-        if (pages_.checksums.empty()) {
-            return one.file->write_at(at, one.run.bytes(), where_);
-        }
-        if (!copies) {
-            copies.emplace(std::min<std::uint64_t>(pages_.checksums.size(), page_copies::most));
-        }
-        copies->clear();
-        const auto replace = [&](std::uint64_t index, std::span<std::byte> page) -> base::result<void> {
-            if (!pages_.elsewhere) {
-                return stored_meanwhile(one.file->path(), one.run.page + index);
-            }
-            const base::scoped_lock lock(mutex_);
-            return (*pages_.elsewhere)(one.first + index, page);
-        };
-        HF_TRY(copies->add(one.run, pages_.checksums.subspan(one.first, one.run.count), replace));
-        return one.file->write_at(at, copies->bytes(), where_);
-    }
-
-    const pages_to_write& pages_;
-    persist::site where_;
-    transaction_report& report_;
-    std::uint64_t next_ = 0;
-    base::mutex mutex_;
-    std::optional<base::failure> failure_ HF_GUARDED_BY(mutex_);
-};
-
-base::result<void> sync_file(persist::file& file, persist::site where, transaction_report& report) {
-    const stopwatch watch(report.sync_ns);
-    return file.sync(where);
 }
 
 constexpr unsigned most_files_at_once = 8;
@@ -200,11 +67,15 @@ base::result<void> write_some_files(persist::storage& storage, const heap_paths&
         }
         left = left.subspan(some.size());
     }
+    std::vector<std::shared_ptr<persist::file>> written;
+    written.reserve(files.size());
+    for (auto each = files.rbegin(); each != files.rend(); ++each) {
+        written.push_back(std::move(each->file));
+    }
     const commit_stage before = report.stage;
     report.stage = std::max(before, commit_stage::uncertain);
-    for (auto file = files.rbegin(); file != files.rend(); ++file) {
-        HF_TRY(sync_file(*file->file, sync_site, report));
-    }
+    const stopwatch watch(report.sync_ns);
+    HF_TRY(persist::sync_together(written, sync_site));
     report.stage = before;
     return {};
 }
@@ -286,6 +157,18 @@ logged_pages pages_for_record(const commit_plan& plan, bool with_fresh) {
     return both;
 }
 
+/// By samples.
+bool differs_throughout(const std::byte* page, const std::byte* before) noexcept {
+    constexpr std::uint64_t apart = 256;
+    constexpr std::uint64_t length = 8;
+    for (std::uint64_t at = 0; at < base::page_size; at += apart) {
+        if (std::memcmp(page + at, before + at, length) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 class record_maker {
 public:
     record_maker(persist::storage& storage, const heap_paths& paths, commit_log& log, log::log& to,
@@ -337,27 +220,44 @@ private:
                 return base::result<void>(stored_meanwhile(paths_.file(part.file), part.page + index));
             };
             HF_TRY(copies_.add(part, checksums, refuse));
-            HF_TRY(read_before(part));
+            const std::uint64_t compared = count_compared(part.count);
+            HF_TRY(read_before(part, compared));
             for (std::uint64_t i = 0; i < part.count; ++i) {
                 const std::uint64_t place = place_of(part.file, part.page + i);
                 const auto page = copies_.bytes().subspan(i * base::page_size, base::page_size);
-                HF_TRY(pages_.since[next_ + i] ? writer.difference(place, page.data(), before(place, i))
-                                               : writer.pages(place, page));
+                if (i >= compared || !pages_.since[next_ + i]) {
+                    HF_TRY(writer.pages(place, page));
+                    continue;
+                }
+                HF_TRY(writer.difference(place, page.data(), before(place, i)));
+                whole_in_a_row_ = differs_throughout(page.data(), before(place, i)) ? whole_in_a_row_ + 1 : 0;
             }
             next_ += part.count;
             done += part.count;
         }
         return {};
     }
-    /// Reads from home what differences are wanted against, but for pages of which there is a copy.
-    base::result<void> read_before(const page_run& part) {
+    /// Of so many next pages, the first ones that are compared. Behind pages that all changed throughout it is one of
+    /// those that may be, and the others are taken for such: what they were is not read.
+    [[nodiscard]] std::uint64_t count_compared(std::uint64_t count) const noexcept {
+        if (whole_in_a_row_ < at_once) {
+            return count;
+        }
+        std::uint64_t first = 0;
+        while (first < count && !pages_.since[next_ + first]) {
+            ++first;
+        }
+        return std::min(first + 1, count);
+    }
+    /// Reads from home what differences of the first pages are wanted against, but for those of which there is a copy.
+    base::result<void> read_before(const page_run& part, std::uint64_t count) {
         before_.resize(part.count * base::page_size);
         const auto is_wanted = [&](std::uint64_t i) {
             return pages_.since[next_ + i] && log_.lag().find(place_of(part.file, part.page + i)) == nullptr;
         };
-        for (std::uint64_t i = 0; i < part.count;) {
+        for (std::uint64_t i = 0; i < count;) {
             std::uint64_t end = i;
-            while (end < part.count && is_wanted(end)) {
+            while (end < count && is_wanted(end)) {
                 ++end;
             }
             if (end > i) {
@@ -387,6 +287,7 @@ private:
     page_copies copies_{std::min(at_once, page_count(pages_.runs))};
     std::vector<std::byte> before_;
     std::size_t next_ = 0;
+    std::uint64_t whole_in_a_row_ = 0;
     log::mark end_;
 };
 

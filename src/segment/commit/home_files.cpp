@@ -1,12 +1,13 @@
 #include "segment/commit/home_files.hpp"
 
 #include <algorithm>
-#include <cerrno>
+
+#include "persist/sync_together.hpp"
 
 namespace holdfast::segment {
 
 bool is_out_of_descriptors(const base::result<std::unique_ptr<persist::file>>& opened) noexcept {
-    return !opened && (opened.error().os_error == EMFILE || opened.error().os_error == ENFILE);
+    return !opened && persist::is_out_of_descriptors(opened.error());
 }
 
 base::result<std::shared_ptr<persist::file>> home_files::get(persist::storage& storage, const heap_paths& paths,

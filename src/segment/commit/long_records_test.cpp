@@ -75,6 +75,24 @@ TEST_F(long_records_test, lie_in_few_files_and_are_replayed) {
     EXPECT_TRUE(problems.empty());
 }
 
+/// What pages were is not read behind many that changed throughout, until one is seen that did not.
+TEST_F(long_records_test, have_few_bytes_of_pages_that_changed_little_behind_whole_ones) {
+    constexpr std::uint64_t whole = 1000;
+    constexpr std::uint64_t little = 4000;
+    std::byte* const base = files_->view().base();
+    std::memset(base, 2, whole * page_size);
+    for (std::uint64_t page = whole; page < whole + little; ++page) {
+        base[page * page_size + 7] = std::byte{3};
+    }
+    // Home, and into the record: the whole ones, and few of the others.
+    EXPECT_LT(must(files_->commit({})).written_bytes, (whole + little + whole + 300) * page_size);
+    const auto found = must(heap_files::open(posix_storage(), copy("crashed"), access_mode::read_write, {}));
+    EXPECT_EQ(std::memcmp(found->view().base(), base, changed_pages * page_size), 0);
+    std::vector<base::failure> problems;
+    must(files_->verify(problems, 100));
+    EXPECT_TRUE(problems.empty());
+}
+
 /// A device may have kept later parts and not the first one.
 TEST_F(long_records_test, of_which_a_loss_of_power_left_only_the_end_are_not_there) {
     const std::string before = copy("before");

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "persist/sync_together.hpp"
 #include "segment/commit/commit_log.hpp"
 #include "segment/commit/way_home.hpp"
 #include "segment/files/node_directories.hpp"
@@ -42,9 +43,7 @@ base::result<void> carry_home(persist::storage& storage, const heap_paths& paths
                 device.start(files.back());
             }
         }
-        for (const auto& file : files) {
-            HF_TRY(file->sync("recover.home.sync"));
-        }
+        HF_TRY(persist::sync_together(files, "recover.home.sync"));
     }
     return {};
 }

@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <initializer_list>
+#include <new>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -145,7 +146,8 @@ base::result<bool> try_it(const write_watch& watch, const pagemap& pages) {
 
 }  // namespace
 
-base::result<void> write_watch::start(const pagemap& pages) {
+// Whoever asks has a commit to make, with memory that is watched or without.
+base::result<void> write_watch::start(const pagemap& pages) try {
     HF_TRY(check_kernel());
     // Stores by the kernel are noted in this mode as well: nothing is ever delivered.
     persist::descriptor calls(
@@ -167,6 +169,11 @@ base::result<void> write_watch::start(const pagemap& pages) {
     }
     counts_faults_ = *tried;
     return {};
+} catch (const std::bad_alloc&) {
+    calls_.reset();
+    failure what;
+    what.code = failure_code::limit;
+    return what;
 }
 
 base::result<void> write_watch::watch(std::byte* begin, std::uint64_t bytes) const {
