@@ -114,12 +114,21 @@ void container_explorer::run_one() {
     };
     switch (random_() % 8) {
         case 0:
-            for (const container_step& step : program.steps) {
-                container_world(*heap_).carry_out(step);
-            }
+            store(program);
             add(live());
             heap_->commit();
             break;
+        case 2: {  // what is stored behind the capture is not in it
+            store(program);
+            add(live());
+            const ticket taken = heap_->commit_later();
+            store(random_program(random_));
+            heap_->sync(taken);
+            returned();
+            add(live());
+            heap_->commit();
+            break;
+        }
         case 1: {
             const ticket durable = heap_->transact_later(whole);
             if (random_() % 2 == 0) {
@@ -136,6 +145,13 @@ void container_explorer::run_one() {
     expect_live("after a transaction");
     if (random_() % 12 == 0) {
         reopen();
+    }
+}
+
+/// Outside of a transaction.
+void container_explorer::store(const container_program& program) const {
+    for (const container_step& step : program.steps) {
+        container_world(*heap_).carry_out(step);
     }
 }
 

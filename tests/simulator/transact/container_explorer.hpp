@@ -59,6 +59,7 @@ private:
     void open(bool creates);
     void reopen();
     void run_one();
+    void store(const container_program& program) const;
     void run_body(const container_program& program) const;
     void abort_everywhere(const container_program& program);
     void abort(const container_program& program, std::uint64_t allocation);
