@@ -17,7 +17,7 @@ namespace {
 constexpr unsigned transactions_of_a_program = 24;
 
 TEST(container_crash_test, EveryImageHasWhatATransactionLeft) {
-    const std::uint64_t programs = options().programs_or(400, 6);
+    const std::uint64_t programs = options().programs_or(24, 6);
     const choice_limits cuts = options().quick ? choice_limits{64, 16, 16, 16} : choice_limits{4096, 256, 256, 256};
     std::mutex mutex;
     container_counts all;

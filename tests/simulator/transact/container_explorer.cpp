@@ -57,7 +57,8 @@ container_explorer::container_explorer(std::uint64_t seed, std::uint64_t atom_si
     options_.files.segment_size = segment::minimum_segment_size;
     options_.files.mapping.reservation = base::gibibyte / 4;
     // Half of them as a heap that is used for long: its pages stay in memory behind small commits.
-    options_.files.mapping.watch = seed % 2 == 0 ? segment::store_watch::everywhere : segment::store_watch::where_it_pays;
+    options_.files.mapping.watch =
+        seed % 2 == 0 ? segment::store_watch::everywhere : segment::store_watch::where_it_pays;
     options_.decay_ns = seed % 3 == 0 ? 0 : heap::default_decay_ns;
     options_.storage = &storage_;
     open(true);
@@ -289,8 +290,8 @@ void container_explorer::visit(const storage_image& left) {
 container_explorer::recovered container_explorer::recover(const storage_image& left) const {
     simulated_storage machine(left, atom_size_);
     machine.run_in_peace();
-    const auto done = segment::recover(machine, segment::heap_paths(scratch_.path("live/heap")),
-                                       persist::access_mode::read_write);
+    const auto done =
+        segment::recover(machine, segment::heap_paths(scratch_.path("live/heap")), persist::access_mode::read_write);
     return done ? recovered{machine.current().hash(), {}} : recovered{0, done.error().message()};
 }
 
@@ -336,9 +337,8 @@ std::string container_explorer::judge(const std::string& path, std::uint64_t& nu
             return counts_.opened % 4 == 0 ? go_on(*heap) : std::string{};
         }
     }
-    const bool is_content = std::ranges::any_of(versions_, [&](const version& one) {
-        return one.content == found.content;
-    });
+    const bool is_content =
+        std::ranges::any_of(versions_, [&](const version& one) { return one.content == found.content; });
     return is_content ? fmt::format("{} blocks of {} bytes, expected {} of {}", found.blocks, found.bytes,
                                     versions_.back().blocks, versions_.back().bytes)
                       : "what no transaction has left";
@@ -358,8 +358,9 @@ std::string container_explorer::go_on(manager& heap) const {
     const bool is_equal = container_world(heap).content() == expected;
     const std::vector<std::string> problems = heap.check(true);
     heap.close();
-    return !is_equal ? "another transaction leaves something else"
-                     : problems.empty() ? std::string{} : "afterwards: " + problems.front();
+    return !is_equal          ? "another transaction leaves something else"
+           : problems.empty() ? std::string{}
+                              : "afterwards: " + problems.front();
 }
 
 void container_explorer::note(const std::string& wrong) {

@@ -82,8 +82,8 @@ private:
     choice_limits cuts_;
     std::mt19937_64 random_;
     std::unique_ptr<manager> heap_;
-    std::deque<version> versions_;  ///< from the last that is durable
-    std::uint64_t first_ = 0;       ///< number of the first of them
+    std::deque<version> versions_;                            ///< from the last that is durable
+    std::uint64_t first_ = 0;                                 ///< number of the first of them
     std::unordered_map<std::uint64_t, std::uint64_t> known_;  ///< numbers of versions by what recovery left
     hash_set seen_;
     hash_set images_;

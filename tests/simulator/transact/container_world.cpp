@@ -18,11 +18,13 @@ std::string text_of(const container_step& step) {
     std::string text(step.length, static_cast<char>('a' + step.value % 26));
     return text;
 }
-std::string key_of(const container_step& step) { return "a key that is not short " + std::to_string(step.where % keys); }
+std::string key_of(const container_step& step) {
+    return "a key that is not short " + std::to_string(step.where % keys);
+}
 std::string name_of(const std::string& key) { return "named." + key; }
 bool removes(const container_step& step) { return step.how % 3 == 0; }
 
-/// The same code for Holdfast's, Boost's and the standard library's.
+/// One code for the containers of Holdfast, of Boost and of the standard library.
 template <class Numbers>
 void change_numbers(Numbers& in, const container_step& step) {
     const auto value = static_cast<typename Numbers::value_type>(step.value);
