@@ -17,7 +17,7 @@ namespace {
 constexpr unsigned transactions_of_a_program = 24;
 
 TEST(container_crash_test, EveryImageHasWhatATransactionLeft) {
-    const std::uint64_t programs = options().programs_or(24, 6);
+    const std::uint64_t programs = options().programs_or(60, 6);
     const choice_limits cuts = options().quick ? choice_limits{64, 16, 16, 16} : choice_limits{4096, 256, 256, 256};
     std::mutex mutex;
     container_counts all;
@@ -31,7 +31,7 @@ TEST(container_crash_test, EveryImageHasWhatATransactionLeft) {
         all.opened += one.counts().opened;
         all.aborts += one.counts().aborts;
         all.transactions += one.counts().transactions;
-        if ((i + 1) % 50 == 0) {
+        if ((i + 1) % 10 == 0) {
             std::printf("%llu programs, %llu images\n", static_cast<unsigned long long>(i + 1),
                         static_cast<unsigned long long>(all.images));
             std::fflush(stdout);
@@ -40,7 +40,7 @@ TEST(container_crash_test, EveryImageHasWhatATransactionLeft) {
     std::printf("%llu images, %llu of them opened, %llu transactions, %llu aborts\n",
                 static_cast<unsigned long long>(all.images), static_cast<unsigned long long>(all.opened),
                 static_cast<unsigned long long>(all.transactions), static_cast<unsigned long long>(all.aborts));
-    EXPECT_GE(all.images, options().quick ? 10'000U : programs * 2'000);
+    EXPECT_GE(all.images, options().quick ? 10'000U : programs * 60'000);
     EXPECT_GE(all.aborts, programs * transactions_of_a_program);
     EXPECT_GE(all.transactions, programs * transactions_of_a_program / 2);
 }
