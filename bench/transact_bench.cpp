@@ -1,5 +1,6 @@
 // What transactions over everything cost (manager::transact(), durability `commit`): inserts into a map of strings and
-// vectors in a heap that is resident, beside a synced write of 4 KiB, plain commits, and LMDB, SQLite and RocksDB.
+// vectors in a heap that is resident, beside a synced write of 4 KiB, plain commits, LMDB, SQLite and RocksDB, and an
+// insert into a tree of libpmemobj (examples/maps).
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -26,6 +27,7 @@
 #include "disk/store.hpp"
 #include "support/report.hpp"
 #include "support/timing.hpp"
+#include "transactions/backend.hpp"
 
 namespace {
 
@@ -291,7 +293,10 @@ void show(bench::report& out, measurement& measured) {
     }
     for (const auto& [store, times] : measured.puts) {
         for (const auto& [threads, each] : times) {
-            add(fmt::format("{}: a record of 100 bytes, threads: {}", store, threads), each);
+            const bool is_tree = store == "libpmemobj";
+            add(fmt::format("{}: {}, threads: {}", store, is_tree ? "two numbers, in a tree" : "a record of 100 bytes",
+                            threads),
+                each);
         }
     }
     out.table("transactions over everything; time of one, all threads together, medians", rows);
@@ -313,6 +318,16 @@ void show(bench::report& out, measurement& measured) {
     }
 }
 
+/// Null where there is none.
+std::unique_ptr<transactions::backend> make_libpmemobj(const std::filesystem::path& directory, bench::report& out) {
+    try {
+        return transactions::make_libpmemobj(directory, transactions::media::disk);
+    } catch (const bench::backend_unavailable& missing) {
+        out.note(missing.what());
+        return nullptr;
+    }
+}
+
 int run(const options& chosen) {
     bench::report out("transact_bench", chosen.common);
     out.begin({{"count", chosen.count}, {"heap_bytes", chosen.heap_bytes}, {"durability", "commit"}});
@@ -329,6 +344,8 @@ int run(const options& chosen) {
             out.note(missing.what());
         }
     }
+    const auto libpmemobj = make_libpmemobj(directory, out);
+    std::mutex of_libpmemobj;  // its transactions lock nothing
     measurement measured;
     std::uint64_t size = 0;
     for (unsigned round = 0; round < chosen.common.rounds; ++round) {
@@ -350,6 +367,15 @@ int run(const options& chosen) {
                 measured.puts[each->name()][threads].add(time_of(threads, count, [&](unsigned t, std::uint64_t i) {
                     each->put(t, (std::uint64_t{t} << 32U) + round * chosen.count + i, disk::record{});
                 }));
+            }
+            if (libpmemobj != nullptr) {
+                const std::uint64_t count = std::max<std::uint64_t>(chosen.count / threads / 2, 20);
+                maps::map& tree = libpmemobj->map("rbtree");
+                measured.puts[libpmemobj->name()][threads].add(
+                    time_of(threads, count, [&](unsigned t, std::uint64_t i) {
+                        const std::lock_guard lock(of_libpmemobj);
+                        tree.insert((std::uint64_t{t} << 32U) + round * chosen.count + i, 1);
+                    }));
             }
         }
     }

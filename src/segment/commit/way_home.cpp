@@ -1,7 +1,8 @@
 #include "segment/commit/way_home.hpp"
 
+#include <algorithm>
 #include <array>
-#include <bitset>
+#include <bit>
 #include <vector>
 
 #include "base/units.hpp"
@@ -16,36 +17,52 @@ class final_bytes {
 public:
     /// Takes the page's patches off.
     base::result<void> take(patch_reader& reader, std::span<const log_content::patch>& patches) {
-        is_set_.reset();
+        is_set_ = {};
         for (const std::uint64_t place = patches.front().place; !patches.empty() && patches.front().place == place;
              patches = patches.subspan(1)) {
             const log_content::patch& patch = patches.front();
             HF_TRY(reader.read(patch, std::span(page_).subspan(patch.offset, patch.length)));
-            for (std::size_t i = 0; i < patch.length; ++i) {
-                is_set_.set(patch.offset + i);
-            }
+            set(patch.offset, patch.offset + patch.length);
         }
         return {};
     }
     /// Calls `each(offset, bytes)`.
     template <class Each>
     base::result<void> for_each_run(Each&& each) {
-        for (std::size_t begin = 0; begin < base::page_size;) {
-            std::size_t end = begin;
-            while (end < base::page_size && is_set_[end]) {
-                ++end;
-            }
-            if (end > begin) {
-                HF_TRY(each(begin, std::span<const std::byte>(page_).subspan(begin, end - begin)));
-            }
-            begin = end + 1;
+        for (std::size_t begin = next(0, true); begin < base::page_size;) {
+            const std::size_t end = next(begin, false);
+            HF_TRY(each(begin, std::span<const std::byte>(page_).subspan(begin, end - begin)));
+            begin = next(end, true);
         }
         return {};
     }
 
 private:
+    // By words: byte by byte they took 6 us a page, most of the time of a recovery of small commits.
+    static constexpr std::size_t bits = 64;
+
+    void set(std::size_t begin, std::size_t end) noexcept {
+        for (std::size_t at = begin; at < end;) {
+            const std::size_t until = std::min(end, base::align_up(at + 1, bits));
+            const std::uint64_t ones = ~std::uint64_t{0} >> (bits - (until - at));
+            is_set_[at / bits] |= ones << at % bits;
+            at = until;
+        }
+    }
+    /// The first byte from `at` on that is set, or is not; page_size: none.
+    [[nodiscard]] std::size_t next(std::size_t at, bool is_set) const noexcept {
+        while (at < base::page_size) {
+            const std::uint64_t word = is_set ? is_set_[at / bits] : ~is_set_[at / bits];
+            if (const std::uint64_t rest = word >> at % bits; rest != 0) {
+                return at + static_cast<std::size_t>(std::countr_zero(rest));
+            }
+            at = base::align_up(at + 1, bits);
+        }
+        return base::page_size;
+    }
+
     std::array<std::byte, base::page_size> page_{};
-    std::bitset<base::page_size> is_set_;
+    std::array<std::uint64_t, base::page_size / bits> is_set_{};
 };
 
 }  // namespace
