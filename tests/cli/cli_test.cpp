@@ -121,8 +121,7 @@ TEST_F(cli, completion_for_zsh_says_what_each_command_and_option_is_for) {
                                        "); CURRENT=${#words}; PREFIX=$words[-1]; _holdfast"});
     };
     EXPECT_THAT(complete("ch").out, HasSubstr("check:Check every invariant of the heap\n"));
-    EXPECT_EQ(complete("check --q").out,
-              "-h:Print this help message and exit\n--help:Print this help message and exit\n");
+    EXPECT_THAT(complete("check --q").out, HasSubstr("\n--quick:Leave the pages out\n"));
     EXPECT_EQ(complete("check x").out, "files\n");
     EXPECT_THAT(complete("--").out, HasSubstr("--version:"));
     EXPECT_EQ(complete("check x").err, "");
@@ -141,7 +140,7 @@ TEST_F(cli, completion_for_fish_says_what_each_command_and_option_is_for) {
     EXPECT_THAT(complete("holdfast exp").out,
                 AllOf(HasSubstr("exporter\tServe numbers"), HasSubstr("export\tWrite what a store holds")));
     EXPECT_EQ(complete("holdfast check --q").out, "--quick\tLeave the pages out\n");
-    EXPECT_THAT(complete("holdfast check " + scratch_.parent_path().string().substr(0, 4)).out, HasSubstr("/"));
+    EXPECT_THAT(complete("holdfast check " + scratch_.path().substr(0, 4)).out, HasSubstr("/"));
     EXPECT_EQ(complete("holdfast exp").err, "");
 }
 
