@@ -2,13 +2,14 @@
 """holdfast.VectorIndex beside the files of others: prints a table of how each opens after a kill, searches and grows.
 
     compare_vectors.py [--directory DIR] [--vectors 1000000] [--dimensions 32] [--connectivity 8] [--rounds 3]
-                       [--only NAME...]
+                       [--only NAME...] [--keep DIR]
 
 For each a process makes the index, and is killed when it is durable. usearch has the graph of the heap in a file;
 hnswlib, FAISS (HNSW), LanceDB (IVF and HNSW) and sqlite-vec (which compares all) make their own. Then new processes, in
 turns: milliseconds from the imports to the open index, and from there to the first answer; microseconds for a search of
 ten, and the share of the true ten that 100 searches find. At the end, where the files can grow: microseconds for a
-vector that is durable alone, and in a thousand, by one process. What is not installed is left out.
+vector that is durable alone, and in a thousand, by one process. What is not installed is left out. With --keep the
+indexes stay in the directory, and a later run with the same vectors opens those that are there.
 """
 
 import argparse
@@ -298,6 +299,17 @@ def told_by(step, name, wanted, work):
     return json.loads(line)
 
 
+def made_once(name, wanted, work):
+    """How long it took to make, now or in an earlier run."""
+    note = f"{work}/{name}.made"
+    if not os.path.exists(note):
+        seconds = told_by("make", name, wanted, work)[0]
+        with open(note, "w") as file:
+            file.write(str(seconds))
+    with open(note) as file:
+        return float(file.read())
+
+
 def compare(wanted, work):
     """Prints the table."""
     vectors = make_vectors(wanted.vectors, wanted.dimensions)
@@ -310,7 +322,7 @@ def compare(wanted, work):
     names = [name for name, (kind, _) in CONTESTANTS.items() if importlib.util.find_spec(kind.package)]
     names = [name for name in names if not wanted.only or name in wanted.only]
     print(f"not installed, or not wanted: {sorted(set(CONTESTANTS) - set(names))}", flush=True)
-    made = {name: told_by("make", name, wanted, work)[0] for name in names}
+    made = {name: made_once(name, wanted, work) for name in names}
     found = {name: [] for name in names}
     for _ in range(wanted.rounds):
         for name in names:
@@ -342,9 +354,14 @@ def main():
     options.add_argument("--connectivity", type=int, default=8)
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--only", nargs="*", choices=list(CONTESTANTS))
+    options.add_argument("--keep", metavar="DIR")
     wanted = options.parse_args()
     print(f"{os.cpu_count()} processors, {platform.platform()}")
     print(f"{wanted.vectors} vectors of {wanted.dimensions} numbers")
+    if wanted.keep:
+        os.makedirs(wanted.keep, exist_ok=True)
+        compare(wanted, wanted.keep)
+        return
     with tempfile.TemporaryDirectory(dir=wanted.directory) as work:
         compare(wanted, work)
 

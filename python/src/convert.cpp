@@ -2,6 +2,7 @@
 #include "convert.hpp"
 
 #include <bit>
+#include <chrono>
 #include <cmath>
 
 #include <nanobind/stl/shared_ptr.h>
@@ -18,18 +19,41 @@ package& python_package() noexcept {
 
 namespace {
 
-/// Whether this context, or one that it was copied from, has begun the transaction.
+/// Whether this context, or one that it was copied from, has begun the transaction. The interpreter's lock guards what
+/// the last call has found: a tuple does not change, and this one is kept, so that no other has its address.
 bool has_entered(std::uint64_t number) {
-    const nb::tuple numbers = nb::cast<nb::tuple>(nb::handle(python_package().entered)());
-    for (const nb::handle each : numbers) {
-        if (nb::cast<std::uint64_t>(each) == number) {
-            return true;
-        }
+    static nb::handle last_numbers;
+    static std::uint64_t last_number = 0;
+    static bool last_answer = false;
+    const nb::object numbers = nb::steal(PyObject_CallNoArgs(python_package().entered));
+    if (!numbers.is_valid()) {
+        throw nb::python_error();
     }
-    return false;
+    if (numbers.ptr() != last_numbers.ptr() || number != last_number) {
+        bool answer = false;
+        for (const nb::handle each : nb::cast<nb::tuple>(numbers)) {
+            answer = answer || nb::cast<std::uint64_t>(each) == number;
+        }
+        const nb::handle before = last_numbers;
+        last_numbers = nb::handle(numbers).inc_ref();
+        last_number = number;
+        last_answer = answer;
+        before.dec_ref();
+    }
+    return last_answer;
 }
 
 }  // namespace
+
+void wait_for_lock(std::unique_lock<session_mutex>& lock) {
+    constexpr std::chrono::milliseconds between_looks{50};
+    while (!lock.try_lock_for(between_looks)) {
+        const nb::gil_scoped_acquire acquired;
+        if (PyErr_CheckSignals() != 0) {
+            throw nb::python_error();
+        }
+    }
+}
 
 bool is_inside(const session& of) {
     const std::uint64_t number = of.transaction_number();

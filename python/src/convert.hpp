@@ -63,6 +63,10 @@ struct [[gnu::visibility("hidden")]] extended_value {
 /// A str in which bytes that are no UTF-8, as names and paths may have, are escaped.
 [[nodiscard]] nanobind::object shown(const std::string& text);
 
+/// Takes the session's lock, without the interpreter's. Throws python_error where the handler of a signal raises
+/// meanwhile, as that of Ctrl-C does.
+void wait_for_lock(std::unique_lock<session_mutex>& lock);
+
 /// Runs `body` under the session's lock. `body` touches no object of Python. Where another thread has the lock, and
 /// with `is_long`, the interpreter's lock is let go meanwhile.
 template <class Body>
@@ -74,7 +78,8 @@ void locked(session& of, bool is_long, Body&& body) {
         }
     }
     const nanobind::gil_scoped_release released;
-    const std::lock_guard lock(of.lock());
+    std::unique_lock lock(of.lock(), std::defer_lock);
+    wait_for_lock(lock);
     body();
 }
 

@@ -127,7 +127,10 @@ void lock_all() {
         }
     }
     for (const auto& each : found) {
-        locked(*each, false, [&each] { each->lock().lock(); });
+        if (!each->lock().try_lock()) {  // whatever signals come: the fork goes on in any case
+            const nb::gil_scoped_release released;
+            each->lock().lock();
+        }
     }
     locked_sessions() = std::move(found);
 }

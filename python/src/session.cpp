@@ -575,7 +575,7 @@ std::vector<std::string> session::find_arrays_in_use() {
 
 void session::forget_parent() {
     static_cast<void>(mutex_.release());  // its state is that of a thread of the parent
-    mutex_ = std::make_unique<std::recursive_mutex>();
+    mutex_ = std::make_unique<session_mutex>();
     is_child_ = true;
     if (in_transaction()) {
         contents_->space.end();

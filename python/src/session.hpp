@@ -30,6 +30,9 @@ namespace holdfast::python {
 
 class session;
 
+/// Of a session. Those who wait for it look at signals in between: wait_for_lock().
+using session_mutex = std::recursive_timed_mutex;
+
 /// One holder of an object: keeps the object in the heap, and for an array the heap mapped.
 class held_object {
 public:
@@ -72,7 +75,7 @@ public:
     session& operator=(const session&) = delete;
     ~session();
 
-    [[nodiscard]] std::recursive_mutex& lock() const noexcept { return *mutex_; }
+    [[nodiscard]] session_mutex& lock() const noexcept { return *mutex_; }
     [[nodiscard]] bool is_closed() const noexcept { return closed_; }
     [[nodiscard]] bool read_only() const noexcept { return read_only_; }
     /// Whether processes change the heap by turns.
@@ -184,7 +187,7 @@ private:
     std::atomic<bool> closed_{false};          ///< set while nobody lets go
     std::atomic<bool> all_is_durable_{false};  ///< close() has committed
     bool is_child_ = false;
-    std::unique_ptr<std::recursive_mutex> mutex_ = std::make_unique<std::recursive_mutex>();
+    std::unique_ptr<session_mutex> mutex_ = std::make_unique<session_mutex>();
     std::optional<manager> manager_;
     std::mutex waiting_mutex_;  ///< of threads in calls without the lock: close() and refresh() wait for them
     std::condition_variable nobody_waits_;

@@ -29,6 +29,7 @@ struct arguments {
     std::string target;              ///< defrag: a size, or empty
     std::vector<std::string> heaps;  ///< metrics, exporter
     std::string listen = "127.0.0.1:9633";
+    std::string shell = "bash";  ///< completion
 };
 
 /// If a writer has the heap open: what its superblock and its lanes say.

@@ -1,9 +1,11 @@
 // `holdfast exporter`: the numbers of heaps over HTTP, for Prometheus.
 //
 // One thread serves all connections. It looks at heaps when it is asked, and holds none of them open between requests.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <iterator>
 #include <list>
 #include <map>
 #include <memory>
@@ -45,10 +47,11 @@ public:
 
     [[nodiscard]] std::string text() {
         std::vector<reading> all;
-        all.reserve(heaps_.size());
         for (const std::string& each : heaps_) {
-            all.push_back(inspect(each));
-            remember(all.back());
+            remember(all.emplace_back(inspect(each)));
+            if (all.back().glance) {
+                std::ranges::move(inspect_store_files(each), std::back_inserter(all));
+            }
         }
         return prometheus_text(all);
     }

@@ -200,11 +200,17 @@ struct heaps_commands {
 heaps_commands add_heaps_commands(command_line& program, arguments& given) {
     heaps_commands made{add_metrics(program, given.heaps), add_exporter(program, given),
                         program.add_command("upgrade", "Say what is to be done before another version opens a heap"),
-                        program.add_command("completion", "Print a script that completes commands in bash"),
+                        program.add_command("completion", "Print a script that completes commands in a shell"),
                         program.add_command("manual", "Print the page for man(1)")};
     made.upgrade.add_option("PATH", given.heaps, "Heaps and stores").required();
     made.upgrade.add_flag("--json", given.json, "Print one JSON object");
-    made.completion.footer("In ~/.bashrc: . <(holdfast completion)");
+    made.completion.add_option("SHELL", given.shell, "bash, zsh or fish")
+        .one_of(command_line::known_shells())
+        .show_default();
+    made.completion.footer(
+        "In ~/.bashrc: . <(holdfast completion). In ~/.zshrc, behind compinit: . <(holdfast completion zsh). For "
+        "fish:\n"
+        "holdfast completion fish >~/.config/fish/completions/holdfast.fish");
     made.manual.footer("To read it without a package: holdfast manual >holdfast.1; man ./holdfast.1");
     made.upgrade.footer("Changes nothing. Exit status 1: something is to be done. See docs/versions.md.");
     return made;
@@ -212,7 +218,7 @@ heaps_commands add_heaps_commands(command_line& program, arguments& given) {
 
 std::optional<int> run(const heaps_commands& of, const command_line& program, const arguments& given) {
     if (of.completion.parsed()) {
-        fmt::print("{}", program.completion());
+        fmt::print("{}", program.completion(given.shell));
         return holdfast_cli::exit_sound;
     }
     if (of.manual.parsed()) {

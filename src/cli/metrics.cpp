@@ -125,10 +125,11 @@ std::vector<metric> metrics_of_state() {
         {"holdfast_up",
          "gauge",
          "Whether the files of the heap or store could be read",
-         [](const reading& of) { return number(of.glance || of.store ? 1 : 0); },
+         [](const reading& of) { return of.store_file ? std::nullopt : number(of.glance || of.store ? 1 : 0); },
          {}},
         {"holdfast_state", "gauge", "1; the label says closed, open, crashed, store, or which error reading it is",
-         [](const reading&) { return number(1); }, [](const reading& of) { return label("state", state_of(of)); }},
+         [](const reading& of) { return one_where(!of.store_file); },
+         [](const reading& of) { return label("state", state_of(of)); }},
         {"holdfast_info", "gauge", "1; the labels say which heap it is",
          [](const reading& of) { return one_where(of.glance.has_value()); },
          [](const reading& of) {
@@ -138,7 +139,7 @@ std::vector<metric> metrics_of_state() {
         {"holdfast_replacements_total",
          "counter",
          "How often another heap took the place of this one",
-         [](const reading& of) { return number(static_cast<double>(of.replacements)); },
+         [](const reading& of) { return of.store_file ? std::nullopt : number(static_cast<double>(of.replacements)); },
          {}},
         glanced("holdfast_created_timestamp_seconds", "gauge", "When the heap was made, since 1970",
                 [](const heap_glance& of) { return where_not_zero(of.created_ns); }),
@@ -244,10 +245,37 @@ std::vector<metric> metrics_of_stores() {
     };
 }
 
+/// Of a store whose heap is not open.
+metric of_file(std::string_view name, std::string_view type, std::string_view help,
+               std::uint64_t store_file_glance::*member) {
+    return {name, type, help,
+            [member](const reading& of) {
+                return of.store_file ? number(static_cast<double>(*of.store_file.*member)) : std::nullopt;
+            },
+            [](const reading& of) { return label("file", of.store_file->file); }};
+}
+
+std::vector<metric> metrics_of_store_files() {
+    using glance = store_file_glance;
+    return {
+        of_file("holdfast_store_file_apparent_bytes", "gauge", "Size of the file of a store in a heap",
+                &glance::apparent_bytes),
+        of_file("holdfast_store_file_charged_bytes", "gauge", "What the file system charges for it",
+                &glance::charged_bytes),
+        of_file("holdfast_store_file_checkpoints_total", "counter", "Checkpoints of the store", &glance::checkpoints),
+        of_file("holdfast_store_file_transactions_total", "counter", "Last transaction of the last checkpoint",
+                &glance::transactions),
+        of_file("holdfast_store_file_entries", "gauge", "Entries of the unnamed database as of the last checkpoint",
+                &glance::entries),
+        of_file("holdfast_store_file_log_room_bytes", "gauge", "The log's part of the file", &glance::log_room_bytes),
+    };
+}
+
 const std::vector<metric>& all_metrics() {
     static const std::vector<metric> all = [] {
         std::vector<metric> made = metrics_of_state();
-        for (const auto& more : {metrics_of_space(), metrics_of_writers(), metrics_of_stores()}) {
+        for (const auto& more :
+             {metrics_of_space(), metrics_of_writers(), metrics_of_stores(), metrics_of_store_files()}) {
             made.insert(made.end(), more.begin(), more.end());
         }
         return made;
@@ -312,6 +340,16 @@ reading inspect(const std::string& heap) {
         made.message = what.what();
     }
     return made;
+}
+
+std::vector<reading> inspect_store_files(const std::string& heap) {
+    std::vector<reading> all;
+    for (store_file_glance& each : glance_at_store_files(heap)) {
+        reading& made = all.emplace_back();
+        made.heap = heap;
+        made.store_file = std::move(each);
+    }
+    return all;
 }
 
 std::string prometheus_text(const std::vector<reading>& all) {

@@ -10,6 +10,7 @@
 #include <holdfast/manager.hpp>
 
 #include "store.hpp"
+#include "store_files.hpp"
 
 namespace holdfast_cli {
 
@@ -19,7 +20,8 @@ struct reading {
     std::optional<holdfast::heap_glance> glance;
     std::optional<store_numbers> store;
     std::optional<holdfast::heap_statistics> statistics;
-    std::string name_in_heap;  ///< of a store that lies in the heap
+    std::string name_in_heap;                     ///< of a store that lies in the heap
+    std::optional<store_file_glance> store_file;  ///< of one whose heap is not open: nothing else is known then
     /// Why there is neither: the name of the error's code, and its message.
     std::string reason;
     std::string message;
@@ -28,6 +30,8 @@ struct reading {
 
 /// What the files of a heap say: takes no lock. A store is opened as a reader does. Never throws error.
 [[nodiscard]] reading inspect(const std::string& heap);
+/// What the files of its stores say, as inspect() does.
+[[nodiscard]] std::vector<reading> inspect_store_files(const std::string& heap);
 /// A heap that is named twice would be two series of one name, for which Prometheus refuses all.
 [[nodiscard]] std::vector<std::string> each_once(const std::vector<std::string>& heaps);
 /// Each metric once, with its help, and a line for each heap that has it.

@@ -1,5 +1,7 @@
 #include <cstdio>
 #include <filesystem>
+#include <stdexcept>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -27,9 +29,36 @@ std::uint64_t bytes_to_move(const std::string& path, bool imports) {
     }
 }
 
+/// Says what to do where the path is of another kind than the command is for.
+void expect_source(const std::string& path, const migration_arguments& how, bool imports) {
+    namespace fs = std::filesystem;
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) {
+        throw std::runtime_error(path + ": nothing is there");
+    }
+    const bool is_directory = fs::is_directory(path, ignored);
+    if (is_directory && fs::exists(path + "/superblock", ignored)) {
+        throw std::runtime_error(
+            fmt::format("{}: a heap, and {}: `holdfast copy` copies heaps", path,
+                        imports ? "import reads data files of LMDB" : "export writes what a store holds"));
+    }
+    if (imports) {
+        if (is_store(path)) {
+            throw std::runtime_error(path + ": a store already: `holdfast copy` copies it, and export makes LMDB's");
+        }
+        return;
+    }
+    if (is_directory == how.no_subdirectory) {
+        throw std::runtime_error(fmt::format("{}: a {}: `holdfast export {}{} {}`", path,
+                                             is_directory ? "directory" : "file", is_directory ? "" : "--no-subdir ",
+                                             path, how.to));
+    }
+}
+
 }  // namespace
 
 int migrate(const arguments& given, const migration_arguments& how, bool imports) {
+    expect_source(how.from, how, imports);
     const holdfast_store_tools::migration_options options{how.no_subdirectory, how.sort};
     progress shown({.what = imports ? "import" : "export",
                     .all = bytes_to_move(how.from, imports),

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -96,6 +97,7 @@ finding inspect_heap(const std::string& path) {
     finding found;
     found.path = path;
     try {
+        refuse_lmdb(path);
         const holdfast::heap_glance glance = holdfast::glance_at(path);
         found.format = fmt::format("{}", glance.format);
         inspect_state(glance, found);
@@ -108,6 +110,8 @@ finding inspect_heap(const std::string& path) {
         } else {
             found.failure = what.what();
         }
+    } catch (const std::runtime_error& what) {  // of refuse_lmdb()
+        found.failure = what.what();
     }
     return found;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "extended_values.hpp"
 #include "output.hpp"
 
 namespace holdfast_cli {
@@ -145,6 +146,9 @@ std::string value_tree::key_text(const value& key) const {
             return "(" + text + ")";
         }
         case kind::extended: {
+            if (const auto text = text_of_extended(*this, key)) {
+                return fmt::format("{}({})", type_text(key), *text);
+            }
             const auto parts = elements_of(key);
             return parts.size() == 2 ? fmt::format("{}({})", type_text(key), key_text(*parts[1])) : type_text(key);
         }

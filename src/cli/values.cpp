@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "extended_values.hpp"
 #include "value_tree.hpp"
 
 namespace holdfast_cli {
@@ -29,8 +30,13 @@ std::string extent_text(const value_tree& tree, const value& of) {
         case kind::boolean: return of.number != 0 ? "true" : "false";
         case kind::integer: return fmt::format("{}", of.integer());
         case kind::real: return fmt::format("{}", of.real());
+        case kind::extended: break;
         default: return "";
     }
+    if (const auto form = form_of_frame(tree, of)) {
+        return fmt::format("[{}, {}]", (*form)["rows"].get<std::uint64_t>(), (*form)["columns"].size());
+    }
+    return printable(text_of_extended(tree, of).value_or(""));
 }
 
 using visitor = std::function<void(const std::vector<std::string>& path, const value& at)>;
@@ -172,6 +178,20 @@ json dict_json(const value_tree& tree, const value& of, unsigned level) {
     return by_name;
 }
 
+/// Of a frame its form alone: its bytes are Arrow's, which nobody reads as numbers.
+json extended_json(const value_tree& tree, const value& of, unsigned level) {
+    json made{{"type", tree.type_text(of)}};
+    if (const auto form = form_of_frame(tree, of)) {
+        made.update(*form);
+        made["bytes"] = tree.size_of(of);
+    } else if (const auto text = text_of_extended(tree, of)) {
+        made["value"] = *text;
+    } else {
+        made["value"] = value_json(tree, *tree.elements_of(of)[1], level + 1);
+    }
+    return made;
+}
+
 json value_json(const value_tree& tree, const value& of, unsigned level) {
     if (level > value_tree::most_levels) {
         throw std::runtime_error("a value is nested more than 500 levels deep: get its parts one by one");
@@ -187,8 +207,7 @@ json value_json(const value_tree& tree, const value& of, unsigned level) {
         case kind::pickled: return {{"pickled", hexadecimal(tree.bytes_of(of))}};
         case kind::array: return array_json(tree, of);
         case kind::dict: return dict_json(tree, of, level);
-        case kind::extended:
-            return {{"type", tree.type_text(of)}, {"value", value_json(tree, *tree.elements_of(of)[1], level + 1)}};
+        case kind::extended: return extended_json(tree, of, level);
         default: break;
     }
     json list = json::array();

@@ -150,27 +150,35 @@ std::optional<int> command_line::parse(int argc, const char* const* argv) {
 namespace {
 
 /// All names, with their dashes.
+std::vector<std::string> names_of(const CLI::Option& each) {
+    std::vector<std::string> names;
+    for (const auto& [dashes, bare] : {std::pair("--", each.get_lnames()), std::pair("-", each.get_snames())}) {
+        for (const std::string& name : bare) {
+            names.push_back(dashes + name);
+        }
+    }
+    return names;
+}
+
 std::string options_of(const CLI::App& app) {
     std::string words;
     for (const CLI::Option* const each : app.get_options()) {
-        for (const std::string& name : each->get_lnames()) {
-            words += (words.empty() ? "--" : " --") + name;
-        }
-        for (const std::string& name : each->get_snames()) {
-            words += (words.empty() ? "-" : " -") + name;
+        for (const std::string& name : names_of(*each)) {
+            words += (words.empty() ? "" : " ") + name;
         }
     }
     return words;
 }
 
-}  // namespace
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+    return app.get_subcommands([](const CLI::App*) { return true; });
+}
 
-std::string command_line::completion() const {
-    const std::string name = app_->get_name();
-    const CLI::App& app = *app_;
+std::string in_bash(const CLI::App& app) {
+    const std::string name = app.get_name();
     std::string commands;
     std::string options;
-    for (const CLI::App* const each : app.get_subcommands([](const CLI::App*) { return true; })) {
+    for (const CLI::App* const each : commands_of(app)) {
         commands += each->get_name() + " ";
         options += "        " + each->get_name() + ") words=\"" + options_of(*each) + "\" ;;\n";
     }
@@ -191,6 +199,97 @@ std::string command_line::completion() const {
            "}\n"
            "complete -o default -F _" +
            name + " " + name + "\n";
+}
+
+/// Quoted by apostrophes; `quote` and `slash` are what stands there for one.
+std::string quoted(const std::string& text, const char* quote, const char* slash) {
+    std::string made = "'";
+    for (const char each : text) {
+        made += each == '\'' ? quote : each == '\\' ? slash : std::string(1, each);
+    }
+    return made + "'";
+}
+
+std::string for_zsh(const std::string& text) { return quoted(text, "'\\''", "\\"); }
+std::string for_fish(const std::string& text) { return quoted(text, "\\'", "\\\\"); }
+
+std::string options_in_zsh(const CLI::App& app) {
+    std::string list;
+    for (const CLI::Option* const each : app.get_options()) {
+        for (const std::string& name : names_of(*each)) {
+            list += " " + for_zsh(name + ":" + each->get_description());
+        }
+    }
+    return list;
+}
+
+/// As a file of $fpath, or where it is sourced behind compinit.
+std::string in_zsh(const CLI::App& app) {
+    const std::string name = app.get_name();
+    std::string commands;
+    std::string options;
+    for (const CLI::App* const each : commands_of(app)) {
+        commands += "            " + for_zsh(each->get_name() + ":" + each->get_description()) + "\n";
+        options += "            " + each->get_name() + ") options=(" + options_in_zsh(*each) + " ) ;;\n";
+    }
+    return "#compdef " + name + "\n_" + name +
+           "() {\n"
+           "    local -a commands options\n"
+           "    if [[ $PREFIX == -* ]]; then\n"
+           "        case $words[2] in\n" +
+           options + "            -*) options=(" + options_in_zsh(app) +
+           " ) ;;\n"
+           "        esac\n"
+           "        _describe -o option options\n"
+           "    elif (( CURRENT == 2 )); then\n"
+           "        commands=(\n" +
+           commands +
+           "        )\n"
+           "        _describe command commands\n"
+           "    else\n"
+           "        _files\n"
+           "    fi\n"
+           "}\n"
+           "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then\n"
+           "    _" +
+           name + " \"$@\"\nelse\n    compdef _" + name + " " + name + "\nfi\n";
+}
+
+std::string options_in_fish(const CLI::App& app, const std::string& where) {
+    std::string lines;
+    for (const CLI::Option* const each : app.get_options()) {
+        if (each->get_positional()) {
+            continue;
+        }
+        lines += "complete -c " + where;
+        for (const std::string& name : each->get_snames()) {
+            lines += " -s " + name;
+        }
+        for (const std::string& name : each->get_lnames()) {
+            lines += " -l " + name;
+        }
+        lines += (each->get_items_expected() != 0 ? " -r -d " : " -d ") + for_fish(each->get_description()) + "\n";
+    }
+    return lines;
+}
+
+std::string in_fish(const CLI::App& app) {
+    const std::string name = app.get_name();
+    const std::string first = name + " -n __fish_use_subcommand";
+    std::string lines = "complete -c " + first + " -f\n" + options_in_fish(app, first);
+    for (const CLI::App* const each : commands_of(app)) {
+        lines += "complete -c " + first + " -a " + each->get_name() + " -d " + for_fish(each->get_description()) + "\n";
+        lines += options_in_fish(*each, name + " -n '__fish_seen_subcommand_from " + each->get_name() + "'");
+    }
+    return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> command_line::known_shells() { return {"bash", "zsh", "fish"}; }
+
+std::string command_line::completion(const std::string& shell) const {
+    return shell == "zsh" ? in_zsh(*app_) : shell == "fish" ? in_fish(*app_) : in_bash(*app_);
 }
 
 namespace {
@@ -266,7 +365,7 @@ std::string command_line::manual(const std::string& purpose) const {
                        " \\- " + as_roff(purpose) + "\n.SH SYNOPSIS\n.B " + as_roff(app.get_name()) +
                        "\n.I COMMAND\n[\\fIOPTIONS\\fR] \\fIHEAP\\fR\n.SH DESCRIPTION\n" +
                        as_roff(app.get_description()) + "\n" + options_in_roff(app) + ".SH COMMANDS\n";
-    for (const CLI::App* const each : app.get_subcommands([](const CLI::App*) { return true; })) {
+    for (const CLI::App* const each : commands_of(app)) {
         text += command_in_roff(as_roff(app.get_name()), *each);
     }
     return text + ".SH NOTES" + footer_in_roff(app).substr(3);

@@ -91,8 +91,9 @@ public:
     /// A program with a result must exit with it: 0 after help or version, another after printing to standard error
     /// what is wrong with the arguments.
     [[nodiscard]] std::optional<int> parse(int argc, const char* const* argv);
-    /// A script for bash (zsh: behind bashcompinit) that completes commands, their options, and names of files.
-    [[nodiscard]] std::string completion() const;
+    [[nodiscard]] static std::vector<std::string> known_shells();
+    /// A script for one of those that completes commands, their options, and names of files.
+    [[nodiscard]] std::string completion(const std::string& shell) const;
     /// A page for man(1), of all commands and their options. `purpose`: what the program does, in a line.
     [[nodiscard]] std::string manual(const std::string& purpose) const;
 

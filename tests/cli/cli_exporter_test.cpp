@@ -14,6 +14,7 @@
 #include <holdfast/containers.hpp>
 #include <holdfast/manager.hpp>
 #include <holdfast/store.hpp>
+#include <holdfast/store_in_heap.hpp>
 #include <holdfast/transaction.hpp>
 #include <netinet/in.h>
 
@@ -300,6 +301,35 @@ TEST_F(cli_exporter, has_the_numbers_of_stores) {
     const answer once = run_holdfast({"metrics", path});
     EXPECT_EQ(once.status, 0) << once.err;
     EXPECT_THAT(once.out, HasSubstr(line("holdfast_store_entries", "} 10")));
+}
+
+/// Their heap is not opened, so that no writer waits: the numbers are those of the last checkpoint.
+TEST_F(cli_exporter, has_the_sizes_and_checkpoints_of_stores_in_heaps) {
+    {
+        manager writer(create_only, heap_, small_segments());
+        heap_store shop(writer, "shop");
+        auto change = shop.write();
+        change.put("a", "1");
+        change.put("b", "2");
+        change.commit();
+        writer.commit();
+    }
+    const manager writer(open_only, heap_);
+    exporter asked({heap_});
+    const std::string labels = "{heap=\"" + heap_ + "\",file=\"store.000000\"} ";
+    EXPECT_THAT(asked.metrics(), HasSubstr("\nholdfast_store_file_checkpoints_total" + labels));
+    EXPECT_GE(asked.number("holdfast_store_file_checkpoints_total"), 1);
+    EXPECT_EQ(asked.number("holdfast_store_file_entries"), 2);
+    EXPECT_EQ(asked.number("holdfast_store_file_transactions_total"), 1);
+    EXPECT_GT(asked.number("holdfast_store_file_log_room_bytes"), 0);
+    EXPECT_EQ(asked.number("holdfast_store_file_apparent_bytes"),
+              static_cast<double>(std::filesystem::file_size(heap_ + "/store.000000")));
+    EXPECT_GT(asked.number("holdfast_store_file_charged_bytes"), 0);
+    const std::string all = asked.metrics();
+    EXPECT_EQ(all.find("holdfast_up{", all.find("holdfast_up{") + 1), std::string::npos) << "it is the heap's alone";
+    std::filesystem::resize_file(heap_ + "/store.000000", 100);
+    EXPECT_THAT(asked.metrics(), AllOf(HasSubstr("holdfast_up"), Not(HasSubstr("holdfast_store_file"))));
+    EXPECT_EQ(asked.end().exit_status(), 0);
 }
 
 TEST_F(cli_exporter, goes_on_where_a_store_is_damaged) {

@@ -173,5 +173,32 @@ TEST(cli_store_copy, of_a_directory_is_a_directory) {
     EXPECT_EQ(run_holdfast({"stats", scratch / "copied", "--json"}).json()["entries"], 1);
 }
 
+/// A user tries what looks likely.
+TEST_F(cli_stores, of_another_kind_than_import_export_and_upgrade_expect_name_the_command) {
+    const std::string out = directory_.path() + "/out";
+    const std::string store = directory_.path() + "/of-files";
+    const std::string file = directory_.path() + "/file";
+    const std::string exported = directory_.path() + "/lmdb";
+    { const holdfast::store single(file); }
+    std::filesystem::create_directory(exported);
+    ASSERT_EQ(run_holdfast({"export", "--no-subdir", file, exported + "/data.mdb"}).status, 0);
+    ASSERT_EQ(run_holdfast({"import", exported, store}).status, 0);
+    const auto refused = [&](const std::vector<std::string>& arguments, const std::string& text) {
+        const answer said = run_holdfast(arguments);
+        EXPECT_EQ(said.status, 2) << arguments.front();
+        EXPECT_THAT(said.err, HasSubstr(text));
+        EXPECT_FALSE(std::filesystem::exists(out));
+    };
+    refused({"export", heap_, out}, heap_ + ": a heap, and export writes what a store holds: `holdfast copy`");
+    refused({"import", heap_, out}, heap_ + ": a heap, and import reads data files of LMDB: `holdfast copy`");
+    refused({"import", store, out}, store + ": a store already: `holdfast copy`");
+    refused({"export", file, out}, file + ": a file: `holdfast export --no-subdir " + file + " " + out + "`");
+    refused({"export", store, out, "--no-subdir"}, store + ": a directory: `holdfast export " + store + " " + out);
+    refused({"export", out, out + "2"}, out + ": nothing is there");
+    refused({"import", out, out + "2"}, out + ": nothing is there");
+    refused({"upgrade", exported}, exported + ": it is LMDB's: `holdfast import " + exported + " STORE`");
+    EXPECT_EQ(run_holdfast({"export", file, out, "--no-subdir"}).status, 0);
+}
+
 }  // namespace
 }  // namespace holdfast::support

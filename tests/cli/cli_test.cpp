@@ -105,9 +105,53 @@ TEST_F(cli, completion_knows_commands_options_and_leaves_the_rest_to_bash) {
     EXPECT_EQ(complete("exp", "exp").err, "");
 }
 
+/// As the completion of zsh calls the function: with the words of the line, and what is typed of the last one.
+TEST_F(cli, completion_for_zsh_says_what_each_command_and_option_is_for) {
+    if (run_program("sh", {"-c", "command -v zsh"}).status != 0) {
+        GTEST_SKIP() << "NOT TESTED HERE: zsh is not installed";
+    }
+    const answer script = run_holdfast({"completion", "zsh"});
+    ASSERT_EQ(script.status, 0) << script.err;
+    const std::string stubs =
+        "compdef() { : }; _files() { print files }\n"
+        "_describe() { print -l -- ${(P)@[-1]} }\n";
+    const auto complete = [&](const std::string& words) {
+        return run_program("zsh", {"-f", "-c",
+                                   stubs + script.out + "words=(holdfast " + words +
+                                       "); CURRENT=${#words}; PREFIX=$words[-1]; _holdfast"});
+    };
+    EXPECT_THAT(complete("ch").out, HasSubstr("check:Check every invariant of the heap\n"));
+    EXPECT_THAT(complete("check --q").out, HasSubstr("\n--quick:Leave the pages out\n"));
+    EXPECT_EQ(complete("check x").out, "files\n");
+    EXPECT_THAT(complete("--").out, HasSubstr("--version:"));
+    EXPECT_EQ(complete("check x").err, "");
+    EXPECT_EQ(run_program("sh", {"-c", "printf %s \"$1\" | zsh -f -n", "sh", script.out}).status, 0);
+}
+
+TEST_F(cli, completion_for_fish_says_what_each_command_and_option_is_for) {
+    if (run_program("sh", {"-c", "command -v fish"}).status != 0) {
+        GTEST_SKIP() << "NOT TESTED HERE: fish is not installed";
+    }
+    const answer script = run_holdfast({"completion", "fish"});
+    ASSERT_EQ(script.status, 0) << script.err;
+    const auto complete = [&](const std::string& line) {
+        return run_program("fish", {"--no-config", "-c", script.out + "complete -C '" + line + "'"});
+    };
+    EXPECT_THAT(complete("holdfast exp").out,
+                AllOf(HasSubstr("exporter\tServe numbers"), HasSubstr("export\tWrite what a store holds")));
+    EXPECT_EQ(complete("holdfast check --q").out, "--quick\tLeave the pages out\n");
+    EXPECT_THAT(complete("holdfast check " + scratch_.path().substr(0, 4)).out, HasSubstr("/"));
+    EXPECT_EQ(complete("holdfast exp").err, "");
+}
+
 TEST_F(cli, wrong_arguments_exit_with_2_and_say_what_is_wrong) {
-    for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-             {}, {"melt"}, {"info"}, {"check", "x", "--pages", "--quick"}, {"ls", "x", "--all"}}) {
+    for (const std::vector<std::string>& arguments :
+         std::vector<std::vector<std::string>>{{},
+                                               {"melt"},
+                                               {"info"},
+                                               {"check", "x", "--pages", "--quick"},
+                                               {"ls", "x", "--all"},
+                                               {"completion", "tcsh"}}) {
         const answer given = run_holdfast(arguments);
         EXPECT_EQ(given.status, 2);
         EXPECT_THAT(given.err, Not(IsEmpty()));

@@ -1,11 +1,14 @@
 """The command `holdfast` on heaps of Python: ls, get, dump, and damaged ones."""
 
 import datetime
+import decimal
 import json
 import os
 import pathlib
 import random
 import subprocess
+import uuid
+import zoneinfo
 
 import numpy
 import pytest
@@ -78,7 +81,7 @@ def test_get_and_dump_print_values(filled, command):
     assert json.loads(command("get", filled, "s"))["bytes"] == 72
     assert json.loads(command("get", filled, "empty"))["elements"] == []
     assert int.from_bytes(bytes.fromhex(json.loads(command("get", filled, "7"))["integer"]), "little") == 10**30
-    assert json.loads(command("get", filled, "when")) == {"type": "datetime.date", "value": DAY.toordinal()}
+    assert json.loads(command("get", filled, "when")) == {"type": "datetime.date", "value": str(DAY)}
     whole = dict(json.loads(command("dump", filled, "--json"))["entries"][:1])
     assert whole["words"]["entries"][0] == ["a", 1]
     assert "found nothing under" in command("get", filled, "nothing", "here", status=2)
@@ -104,3 +107,82 @@ def test_a_damaged_heap_is_an_error_and_no_crash(filled, program, tmp_path, seed
         for arguments in (["ls", filled, "--depth", "5"], ["dump", filled]):
             done = subprocess.run([program, *arguments], capture_output=True, timeout=60)
             assert done.returncode in (0, 2), (arguments, done)
+
+
+def test_dates_durations_and_uuids_are_read_as_python_prints_them(path, command):
+    hour, behind = (datetime.timezone(datetime.timedelta(minutes=each)) for each in (60, -90))
+    moment = datetime.datetime(2026, 3, 4, 5, 6, 7, 8)
+    known = {
+        "moment": (moment, moment.isoformat()),
+        "whole": (datetime.datetime(1, 1, 1), "0001-01-01T00:00:00"),
+        "last": (datetime.datetime.max, datetime.datetime.max.isoformat()),
+        "again": (moment.replace(fold=1), moment.isoformat()),
+        "with offset": (moment.replace(tzinfo=hour), moment.isoformat() + "+01:00"),
+        "behind": (moment.replace(tzinfo=behind), moment.isoformat() + "-01:30"),
+        "in a zone": (moment.replace(tzinfo=zoneinfo.ZoneInfo("Asia/Tokyo")), moment.isoformat() + "[Asia/Tokyo]"),
+        "clock": (datetime.time(23, 59, 59, 1), "23:59:59.000001"),
+        "leap day": (datetime.date(2024, 2, 29), "2024-02-29"),
+        "uuid": (uuid.UUID(int=7 << 120), str(uuid.UUID(int=7 << 120))),
+        "decimal": (decimal.Decimal("1.10"), "1.10"),
+    }
+    for days, seconds in ((0, 0), (1, 2), (-1, 5), (400, 86399), (0, 36000)):
+        duration = datetime.timedelta(days, seconds, 3)
+        known[str(duration)] = (duration, str(duration))
+    with holdfast.open(path) as heap:
+        heap.update({name: value for name, (value, _) in known.items()})
+        heap[DAY] = "by a date"
+    for name, (value, text) in known.items():
+        assert json.loads(command("get", path, name))["value"] == text, (name, value)
+    listed = command("ls", path)
+    assert all(text in listed for _, text in known.values())
+    assert json.loads(command("get", path, f"datetime.date({DAY})")) == "by a date"
+
+
+def test_frames_are_read_as_their_columns(path, command):
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    table = arrow.table(
+        {
+            "n": arrow.array([1, 2, None], "uint16"),
+            "x": arrow.array([1.0, 2.0, 3.0]),
+            "text": ["a", "b", None],
+            "at": arrow.array([1, 2, 3], arrow.timestamp("us", "UTC")),
+            "day": arrow.array([1, 2, 3], arrow.date32()),
+            "list": [[1], [], None],
+            "of few": arrow.array(["u", "v", "u"]).dictionary_encode(),
+        }
+    )
+    frame = pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    with holdfast.open(path) as heap:
+        heap["t"], heap["f"], heap["s"] = table, frame, frame["a"]
+        heap["chunks"] = arrow.chunked_array([[1, 2], [3]])
+    found = json.loads(command("get", path, "t"))
+    columns = {each["name"]: each["type"] for each in found["columns"]}
+    plain = {name: str(table.schema.field(name).type) for name in ("n", "x", "text", "at", "day")}
+    assert columns == plain | {"list": "list", "of few": "dictionary<string>"} and found["rows"] == 3
+    assert found["type"] == "pyarrow.Table" and found["bytes"] > 0
+    found = json.loads(command("get", path, "f"))
+    assert [each["name"] for each in found["columns"]] == ["a", "b"] and found["rows"] == 2
+    assert json.loads(command("get", path, "s"))["rows"] == 2
+    assert json.loads(command("get", path, "chunks"))["rows"] == 3
+    assert "[3, 7]" in command("ls", path)
+
+
+def test_frames_that_are_damaged_are_no_crash(path, program):
+    arrow = pytest.importorskip("pyarrow")
+    with holdfast.open(path, segment_size=2 << 20) as heap:
+        heap["t"] = arrow.table({"zebra": [1, 2, 3], "b": ["x", "y", "z"]})
+    file = pathlib.Path(path, "segment.000000")
+    sound = file.read_bytes()
+    at = sound.find(b"zebra")
+    assert at > 300
+    chance = random.Random(1)
+    said = []
+    for _ in range(60):
+        broken = bytearray(sound)
+        for _ in range(chance.randrange(1, 4)):
+            broken[at + chance.randrange(-200, 200)] = chance.randrange(256)
+        file.write_bytes(broken)
+        done = subprocess.run([program, "get", path, "t"], capture_output=True, timeout=60)
+        assert done.returncode in (0, 2), done
+        said.append(done.stdout)
+    assert any(b"columns" in each for each in said) and any(b"elements" in each for each in said)

@@ -1,5 +1,7 @@
 """Transactions: all or nothing, for this process, other threads, and the next open."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -250,3 +252,38 @@ def test_a_large_transaction_makes_later_ones_no_slower(path):
                 large[number] = number
         after = [one_set() for _ in range(3)]
         assert min(after) < 5 * before
+
+
+WAIT = """
+import os, signal, sys, threading, holdfast
+heap = holdfast.open(sys.argv[1])
+has_begun, may_end = threading.Event(), threading.Event()
+
+def hold():
+    with heap.transaction():
+        heap["a"] = 1
+        has_begun.set()
+        may_end.wait(60)
+
+holder = threading.Thread(target=hold)
+holder.start()
+has_begun.wait()
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    with heap.transaction() if sys.argv[2] == "begin" else open(os.devnull):
+        heap["b"] = 2
+    print("went on")
+except KeyboardInterrupt:
+    print("interrupted")
+may_end.set()
+holder.join()
+heap["c"] = 3
+print(dict(heap.items()))
+"""
+
+
+@pytest.mark.parametrize("what", ["begin", "set"])
+def test_ctrl_c_ends_the_wait_for_another_thread(path, what):
+    """Was: it had no effect until the other thread ended its transaction."""
+    done = subprocess.run([sys.executable, "-c", WAIT, path, what], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "interrupted\n{'a': 1, 'c': 3}\n", done
