@@ -4,6 +4,9 @@
 // Fault model: the whole machine stops between any two instructions. Executed stores are on media; what the kernel had
 // not written is lost. Without MAP_SYNC the file system forgets blocks that the heap used, and this test finds holes.
 // So the test proves detection, mapping, growth and recovery, but not that flushes happen: the simulator does.
+//
+// A second test does the same with each durability, with transactions, indexes and stores, whose processes are also
+// killed while the machine lives.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -19,6 +22,7 @@
 
 #include "base/scratch_test_support.hpp"
 #include "dax/plan.hpp"
+#include "dax/subjects.hpp"
 #include "dax/virtual_machine.hpp"
 #include "kill/options.hpp"
 
@@ -27,6 +31,7 @@ namespace {
 
 using testing::Contains;
 using testing::Each;
+using testing::EndsWith;
 using testing::Ge;
 using testing::HasSubstr;
 using testing::Lt;
@@ -159,7 +164,7 @@ protected:
         while (const auto line = machine.next_line()) {
             log << *line << "\n";
             said.push_back(*line);
-            if (!line->starts_with("hf call")) {
+            if (!line->starts_with("hf call") && !line->starts_with("hf did")) {
                 std::cout << "  " << step << ": " << *line << "\n";
             }
             if (enough(*line)) {
@@ -230,6 +235,69 @@ TEST_P(dax_test, keeps_every_call_that_returned_when_the_machine_dies) {
     const std::uint64_t cycles = test::options().cycles;
     for (std::uint64_t done = 0; done < cycles && !HasFailure() && !IsSkipped(); done += cycles_a_heap) {
         run_cycles(test::options().seed + done, std::min(cycles - done, cycles_a_heap));
+    }
+}
+
+/// Each operation that one subject reported is there when it is opened next: after a kill, after the machine's death.
+/// Returns how often that was looked at.
+std::map<std::string, std::size_t> expect_all_there(const lines& said, const std::string& domain) {
+    std::map<std::string, std::uint64_t> did;
+    std::map<std::string, std::size_t> looks;
+    for (const std::string& line : said) {
+        std::istringstream words(line);
+        std::string mark;
+        std::string what;
+        std::string name;
+        std::uint64_t number = 0;
+        if (!(words >> mark >> what >> name >> number) || mark != "hf") {
+            continue;
+        }
+        if (what == "there") {
+            EXPECT_GE(number, did[name]) << line;
+            EXPECT_THAT(line, EndsWith(name == "commit" ? " problems 0" : " in " + domain + " problems 0"));
+            ++looks[name];
+        }
+        if (what == "there" || what == "did") {
+            did[name] = number;
+        }
+    }
+    for (const auto& [name, number] : did) {
+        std::cout << "  " << name << ": " << number << " operations, opened " << looks[name] << " times\n";
+    }
+    return looks;
+}
+
+TEST_P(dax_test, keeps_what_was_done_in_each_durability_by_indexes_and_stores) {
+    constexpr std::uint64_t reports_of_each = 3;
+    seed_ = test::options().seed;
+    std::ofstream(options_.nvdimm).close();
+    std::filesystem::resize_file(options_.nvdimm, options_.nvdimm_size);
+    lines said;
+    const std::uint64_t cycles = test::options().cycles;
+    for (std::uint64_t cycle = 0; cycle < cycles && !IsSkipped() && !HasFailure(); ++cycle) {
+        bool all = false;
+        std::map<std::string, std::uint64_t> reports;
+        const lines more = boot(cycle == 0 ? "make_all" : "work_all", [&](const std::string& line) {
+            all = all || line == "hf all";
+            if (all && line.starts_with("hf did ")) {
+                ++reports[line.substr(7, line.rfind(' ') - 7)];
+            }
+            return reports.size() == subject_count &&
+                   std::ranges::all_of(reports, [](const auto& one) { return one.second >= reports_of_each; });
+        });
+        EXPECT_TRUE(all) << "the machine died before all worked side by side";
+        said.insert(said.end(), more.begin(), more.end());
+    }
+    if (HasFailure() || IsSkipped()) {
+        return;
+    }
+    const lines examined = boot("examine_all", [](const std::string&) { return false; });
+    EXPECT_THAT(examined, Contains("hf end"));
+    said.insert(said.end(), examined.begin(), examined.end());
+    const auto looks = expect_all_there(said, domain());
+    EXPECT_THAT(looks, SizeIs(subject_count));
+    for (const auto& [name, count] : looks) {
+        EXPECT_EQ(count, 3 * cycles + 1) << name << ": two kills and the machine's death in a cycle";
     }
 }
 

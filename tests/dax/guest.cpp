@@ -1,8 +1,7 @@
 // The program in the guest, one call for each boot: `dax_guest make HEAP SEED` makes a heap and works until the machine
 // dies; `work` recovers the heap, reports it, and goes on with it until the machine dies; `examine` recovers and
-// reports it, and empties it. Prints lines "hf WORD ..." for dax_test.cpp on the console.
-#include <unistd.h>
-
+// reports it, and empties it. `make_all`, `work_all` and `examine_all` are of everything.hpp. Prints lines "hf WORD
+// ..." for dax_test.cpp on the console.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -16,10 +15,11 @@
 #include <thread>
 #include <vector>
 
-#include <fmt/format.h>
 #include <holdfast/manager.hpp>
 
+#include "dax/everything.hpp"
 #include "dax/plan.hpp"
+#include "dax/say.hpp"
 #include "persist/flush.hpp"
 
 namespace holdfast::dax {
@@ -31,15 +31,6 @@ struct node {
     ptr<node> child;
     explicit node(std::uint64_t number) : value(number) {}
 };
-
-/// One write for each line, so that lines of two threads do not mix.
-template <class... Arguments>
-void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    const std::string line = "hf " + fmt::format(format, std::forward<Arguments>(arguments)...) + "\n";
-    if (::write(STDOUT_FILENO, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-        std::abort();
-    }
-}
 
 open_options options() {
     open_options wanted;
@@ -293,13 +284,16 @@ int examine(const std::string& path, std::uint64_t seed) {
 int main(int count, char** arguments) {
     const std::vector<std::string> words(arguments + 1, arguments + count);
     if (words.size() != 3) {
-        std::fputs("usage: dax_guest make|work|examine HEAP SEED\n", stderr);
+        std::fputs("usage: dax_guest make|work|examine HEAP SEED, make_all|work_all|examine_all DIRECTORY SEED\n",
+                   stderr);
         return 2;
     }
     try {
-        auto* const step = words[0] == "make"   ? holdfast::dax::make_and_work
-                           : words[0] == "work" ? holdfast::dax::recover_and_work
-                                                : holdfast::dax::examine;
+        auto* const step = words[0] == "make"          ? holdfast::dax::make_and_work
+                           : words[0] == "work"        ? holdfast::dax::recover_and_work
+                           : words[0] == "examine"     ? holdfast::dax::examine
+                           : words[0] == "examine_all" ? holdfast::dax::examine_all
+                                                       : holdfast::dax::work_on_all;
         return step(words[1], std::stoull(words[2]));
     } catch (const std::exception& thrown) {
         holdfast::dax::say("error {}", thrown.what());

@@ -1,7 +1,7 @@
 #!/bin/busybox sh
-# The first process of the guest. The kernel's command line sets `dax_step` (make, work, examine) and `dax_seed`. The
-# process mounts ext4 on the NVDIMM with DAX and runs the step; in step `make` it first makes the fsdax namespace and
-# ext4.
+# The first process of the guest. The kernel's command line sets `dax_step` (dax_guest's first word) and `dax_seed`. The
+# process mounts ext4 on the NVDIMM with DAX and runs the step; in steps `make` and `make_all` it first makes the fsdax
+# namespace and ext4.
 export PATH=/bin:/sbin
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -30,7 +30,7 @@ wait_for /dev/pmem0
 
 # A namespace without labels comes up raw. These are the steps by which ndctl makes it fsdax; they leave a block at its
 # start by which it comes up as fsdax from the next boot on.
-if [ "$dax_step" = make ]; then
+if [ "${dax_step%_all}" = make ]; then
     pfn=$(cat $nd/devices/region0/pfn_seed)
     echo namespace0.0 >$nd/drivers/nd_pmem/unbind
     cat /proc/sys/kernel/random/uuid >$nd/devices/$pfn/uuid
@@ -44,6 +44,13 @@ mkdir -p /mnt
 mount -t ext4 -o dax=always /dev/pmem0 /mnt || fail "mount with DAX"
 echo "hf mounted $(grep ' /mnt ' /proc/mounts)"
 
+if [ "${dax_step%_all}" != "$dax_step" ]; then
+    mkdir -p /mnt/all
+    dax_guest "$dax_step" /mnt/all "$dax_seed" || fail "dax_guest $dax_step"
+    umount /mnt || fail "umount"
+    echo "hf end"
+    poweroff -f
+fi
 if [ "$dax_step" != make ]; then
     holdfast info /mnt/heap | sed 's/^/hf info /'
 fi
