@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "heap/ordered/destination_word.hpp"
 #include "lane/lane_set.hpp"
 
 namespace holdfast::flush_trace {
@@ -69,6 +70,13 @@ void traced_heap::release(std::size_t destination) {
     if (operations_.free_from(destinations_[destination]) != heap::operation_result::done) {
         throw std::runtime_error(slab::block_allocator::last_failure().message());
     }
+}
+
+std::uint64_t traced_heap::entry_line(std::size_t destination) const noexcept {
+    const std::uint64_t& word = destinations_[destination];
+    const base::heap_offset block = space_.view().offset(heap::target_of(word, word));
+    const std::uint64_t& entry = space_.view().page_entry_word({block.value / base::page_size});
+    return reinterpret_cast<std::uintptr_t>(&entry) / base::cache_line_size;
 }
 
 base::result<void> traced_heap::grow_lanes(std::uint64_t bytes) {

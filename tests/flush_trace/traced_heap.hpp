@@ -28,6 +28,8 @@ public:
 
     void allocate(std::size_t destination, std::uint64_t bytes);
     void release(std::size_t destination);
+    /// Of the page entry of the block that the destination leads to.
+    [[nodiscard]] std::uint64_t entry_line(std::size_t destination) const noexcept;
     [[nodiscard]] place place_of(const media_write& written) const noexcept;
     /// Bytes of a part that are in use, for the scale of a plot.
     [[nodiscard]] std::uint64_t extent_of(heap_part part) const noexcept;
