@@ -4,6 +4,7 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -99,6 +100,22 @@ TEST_F(extent_test, finds_an_aligned_place_among_many_that_are_not) {
     const auto grown = space_.grown();
     EXPECT_EQ(allocate(16, 16).value % 16, 0U);
     EXPECT_EQ(space_.grown(), grown);
+}
+
+/// A heap that was longer before a loss of power left entries in files that stayed. Reading those of new files would
+/// cost a page fault for each 512.
+TEST_F(extent_test, growth_cleans_the_entries_of_files_that_were_there_alone) {
+    space_.give_back_at_once(true);
+    space_.set_made_from({768});
+    constexpr std::uint64_t junk = 5;
+    for (const std::uint64_t page : {600U, 900U}) {
+        space_.view().page_entry_word({page}) = junk;
+    }
+    allocate(1);
+    allocate(800);
+    ASSERT_GT(allocator_.frontier().value, 1000U);
+    EXPECT_EQ(space_.view().page_entry_word({600}), 0U);
+    EXPECT_EQ(std::exchange(space_.view().page_entry_word({900}), 0), junk) << "it is not looked at";
 }
 
 TEST_F(extent_test, growth_counts_what_is_free_at_the_end) {

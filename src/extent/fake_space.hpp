@@ -99,6 +99,9 @@ public:
     }
 
     [[nodiscard]] base::pages backed_end() const noexcept override { return backed_end_; }
+    /// Beyond it, entries count as never stored to.
+    void set_made_from(base::pages page) noexcept { made_from_ = page; }
+    [[nodiscard]] base::pages made_from() const noexcept override { return std::min(made_from_, frontier_); }
     /// What the disk reserves ahead of need.
     void reserve_at_once(std::uint64_t pages) noexcept { reserved_at_once_ = pages; }
     [[nodiscard]] bool gives_back_at_once() const noexcept override { return at_once_; }
@@ -164,6 +167,7 @@ private:
     base::pages step_{};
     base::pages frontier_{};
     base::pages backed_end_{};
+    base::pages made_from_{~std::uint64_t{0}};
     std::uint64_t reserved_at_once_ = ~std::uint64_t{0};
     base::pages last_wanted_{};
     std::uint64_t grown_ = 0;

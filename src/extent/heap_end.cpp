@@ -69,7 +69,8 @@ void heap_end::adopt_grown(pages skipped) noexcept {
     backing.set_hole(begin, skipped);
     backing.set_backed(from, backed_end - from);
     backing.set_hole(backed_end, end - backed_end);
-    clean_entries(begin, end);
+    // Those of new files are zero, and reading them would take a page fault for each 512 of them.
+    clean_entries(begin, std::clamp(growth_.made_from(), begin, end));
     map_.append(end, backed_end - from);
 }
 

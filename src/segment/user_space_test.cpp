@@ -22,18 +22,21 @@ using testing::Not;
 
 class user_space_test : public testing::Test {
 protected:
-    void SetUp() override {
+    void SetUp() override { files_ = make(path_, minimum_segment_size); }
+
+    /// Of one region, with shared pages.
+    static std::unique_ptr<heap_files> make(const std::string& path, std::uint64_t segment_size) {
         creation_options options;
-        options.segment_size = minimum_segment_size;
+        options.segment_size = segment_size;
         options.mapping.reservation = base::gibibyte;
-        auto files = must(heap_files::create(posix_storage(), path_, options));
+        auto files = must(heap_files::create(posix_storage(), path, options));
         must(files->grow({1}));
         must(files->commit({}));
         must(files->close_cleanly());
         files.reset();
         mapping_options mapping;
         mapping.shared = true;
-        files_ = must(heap_files::open(posix_storage(), path_, access_mode::read_write, mapping));
+        return must(heap_files::open(posix_storage(), path, access_mode::read_write, mapping));
     }
 
     test_directory directory_;
@@ -62,6 +65,26 @@ TEST_F(user_space_test, that_shrank_and_grew_reads_as_zero) {
     EXPECT_THAT(names_in(path_), Not(Contains("segment.000001")));
     must(space.grow({region_pages}));
     EXPECT_EQ(files_->view().base()[region_size], std::byte{0});
+}
+
+/// The extents' bookkeeping cleans the entries before made_from(), and believes the others to be zero.
+TEST_F(user_space_test, tells_which_pages_lie_in_files_that_a_growth_has_made) {
+    const auto files = make(directory_.path("longer"), 4 * region_size);
+    user_space& space = files->space();
+    ASSERT_EQ(space.frontier().value, region_pages);
+    const pages second{4 * region_pages};
+    for (int round = 0; round < 2; ++round) {
+        must(space.grow({9 * region_pages}));
+        EXPECT_EQ(space.made_from(), second);
+        for (pages page{region_pages}; page < space.frontier(); ++page.value) {
+            std::uint64_t& entry = files->view().page_entry_word(page);
+            ASSERT_TRUE(page < second || entry == 0) << page.value;
+            entry = 1;
+        }
+        must(space.shrink({region_pages}));
+    }
+    must(space.grow_beyond({8 * region_pages}, {1}, {1}));
+    EXPECT_EQ(space.made_from(), second);
 }
 
 TEST_F(user_space_test, whose_superblock_cannot_be_written_stays_short_until_it_can) {

@@ -79,6 +79,9 @@ base::result<pages> user_space::grow_by(pages skipped, pages wanted, pages gener
     const pages before = mapping_.frontier();
     backed_end_ = backed_to;
     HF_TRY(map_growth(to));
+    // reserve_tables() makes the file of each segment that begins beyond the old end; memory without files has none.
+    const std::uint64_t per_segment = mapping_.view().shape().pages();
+    made_from_ = location_.is_scratch() ? to : pages{base::align_up(before.value, per_segment)};
     return to - before;
 }
 
@@ -230,6 +233,7 @@ base::result<void> user_space::shrink(pages to) {
     // Where the next write fails, media may say either end: nothing beyond the lower one is used from here on, and what
     // lies there stays until a superblock is written that leaves no doubt.
     mapping_.lower(to);
+    made_from_ = from;
     HF_TRY(change_frontier(to, to));
     remove_beyond(to, from);
     return {};

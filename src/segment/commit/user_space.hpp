@@ -45,6 +45,7 @@ public:
     base::result<base::pages> grow(base::pages wanted) override;
     base::result<base::pages> grow_beyond(base::pages skipped, base::pages wanted, base::pages most) override;
     [[nodiscard]] base::pages backed_end() const noexcept override { return backed_end_; }
+    [[nodiscard]] base::pages made_from() const noexcept override { return made_from_; }
     [[nodiscard]] steps reserve_steps(base::pages at) const noexcept override;
     [[nodiscard]] base::result<void> admit(base::pages more) override;
     [[nodiscard]] bool has_room(base::pages wanted) const noexcept override;
@@ -90,6 +91,7 @@ private:
     uncommitted_bound* bound_ = nullptr;  ///< null: none
     std::uint64_t capacity_ = 0;          ///< bytes
     base::pages backed_end_{};
+    base::pages made_from_{~std::uint64_t{0}};
     promised_space promised_;
     bool content_beyond_ = false;  ///< media may have content beyond the frontier
     bool end_in_doubt_ = false;    ///< shared: the frontier on media may differ

@@ -124,6 +124,9 @@ public:
 
     /// The end of what the last growth reserved. The caller serialises it with grow().
     [[nodiscard]] virtual base::pages backed_end() const noexcept { return frontier(); }
+    /// Pages from here on lie in files that the last growth has made: nobody has ever stored to their entries. The
+    /// caller serialises it with grow().
+    [[nodiscard]] virtual base::pages made_from() const noexcept { return frontier(); }
     /// What one reserve_again() from page `at` on should reserve: at most `most`, because a long call keeps others
     /// waiting, in pieces that begin and end at multiples of `least`.
     struct steps {
