@@ -78,12 +78,16 @@ result<bool> may_have_readers_beside(persist::storage& storage, const heap_paths
         names, [](const std::string& name) { return heap_paths::node_index(name) || store_number(name); });
 }
 
-failure with_hint_of_table(failure locked, const result<std::unique_ptr<reader_table>>& table) {
+failure with_hint_of_table(failure locked, persist::storage& storage, const heap_paths& paths,
+                           const result<std::unique_ptr<reader_table>>& table) {
     if (!table) {
         locked.hint = fmt::format(
             "a reader beside a writer says in the file readers which version it reads, which this "
             "process may not: {}; copy the heap with a snapshot, and read that",
             table.error().message());
+    } else if (const std::string machines = reader_table::file_system_that_machines_share(storage, paths);
+               *table == nullptr && !machines.empty()) {
+        locked.hint = fmt::format("on {}, which machines share, a heap has a writer or readers", machines);
     }
     return locked;
 }
@@ -135,7 +139,7 @@ result<void> lock_for_reader(heap_directories& directories, const heap_paths& pa
             return {};
         }
         if (lock.error().code != failure_code::locked || directories.readers == nullptr) {
-            return with_hint_of_table(std::move(lock).error(), table);
+            return with_hint_of_table(std::move(lock).error(), *directories.storage, paths, table);
         }
         const writer_kind writer = directories.readers->writer();
         if (writer == writer_kind::beside) {
@@ -246,7 +250,9 @@ result<bool> open_table_to_share(heap_directories& directories, const heap_paths
     HF_TRY_ASSIGN(directories.readers,
                   reader_table::open(*directories.storage, paths, reader_table::missing_file::make));
     if (directories.readers == nullptr) {
-        return cannot_be_shared(paths, "a file system that machines share, or no space for the file readers");
+        const std::string machines = reader_table::file_system_that_machines_share(*directories.storage, paths);
+        return cannot_be_shared(paths, machines.empty() ? "no space for the file readers"
+                                                        : machines + ", a file system that machines share");
     }
     return true;
 }

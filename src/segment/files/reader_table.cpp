@@ -41,26 +41,26 @@ std::int64_t wall_clock_ns() noexcept {
         .count();
 }
 
-/// A mapping there does not show what another machine has stored.
-bool is_shared_by_machines(int fd) noexcept {
+/// A mapping there does not show what another machine has stored. Null: it is none of these.
+const char* file_system_of_machines(int fd) noexcept {
     constexpr std::uint64_t smb2 = 0xfe534d42;
     constexpr std::uint64_t cifs = 0xff534d42;
     constexpr std::uint64_t ceph = 0x00c36400;
     constexpr std::uint64_t fuse = 0x65735546;
     struct statfs of {};
     if (::fstatfs(fd, &of) != 0) {
-        return true;
+        return "a file system that does not say what it is";
     }
     switch (static_cast<std::uint64_t>(of.f_type) & 0xffffffffU) {
-        case NFS_SUPER_MAGIC:
+        case NFS_SUPER_MAGIC: return "NFS";
         case SMB_SUPER_MAGIC:
-        case V9FS_MAGIC:
-        case AFS_SUPER_MAGIC:
         case smb2:
-        case cifs:
-        case ceph:
-        case fuse: return true;
-        default: return false;
+        case cifs: return "SMB";
+        case V9FS_MAGIC: return "9p";
+        case AFS_SUPER_MAGIC: return "AFS";
+        case ceph: return "Ceph";
+        case fuse: return "FUSE";
+        default: return nullptr;
     }
 }
 
@@ -164,7 +164,7 @@ base::result<std::unique_ptr<reader_table>> reader_table::open(persist::storage&
         return opened.error().code == failure_code::missing ? base::result<std::unique_ptr<reader_table>>(nullptr)
                                                             : std::move(opened).error();
     }
-    if ((*opened)->native_handle() < 0 || is_shared_by_machines((*opened)->native_handle())) {
+    if ((*opened)->native_handle() < 0 || file_system_of_machines((*opened)->native_handle()) != nullptr) {
         return std::unique_ptr<reader_table>();
     }
     HF_TRY_ASSIGN(const std::uint64_t size, (*opened)->size());
@@ -183,6 +183,13 @@ base::result<std::unique_ptr<reader_table>> reader_table::open(persist::storage&
         table->format();
     }
     return table;
+}
+
+std::string reader_table::file_system_that_machines_share(persist::storage& storage, const heap_paths& paths) {
+    const auto opened = storage.open(paths.superblock(), access_mode::read_only);
+    const char* const name =
+        opened && (*opened)->native_handle() >= 0 ? file_system_of_machines((*opened)->native_handle()) : nullptr;
+    return name == nullptr ? std::string() : name;
 }
 
 /// A copy may have holes, and a store to one is a SIGBUS where the disk is full. No reader has such a file in use.

@@ -100,6 +100,10 @@ public:
     /// makes a damaged one anew. Writes nothing to a file that is not a table of readers, unless it makes one.
     static base::result<std::unique_ptr<reader_table>> open(persist::storage& storage, const heap_paths& paths,
                                                             missing_file missing);
+    /// Its name, where a mapping does not show what another machine has stored, so that there is no table. Empty: the
+    /// heap lies in another one.
+    [[nodiscard]] static std::string file_system_that_machines_share(persist::storage& storage,
+                                                                     const heap_paths& paths);
     /// Reads the file and changes nothing of it: no slot, no lock. All zero where there is none.
     [[nodiscard]] static base::result<readers_glance> glance(persist::storage& storage, const heap_paths& paths);
     reader_table(const reader_table&) = delete;
