@@ -39,6 +39,8 @@ int crash_test_main(int count, char** arguments, std::uint64_t default_cycles) {
             chosen.cycles = std::stoull(value);
         } else if (name == "--seed") {
             chosen.seed = std::stoull(value);
+        } else if (name == "--readers") {
+            chosen.readers = std::stoull(value);
         } else if (name == "--memory-directory") {
             chosen.memory_directory = value;
         } else if (name == "--disk-directory") {

@@ -7,8 +7,9 @@
 namespace holdfast::test {
 
 struct run_options {
-    std::uint64_t cycles = 0;  ///< --cycles N
-    std::uint64_t seed = 0;    ///< --seed N; random by default
+    std::uint64_t cycles = 0;   ///< --cycles N
+    std::uint64_t seed = 0;     ///< --seed N; random by default
+    std::uint64_t readers = 1;  ///< --readers N; of turns_kill_test, at most 8
     std::string memory_directory = "/dev/shm";
     std::string disk_directory = ".";
 };

@@ -1,4 +1,4 @@
-// Processes that change one heap by turns, and a reader beside them, for tests that kill or stop them.
+// Processes that change one heap by turns, and readers beside them, for tests that kill or stop them.
 //
 // Oracle: cells.hpp, and a map in the heap that counts the transactions of each process. Who has the turn finds at
 // least the steps that had returned before it asked for it, whole; so does who rests and refreshes. A process that was
@@ -24,6 +24,7 @@
 namespace holdfast::test {
 
 inline constexpr std::size_t writer_count = 4;
+inline constexpr std::size_t most_readers = 8;
 using count_of_all = map<string, word>;
 
 struct shown_of_writer {
@@ -34,8 +35,8 @@ struct shown_of_writer {
 };
 
 struct shown_to_watcher {
-    std::atomic<word> returned;                             ///< steps
-    std::array<shown_of_writer, writer_count + 1> process;  ///< the last one is the reader
+    std::atomic<word> returned;                                        ///< steps
+    std::array<shown_of_writer, writer_count + most_readers> process;  ///< the writers come first
 };
 
 inline open_options turn_options() {
@@ -200,8 +201,9 @@ inline manager open_to_read(const std::string& path) {
     }
 }
 
-inline int read_beside(const std::string& path, word seed, std::uint64_t chance, shown_to_watcher& all) {
-    shown_of_writer& own = all.process.back();
+inline int read_beside(const std::string& path, word seed, std::size_t index, std::uint64_t chance,
+                       shown_to_watcher& all) {
+    shown_of_writer& own = all.process.at(index);
     std::string wrong;
     try {
         std::mt19937_64 random(chance);
@@ -225,7 +227,7 @@ inline int read_beside(const std::string& path, word seed, std::uint64_t chance,
     } catch (const std::exception& failure) {
         wrong = failure.what();
     }
-    fmt::format_to_n(&own.problem[0], sizeof own.problem - 1, "the reader: {}", wrong);
+    fmt::format_to_n(&own.problem[0], sizeof own.problem - 1, "the reader with number {}: {}", index, wrong);
     return 1;
 }
 
@@ -246,9 +248,9 @@ public:
         made.construct<count_of_all>("counts")();
         made.close();
     }
-    /// What the process with this number does, of which the last one is the reader.
+    /// What the process with this number does: those from `writer_count` on read.
     int work(std::size_t index, std::uint64_t chance) {
-        return index == writer_count ? read_beside(path_, seed_, chance, *shown_)
+        return index >= writer_count ? read_beside(path_, seed_, index, chance, *shown_)
                                      : turn_taker::run(path_, seed_, index, chance, *shown_);
     }
     [[nodiscard]] shown_of_writer& shown(std::size_t index) { return shown_->process.at(index); }

@@ -1,6 +1,8 @@
-// Processes that change one heap by turns, and a reader beside them, of which a random one is killed, or stopped for a
-// while, at any moment. The others go on.
+// Processes that change one heap by turns, and readers beside them (--readers N), of which a random one is killed, or
+// stopped for a while, at any moment. The others go on.
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
 #include <random>
 #include <string>
@@ -9,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "kill/cycles.hpp"
+#include "kill/options.hpp"
 #include "kill/turn_takers.hpp"
 
 namespace holdfast::test {
@@ -22,10 +25,12 @@ struct turn_tally {
     std::uint64_t stopped = 0;
     word steps = 0;
     word rounds = 0;
+    std::uint64_t waits = 0;        ///< of processes that are left, for their next round
+    std::uint64_t waits_short = 0;  ///< of at most 10 ms
     void print(std::ostream& out, const std::string& title) const {
         out << title << ": " << cycles << " cycles on " << heaps << " heaps, " << writers_killed << " writers and "
             << readers_killed << " readers killed, " << stopped << " stopped; " << steps << " steps returned, in "
-            << rounds << " rounds\n";
+            << rounds << " rounds; the others went on within 10 ms " << waits_short << " of " << waits << " times\n";
     }
 };
 
@@ -43,14 +48,14 @@ public:
     std::string cycle() {
         constexpr std::uint64_t longest = 50'000'000;
         ++tally_.cycles;
-        for (std::size_t i = 0; i <= writer_count; ++i) {
+        for (std::size_t i = 0; i < count(); ++i) {
             if (workers_.at(i) == nullptr) {
                 start(i);
             }
         }
         static_cast<void>(workers_.front()->ends_within(random_() % longest));
-        const std::size_t victim = random_() % (writer_count + 2);
-        if (victim > writer_count) {
+        const std::size_t victim = random_() % (count() + 1);
+        if (victim == count()) {
             ++tally_.stopped;
             const auto& stopped = workers_.at(random_() % writer_count);
             stopped->send(SIGSTOP);
@@ -58,7 +63,7 @@ public:
             stopped->send(SIGCONT);
         } else {
             end(victim);
-            ++(victim == writer_count ? tally_.readers_killed : tally_.writers_killed);
+            ++(victim >= writer_count ? tally_.readers_killed : tally_.writers_killed);
         }
         return problem().empty() ? others_go_on(victim) : problem();
     }
@@ -70,6 +75,7 @@ public:
     }
 
 private:
+    static std::size_t count() noexcept { return writer_count + std::min(options().readers, most_readers); }
     void start(std::size_t i) {
         heaps_.shown(i).runs = false;
         heaps_.shown(i).problem[0] = 0;
@@ -91,14 +97,21 @@ private:
     }
     /// A dead process holds no turn.
     std::string others_go_on(std::size_t victim) {
-        for (std::size_t i = 0; i <= writer_count; ++i) {
+        constexpr std::chrono::milliseconds soon{10};
+        const auto killed = std::chrono::steady_clock::now();
+        std::array<word, writer_count + most_readers> before{};
+        for (std::size_t i = 0; i < count(); ++i) {
+            before.at(i) = heaps_.shown(i).rounds;
+        }
+        for (std::size_t i = 0; i < count(); ++i) {
             if (i == victim || workers_.at(i) == nullptr) {
                 continue;
             }
-            const word before = heaps_.shown(i).rounds;
-            if (!workers_.at(i)->runs_until([&] { return heaps_.shown(i).rounds.load() > before; })) {
+            if (!workers_.at(i)->runs_until([&] { return heaps_.shown(i).rounds.load() > before.at(i); })) {
                 return problem().empty() ? fmt::format("process {} does not go on", i) : problem();
             }
+            ++tally_.waits;
+            tally_.waits_short += std::chrono::steady_clock::now() - killed <= soon ? 1 : 0;
         }
         return problem();
     }
@@ -107,7 +120,7 @@ private:
         return found.empty() ? problem_ : found;
     }
     std::string end_heap() {
-        for (std::size_t i = 0; i <= writer_count; ++i) {
+        for (std::size_t i = 0; i < count(); ++i) {
             end(i);
         }
         const std::string wrong = problem();
@@ -116,7 +129,7 @@ private:
 
     turn_heaps heaps_;
     std::mt19937_64 random_;
-    std::array<std::unique_ptr<base::child_process>, writer_count + 1> workers_;
+    std::array<std::unique_ptr<base::child_process>, writer_count + most_readers> workers_;
     std::string problem_;
     turn_tally tally_;
 };
