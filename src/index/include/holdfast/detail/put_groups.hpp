@@ -221,11 +221,17 @@ public:
             if (own.now.load(std::memory_order_acquire) == put::stage::stored) {
                 return own.was_there;
             }
-            if (store_with_others(of.media(), *at.node, own)) {
-                queue_.remove(own);  // before the next one with this lock finds it, and stores it again
-                return own.was_there;
+            // Out of the queue before the next one with this lock finds it there, and stores it again, or at all.
+            try {
+                if (store_with_others(of.media(), *at.node, own)) {
+                    queue_.remove(own);
+                    return own.was_there;
+                }
+                of.split(*at.node, key);
+            } catch (...) {
+                queue_.remove(own);
+                throw;
             }
-            of.split(*at.node, key);
         }
     }
 
