@@ -96,7 +96,7 @@ text_or_none text_of_duration(const value_tree& /*tree*/, const value& content) 
         return std::nullopt;
     }
     const std::int64_t rest = (*count % day + day) % day;
-    const std::int64_t days = (*count - rest) / day;
+    const std::int64_t days = *count / day - (*count % day < 0 ? 1 : 0);
     const std::string clock = clock_text(rest);
     return (days == 0 ? "" : fmt::format("{} day{}, ", days, std::abs(days) == 1 ? "" : "s")) +
            (clock.starts_with('0') ? clock.substr(1) : clock);

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <system_error>
 
+#include <xxhash.h>
+
 namespace holdfast_cli {
 
 namespace {
@@ -44,7 +46,6 @@ private:
     int number_;
 };
 
-/// Of the meta at the page, if it is one. Its checksum is not looked at: a wrong number is one of this look alone.
 struct meta {
     std::uint64_t sequence = 0;
     std::uint64_t transaction = 0;
@@ -52,6 +53,7 @@ struct meta {
     std::uint64_t log_pages = 0;
 };
 
+/// Of the meta at the page, if it is a whole one: a writer may be about to store it, or a loss of power have torn it.
 std::optional<meta> meta_at(int file, std::uint64_t page) {
     constexpr std::size_t bytes = 160;
     constexpr std::string_view magic = "HFSTORE\n";
@@ -69,6 +71,10 @@ std::optional<meta> meta_at(int file, std::uint64_t page) {
     constexpr std::size_t transaction = 40;
     constexpr std::size_t entries = 56;
     constexpr std::size_t log_pages = 136;
+    constexpr std::size_t checksum = 152;
+    if (number(checksum) != XXH3_64bits(read.data(), checksum)) {
+        return std::nullopt;
+    }
     const meta found{number(sequence), number(transaction), number(entries), number(log_pages)};
     return found.sequence % 2 == page ? std::optional(found) : std::nullopt;
 }

@@ -317,10 +317,10 @@ TEST_F(cli_exporter, has_the_sizes_and_checkpoints_of_stores_in_heaps) {
     const manager writer(open_only, heap_);
     exporter asked({heap_});
     const std::string labels = "{heap=\"" + heap_ + "\",file=\"store.000000\"} ";
-    EXPECT_THAT(asked.metrics(), HasSubstr("\nholdfast_store_file_checkpoints_total" + labels));
-    EXPECT_GE(asked.number("holdfast_store_file_checkpoints_total"), 1);
+    EXPECT_THAT(asked.metrics(), HasSubstr("\nholdfast_store_file_checkpoint" + labels));
+    EXPECT_GE(asked.number("holdfast_store_file_checkpoint"), 1);
     EXPECT_EQ(asked.number("holdfast_store_file_entries"), 2);
-    EXPECT_EQ(asked.number("holdfast_store_file_transactions_total"), 1);
+    EXPECT_EQ(asked.number("holdfast_store_file_transaction"), 1);
     EXPECT_GT(asked.number("holdfast_store_file_log_room_bytes"), 0);
     EXPECT_EQ(asked.number("holdfast_store_file_apparent_bytes"),
               static_cast<double>(std::filesystem::file_size(heap_ + "/store.000000")));
