@@ -51,7 +51,7 @@ protected:
 
 TEST_P(manager_machines_test, refuse_writers_by_turns_by_name) {
     create().close();
-    const std::string why = refusal_of([&] { share(); });
+    const std::string why = refusal_of([&] { static_cast<void>(share()); });
     EXPECT_THAT(why, testing::HasSubstr(std::string(GetParam().second) + ", a file system that machines share"));
 }
 

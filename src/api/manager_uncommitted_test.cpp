@@ -18,6 +18,7 @@
 #include <holdfast/containers.hpp>
 #include <holdfast/holdfast.h>
 #include <holdfast/manager.hpp>
+#include <holdfast/transaction.hpp>
 
 #include "api/manager_test_support.hpp"
 #include "base/foreign_memory_test_support.hpp"

@@ -111,7 +111,7 @@ private:
                 return problem().empty() ? fmt::format("process {} does not go on", i) : problem();
             }
             ++tally_.waits;
-            tally_.waits_short += std::chrono::steady_clock::now() - killed <= soon ? 1 : 0;
+            tally_.waits_short += std::chrono::steady_clock::now() - killed <= soon ? 1U : 0U;
         }
         return problem();
     }
