@@ -232,20 +232,9 @@ private:
                 continue;
             }
             const write_guard hold(at.node->lock);
-            const std::size_t found = types::find_slot(*at.node, key, print);
-            if (found != layout::slots) {
-                if (mode != put_mode::insert) {
-                    leaf_entries<Key, Value, Order>(media(), *at.node).replace(found, value);
-                }
-                return true;
-            }
-            if (mode == put_mode::update) {
-                return false;
-            }
-            const std::size_t free = at.node->free().slot_for(print);
-            if (free != layout::slots) {
-                leaf_entries<Key, Value, Order>(media(), *at.node).add(free, key, value, print);
-                return false;
+            leaf_entries<Key, Value, Order> entries(media(), *at.node);
+            if (const std::optional<bool> was_there = entries.put(key, value, mode, print)) {
+                return *was_there;
             }
             tree_.split(*at.node, key);
         }

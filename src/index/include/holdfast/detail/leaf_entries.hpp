@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include <holdfast/detail/index_media.hpp>
@@ -41,6 +42,25 @@ public:
     leaf_entries(const index_media<Key, Value, Order>& media, leaf& of) noexcept
         : media_(media), leaf_(of), words_(of.media()) {}
 
+    /// Whether the key was there; nothing, and no change, where the leaf has no place for it.
+    std::optional<bool> put(const Key& key, const Value& value, put_mode mode, std::uint8_t print) {
+        const std::size_t found = types::find_slot(leaf_, key, print);
+        if (found != layout::slots) {
+            if (mode != put_mode::insert) {
+                replace(found, value);
+            }
+            return true;
+        }
+        if (mode == put_mode::update) {
+            return false;
+        }
+        const std::size_t free = leaf_.free().slot_for(print);
+        if (free == layout::slots) {
+            return std::nullopt;
+        }
+        add(free, key, value, print);
+        return false;
+    }
     void add(std::size_t slot, const Key& key, const Value& value, std::uint8_t print) {
         const std::size_t header_place = layout::header_of(layout::cell_of(slot));
         const std::uint64_t header = with_entry(leaf_.header_of(layout::cell_of(slot)), layout::entry_of(slot), print);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <optional>
 
 #include <holdfast/detail/index_tree.hpp>
 #include <holdfast/detail/leaf_entries.hpp>
@@ -253,6 +254,9 @@ private:
         typename queue::puts others;
         const leaf_range range(media, of);
         queue_.take(others, [&](const put& one) { return &one != &own && range.has(one.key); });
+        if (others.count == 0) {
+            return store_alone(media, of, own);
+        }
         std::size_t kept = 0;
         try {
             leaf_group<Key, Value, Order> group(media, of);
@@ -268,9 +272,6 @@ private:
             group.commit();
         } catch (...) {
             give_back(others, 0);
-            if (others.count == 0) {
-                throw;
-            }
             return store_alone(media, of, own);  // it may have been too much at once
         }
         for (std::size_t i = 0; i < kept; ++i) {
@@ -280,12 +281,10 @@ private:
         return true;
     }
     [[nodiscard]] static bool store_alone(const index_media<Key, Value, Order>& media, leaf& of, put& own) {
-        leaf_group<Key, Value, Order> group(media, of);
-        if (!group.add(own)) {
-            return false;
-        }
-        group.commit();
-        return true;
+        leaf_entries<Key, Value, Order> entries(media, of);
+        const std::optional<bool> was_there = entries.put(own.key, own.value, own.mode, own.print);
+        own.was_there = was_there.value_or(false);
+        return was_there.has_value();
     }
     void give_back(typename queue::puts& taken, std::size_t from) noexcept {
         for (std::size_t i = from; i < taken.count; ++i) {
