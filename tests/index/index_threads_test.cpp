@@ -324,26 +324,31 @@ TEST(put_queue, gives_out_what_is_wanted_and_takes_it_back) {
     waiting one{numbers[0], numbers[0], detail::put_mode::insert, 0};
     waiting two{numbers[1], numbers[1], detail::put_mode::insert, 0};
     waiting three{numbers[2], numbers[2], detail::put_mode::insert, 0};
+    const waiting outside{numbers[2], numbers[2], detail::put_mode::insert, 0};
     detail::put_queue<std::uint64_t, std::uint64_t> queue;
     for (waiting* const each : {&one, &two, &three}) {
         queue.add(*each);
     }
     decltype(queue)::puts taken;
-    queue.take(taken, [](const waiting& each) { return each.key != 2; });
+    queue.take(taken, outside, [](std::uint64_t key) { return key != 2; });
     ASSERT_EQ(taken.count, 2U);
     EXPECT_TRUE(one.now == stage::taken && two.now == stage::queued && three.now == stage::taken);
     queue.give_back(three);
     decltype(queue)::puts again;
-    queue.take(again, [](const waiting& /*each*/) { return true; });
+    queue.take(again, outside, [](std::uint64_t /*key*/) { return true; });
     EXPECT_EQ(again.count, 2U) << "two and three";
-    one.now = stage::stored;
-    queue.remove(one);
+    decltype(queue)::puts but_one;
     queue.give_back(two);
-    queue.remove(two);
     queue.give_back(three);
-    queue.remove(three);
+    queue.take(but_one, two, [](std::uint64_t /*key*/) { return true; });
+    EXPECT_EQ(but_one.count, 1U) << "three";
+    queue.give_back(three);
+    one.now = stage::stored;
+    for (waiting* const each : {&one, &two, &three, &one}) {
+        queue.remove(*each);
+    }
     decltype(queue)::puts none;
-    queue.take(none, [](const waiting& /*each*/) { return true; });
+    queue.take(none, outside, [](std::uint64_t /*key*/) { return true; });
     EXPECT_EQ(none.count, 0U);
 }
 
@@ -351,10 +356,11 @@ TEST(put_queue, gives_out_what_is_wanted_and_takes_it_back) {
 TEST(put_queue, waits_for_whoever_has_taken_a_put) {
     const std::uint64_t number = 1;
     waiting one{number, number, detail::put_mode::insert, 0};
+    const waiting outside{number, number, detail::put_mode::insert, 0};
     detail::put_queue<std::uint64_t, std::uint64_t> queue;
     queue.add(one);
     decltype(queue)::puts taken;
-    queue.take(taken, [](const waiting& /*each*/) { return true; });
+    queue.take(taken, outside, [](std::uint64_t /*key*/) { return true; });
     std::atomic<bool> stores{false};
     std::atomic<bool> left{false};
     bool left_before = false;

@@ -11,6 +11,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include <holdfast/detail/index_tree.hpp>
 #include <holdfast/detail/leaf_entries.hpp>
@@ -33,7 +34,6 @@ struct waiting_put {
     std::uint8_t print;
     bool was_there = false;  ///< once stored
     std::atomic<stage> now{stage::queued};
-    waiting_put* next = nullptr;  ///< in the queue
 };
 
 /// Thread-safe.
@@ -47,57 +47,67 @@ public:
         std::size_t count = 0;
     };
 
-    void add(put& one) noexcept {
+    void add(put& one) {
         const std::lock_guard lock(mutex_);
-        push(one);
+        entries_.push_back({one.key, &one, false});
     }
-    /// Those that are `wanted`, at most `most_together`, become taken.
+    /// Those whose keys are `wanted`, but `but`; at most `most_together`. They become taken.
     template <class Wanted>
-    void take(puts& to, const Wanted& wanted) noexcept {
+    void take(puts& to, const put& but, const Wanted& wanted) noexcept {
         const std::lock_guard lock(mutex_);
-        for (put** at = &first_; *at != nullptr && to.count < most_together;) {
-            put& one = **at;
-            if (!wanted(one)) {
-                at = &one.next;
+        for (entry& each : entries_) {
+            if (each.is_taken || each.of == &but || !wanted(each.key)) {
                 continue;
             }
-            *at = one.next;
-            one.now.store(put::stage::taken, std::memory_order_relaxed);
-            to.each[to.count++] = &one;
+            if (to.count == most_together) {
+                return;
+            }
+            each.is_taken = true;
+            each.of->now.store(put::stage::taken, std::memory_order_relaxed);
+            to.each[to.count++] = each.of;
         }
     }
     void give_back(put& one) noexcept {
         const std::lock_guard lock(mutex_);
-        push(one);
+        find(one)->is_taken = false;
+        one.now.store(put::stage::queued, std::memory_order_release);
     }
     /// Whoever has taken it is waited for. Again: nothing.
     void remove(put& one) noexcept {
         short_wait wait;
-        while (one.now.load(std::memory_order_acquire) != put::stage::stored && !unlink(one)) {
+        while (!try_remove(one)) {
             wait();
         }
     }
 
 private:
-    void push(put& one) noexcept {
-        one.next = first_;
-        first_ = &one;
-        one.now.store(put::stage::queued, std::memory_order_release);
+    /// With the key beside it: a look at those that wait reads no other thread's stack.
+    struct entry {
+        Key key;
+        put* of;
+        bool is_taken;
+    };
+
+    [[nodiscard]] auto find(const put& one) noexcept {
+        return std::find_if(entries_.begin(), entries_.end(), [&one](const entry& each) { return each.of == &one; });
     }
-    [[nodiscard]] bool unlink(put& one) noexcept {
+    [[nodiscard]] bool try_remove(put& one) noexcept {
         const std::lock_guard lock(mutex_);
-        for (put** at = &first_; *at != nullptr; at = &(*at)->next) {
-            if (*at == &one) {
-                *at = one.next;
-                one.now.store(put::stage::stored, std::memory_order_relaxed);
-                return true;
-            }
+        const auto found = find(one);
+        if (found == entries_.end()) {
+            return true;
         }
-        return false;
+        if (found->is_taken && one.now.load(std::memory_order_acquire) != put::stage::stored) {
+            return false;
+        }
+        one.now.store(put::stage::stored, std::memory_order_relaxed);
+        *found = entries_.back();
+        entries_.pop_back();
+        return true;
     }
 
     std::mutex mutex_;
-    put* first_ = nullptr;
+    std::vector<entry> entries_;
 };
 
 /// Changes of one leaf as one transaction. The caller has the leaf's lock.
@@ -239,7 +249,7 @@ public:
 private:
     class queued_put {
     public:
-        queued_put(queue& all, put& own) noexcept : all_(all), own_(own) { all_.add(own_); }
+        queued_put(queue& all, put& own) : all_(all), own_(own) { all_.add(own_); }
         queued_put(const queued_put&) = delete;
         queued_put& operator=(const queued_put&) = delete;
         ~queued_put() { all_.remove(own_); }
@@ -253,7 +263,7 @@ private:
     [[nodiscard]] bool store_with_others(const index_media<Key, Value, Order>& media, leaf& of, put& own) {
         typename queue::puts others;
         const leaf_range range(media, of);
-        queue_.take(others, [&](const put& one) { return &one != &own && range.has(one.key); });
+        queue_.take(others, own, [&](const Key& one) { return range.has(one); });
         if (others.count == 0) {
             return store_alone(media, of, own);
         }
