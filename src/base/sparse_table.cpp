@@ -2,12 +2,58 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 namespace holdfast::base {
 
+namespace {
+
+constinit thread_local kept_sparse_memory* kept_of_thread = nullptr;
+
+}  // namespace
+
+kept_sparse_memory::kept_sparse_memory() noexcept { kept_of_thread = this; }
+
+kept_sparse_memory::~kept_sparse_memory() {
+    kept_of_thread = nullptr;
+    for (const region& one : std::span(regions_).first(count_)) {
+        static_cast<void>(::munmap(one.address, one.size));
+    }
+}
+
+/// MADV_DONTNEED fails where the process has locked the memory.
+bool kept_sparse_memory::keep(const region& one) noexcept {
+    if (count_ == regions_.size() || ::madvise(one.address, one.size, MADV_DONTNEED) != 0) {
+        return false;
+    }
+    regions_.at(count_++) = one;
+    return true;
+}
+
+void* kept_sparse_memory::take(std::uint64_t size) noexcept {
+    const auto kept = std::span(regions_).first(count_);
+    const auto found = std::ranges::find(kept, size, &region::size);
+    if (found == kept.end()) {
+        return nullptr;
+    }
+    void* const address = found->address;
+    *found = kept.back();
+    --count_;
+    return address;
+}
+
 result<sparse_memory> sparse_memory::map(std::uint64_t bytes, const char* purpose) {
+    sparse_memory memory;
+    memory.size_ = bytes;
+    if (kept_of_thread != nullptr) {
+        memory.address_ = kept_of_thread->take(bytes);
+        if (memory.address_ != nullptr) {
+            return memory;
+        }
+    }
     const auto refused = [purpose] {
         failure what;
         what.code = failure_code::out_of_memory;
@@ -31,9 +77,7 @@ result<sparse_memory> sparse_memory::map(std::uint64_t bytes, const char* purpos
     static_cast<void>(::madvise(address, bytes, MADV_NOHUGEPAGE));
     // A core dump would have the whole range, of which hardly anything is touched.
     static_cast<void>(::madvise(address, bytes, MADV_DONTDUMP));
-    sparse_memory memory;
     memory.address_ = address;
-    memory.size_ = bytes;
     return memory;
 }
 
@@ -44,7 +88,7 @@ void sparse_memory::discard() noexcept {
 }
 
 sparse_memory::~sparse_memory() {
-    if (address_ != nullptr) {
+    if (address_ != nullptr && (kept_of_thread == nullptr || !kept_of_thread->keep({address_, size_}))) {
         static_cast<void>(::munmap(address_, size_));
     }
 }

@@ -2,6 +2,7 @@
 // dump. Zero must be a valid state of the elements.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -36,6 +37,30 @@ public:
 private:
     void* address_ = nullptr;
     std::uint64_t size_ = 0;
+};
+
+/// While it lives, the memory that goes in this thread stays, and takes the place of what comes with the same size: for
+/// who makes tables anew, in place of six system calls each. They do not nest.
+class kept_sparse_memory {
+public:
+    kept_sparse_memory() noexcept;
+    kept_sparse_memory(const kept_sparse_memory&) = delete;
+    kept_sparse_memory& operator=(const kept_sparse_memory&) = delete;
+    ~kept_sparse_memory();
+
+private:
+    friend class sparse_memory;
+    struct region {
+        void* address;
+        std::uint64_t size;
+    };
+    /// All bytes are zero. False: it goes.
+    [[nodiscard]] bool keep(const region& one) noexcept;
+    /// Null: there is none.
+    [[nodiscard]] void* take(std::uint64_t size) noexcept;
+
+    std::array<region, 64> regions_;
+    std::size_t count_ = 0;
 };
 
 /// Thread safety: as a plain array.

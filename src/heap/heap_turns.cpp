@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/sparse_table.hpp"
 #include "heap/heap_opening.hpp"
 #include "heap/registry.hpp"
 
@@ -37,6 +38,7 @@ base::result<std::unique_ptr<engine>> turns_of_heap::follow(std::unique_ptr<engi
         old->files().readers().admit(options.by_turns);
         return old;
     }
+    const base::kept_sparse_memory tables;  // the next engine has as large ones
     auto files = old->take_files();
     old.reset();
     if (done == caught_up::tables) {
