@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -108,6 +109,21 @@ double alone(const std::string& path, const options& chosen, bool shared) {
     return microseconds_a_transaction(start, chosen.count);
 }
 
+/// Of one process, which share syncs.
+double two_threads(const std::string& path, const options& chosen) {
+    manager heap = open_heap(path, false);
+    heap.transact([] {});
+    const auto start = clock::now();
+    std::thread other([&] {
+        change(
+            heap, chosen, 2, [] {}, [] {});
+    });
+    change(
+        heap, chosen, 3, [] {}, [] {});
+    other.join();
+    return microseconds_a_transaction(start, 2 * chosen.count);
+}
+
 enum class order { free, alternating };
 
 double together(const std::string& path, const options& chosen, order how) {
@@ -174,6 +190,7 @@ int run(const options& chosen) {
         if (!chosen.only_alternating) {
             times["1 process"].add(alone(path, chosen, false));
             times["1 process that shares it"].add(alone(path, chosen, true));
+            times["2 threads of a process"].add(two_threads(path, chosen));
             times["2 processes"].add(together(path, chosen, order::free));
         }
         times["2 processes, one behind the other"].add(together(path, chosen, order::alternating));

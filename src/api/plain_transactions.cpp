@@ -130,10 +130,12 @@ void plain_transactions::begin_outermost() {
     try_to_finish_captured();
     heap_.take_turn();
     close_gate();
+    auto memory = segment::memory_is::unknown;
     if (heap_.is_shared()) {
         value_or_throw(process_turns::take_back_stray_stores(heap_.engine()));
+        memory = segment::memory_is::as_committed;
     }
-    value_or_throw(heap_.engine().undo().begin());
+    value_or_throw(heap_.engine().undo().begin(memory));
     if (heap_.engine().undo().copied_pages() > most_copied_pages) {
         commit_large_rest();
     }

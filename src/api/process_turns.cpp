@@ -59,11 +59,16 @@ base::result<void> process_turns::wake(std::unique_ptr<heap::engine>& heap, heap
 
 base::result<bool> process_turns::take(std::unique_ptr<heap::engine>& heap) {
     HF_TRY_ASSIGN(const heap_turns::found found, turns_->take());
+    // Before what others have left is stored.
+    turns_->directories()->may_have_stray_stores = !heap->files().commits().last().is_untouched();
     HF_TRY(wake(heap, found));
     return found == heap_turns::found::changed;
 }
 
 base::result<void> process_turns::take_back_stray_stores(heap::engine& heap) {
+    if (!heap.files().directories()->may_have_stray_stores) {
+        return {};
+    }
     segment::last_version& last = heap.files().commits().last();
     std::vector<segment::memory_run> stored;
     HF_TRY(last.take_stores(stored));
@@ -106,6 +111,7 @@ base::result<void> process_turns::close_as_last(std::unique_ptr<heap::engine>& h
 
 base::result<void> process_turns::close(std::unique_ptr<heap::engine>& heap, bool commit_changes) {
     HF_TRY_ASSIGN(const heap_turns::found found, turns_->take());
+    turns_->directories()->may_have_stray_stores = true;
     if (turns_->is_last()) {
         HF_TRY(wake(heap, found));
         if (auto taken_back = take_back_stray_stores(*heap); !taken_back) {

@@ -12,9 +12,13 @@ namespace holdfast::heap {
 savepoints::savepoints(heap_operations& heap, heap_space& space) noexcept
     : heap_(heap), space_(space), pages_(heap.files().commits().last()) {}
 
-base::result<void> savepoints::begin() {
+base::result<void> savepoints::begin(segment::memory_is memory) {
     levels_.reserve(levels_.size() + 1);
-    HF_TRY(pages_.begin([this](const std::byte* page) { return has_access(page); }));
+    if (memory == segment::memory_is::as_committed) {
+        pages_.begin_as_committed();
+    } else {
+        HF_TRY(pages_.begin([this](const std::byte* page) { return has_access(page); }));
+    }
     try {
         slab::undo_of(heap_.blocks()).begin();
     } catch (const std::bad_alloc&) {

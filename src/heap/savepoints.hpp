@@ -34,7 +34,7 @@ public:
     void fill_what_goes() noexcept { fills_ = true; }
     [[nodiscard]] bool any() const noexcept { return !levels_.empty(); }
     /// May throw std::bad_alloc.
-    base::result<void> begin();
+    base::result<void> begin(segment::memory_is memory = segment::memory_is::unknown);
     /// Forgets the last one: what came since belongs to the one before. Needs no memory.
     void keep() noexcept;
     /// Goes back to the last one, and forgets it. Needs no memory.

@@ -35,6 +35,7 @@ log::log(log_files files, const log_options& options, std::uint64_t epoch, const
       epoch_(epoch),
       end_(end),
       leaves_older_(options.leaves_older),
+      bypasses_cache_(!options.is_read_at_once),
       written_out_(end.sequence),
       group_(end.sequence) {}
 
@@ -170,7 +171,9 @@ base::result<void> log::begin_writing() {
     next.begin = next.end = offset;
     next.pages.resize(1);
     HF_TRY(next.file->read_at(next.first, {next.pages.front().bytes, offset - next.first}));
-    next.file->bypass_page_cache();
+    if (bypasses_cache_) {
+        next.file->bypass_page_cache();
+    }
     pending_.push_back(std::move(next));
     return {};
 }
@@ -193,7 +196,9 @@ base::result<void> log::begin_file(file_content content) {
     portion next;
     next.file = std::move(file).value();
     next.number = number;
-    next.file->bypass_page_cache();
+    if (bypasses_cache_) {
+        next.file->bypass_page_cache();
+    }
     pending_.push_back(std::move(next));
     end_.position = number * size;
     return {};

@@ -42,6 +42,8 @@ struct log_options {
     std::optional<std::uint64_t> oldest{};
     /// Somebody may still read files before that. They stay as they are, until a later open().
     bool leaves_older = false;
+    /// Other processes read each record at once: they had better find it in the page cache.
+    bool is_read_at_once = false;
 };
 
 /// Since the log was opened, for people.
@@ -176,6 +178,7 @@ private:
 
     std::uint64_t first_file_ HF_GUARDED_BY(mutex_) = 0;
     bool leaves_older_ HF_GUARDED_BY(mutex_);
+    const bool bypasses_cache_;
     bool knows_spares_ HF_GUARDED_BY(mutex_) = false;  ///< no other writer has used them since
     std::optional<base::failure> failure_ HF_GUARDED_BY(mutex_);
     std::atomic<std::uint64_t> written_out_;   ///< sequence

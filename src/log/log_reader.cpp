@@ -19,6 +19,13 @@ base::result<bool> log_reader::open(std::uint64_t number) {
     if (file_ != nullptr && number_ == number) {
         return true;
     }
+    if (kept_ != nullptr && kept_->file != nullptr && kept_->number == number) {
+        forget();
+        file_ = kept_->file;
+        size_ = kept_->size;
+        number_ = number;
+        return true;
+    }
     HF_TRY_ASSIGN(const bool exists, files_.exists(number));
     if (!exists) {
         return false;
@@ -28,6 +35,9 @@ base::result<bool> log_reader::open(std::uint64_t number) {
     HF_TRY_ASSIGN(size_, file_->size());
     size_ = std::min(size_, files_.file_size());
     number_ = number;
+    if (kept_ != nullptr) {
+        *kept_ = {file_, number_, size_};
+    }
     return true;
 }
 

@@ -16,11 +16,20 @@
 
 namespace holdfast::log {
 
+/// The file that was read last, for who reads the log again and again. It counts while nobody may have released it: the
+/// mark that is read from lies in it. Empty: none.
+struct kept_file {
+    std::shared_ptr<persist::file> file;
+    std::uint64_t number = 0;
+    std::uint64_t size = 0;
+};
+
 /// Not thread-safe.
 class log_reader {
 public:
-    log_reader(const log_files& files, std::uint64_t key, const mark& begin) noexcept
-        : files_(files), key_(key), end_(begin) {}
+    /// `kept`: is opened by no name, and the file that this one reads last takes its place. Null: none is kept.
+    log_reader(const log_files& files, std::uint64_t key, const mark& begin, kept_file* kept = nullptr) noexcept
+        : files_(files), key_(key), end_(begin), kept_(kept) {}
 
     /// False: no further record counts. It may be asked again later.
     [[nodiscard]] base::result<bool> next(record& found);
@@ -50,7 +59,8 @@ private:
     const log_files& files_;
     std::uint64_t key_;
     mark end_;
-    std::unique_ptr<persist::file> file_;
+    kept_file* kept_;
+    std::shared_ptr<persist::file> file_;
     std::uint64_t number_ = 0;
     std::uint64_t size_ = 0;
     std::vector<std::byte> window_;

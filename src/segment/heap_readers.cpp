@@ -99,7 +99,7 @@ void heap_readers::admit(bool by_turns) noexcept {
             return;
         }
         lagging_home& lag = parts_.commits.log().lag();
-        lag.set_users(directories->readers.get());
+        lag.set_users(directories->readers.get(), by_turns);
         const std::uint64_t version = parts_.superblock.now().sequence;
         directories->readers->begin_session(*session, version, lag.is_on() ? lag.home().sequence : version);
     } catch (const std::bad_alloc&) {

@@ -53,6 +53,7 @@ std::vector<word> words_of_readers() {
         {"left_by", offsetof(head, left_by), 8},
         {"left_mark", offsetof(head, left_mark), 8},
         {"log_writes", offsetof(head, log_writes), 8},
+        {"home_mark", offsetof(head, home_mark), 8},
         {"reserved", offsetof(head, reserved), 8},
     };
     for (std::uint64_t i = 0; i < 4; ++i) {

@@ -64,6 +64,7 @@ base::result<log::log*> commit_log::open(persist::storage& storage, const heap_p
         options.oldest = superblock.log_begin.position;
         // Of a session that ended, too: a reader that was about to read then may be so still.
         options.leaves_older = is_log_read(lag_.is_on() ? lag_.home().sequence : superblock.sequence);
+        options.is_read_at_once = lag_.is_by_turns();
         HF_TRY_ASSIGN(log_, log::log::open(storage, options, from, none));
         opened_ = log_.get();
         begin_ = goes_on_ ? superblock.log_begin.position : log_->end().position;

@@ -23,6 +23,7 @@
 #include "segment/commit/heap_mapping.hpp"
 #include "segment/commit/heap_superblock.hpp"
 #include "segment/commit/last_version.hpp"
+#include "segment/commit/superblock_reader.hpp"
 #include "segment/commit/user_space.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/objects_file.hpp"
@@ -188,6 +189,9 @@ private:
     bool commit_failed_ = false;  ///< media may have content beyond the frontier
     base::failure poison_;
     last_version last_;
+    // Of a process that takes turns:
+    superblock_reader media_;
+    log::kept_file last_read_;  ///< of the log
 };
 
 }  // namespace holdfast::segment

@@ -27,6 +27,22 @@ class committer::catching_up {
 public:
     explicit catching_up(committer& of) noexcept : of_(of) {}
 
+    /// The file in which `from` ends stays in the log while this process rests at that version. Should it be another
+    /// one all the same, its records do not count (LOG-1), and the file is looked for by its name.
+    [[nodiscard]] base::result<log_content> read_behind(const superblock_on_media& from, std::uint64_t last) const {
+        const auto read = [&] {
+            return log_content::read(of_.location_.storage(), of_.location_.paths(), from, {.last = last},
+                                     &of_.last_read_);
+        };
+        const bool was_kept = of_.last_read_.file != nullptr;
+        auto content = read();
+        if (was_kept && (!content || content->superblock().sequence != last)) {
+            of_.last_read_ = {};
+            content = read();
+        }
+        return content;
+    }
+
     /// Comes first. Pages that were written home were free before, so there are other tables, too.
     [[nodiscard]] caught_up what_changes(const log_content& content) const noexcept {
         const superblock_on_media& to = content.superblock();
@@ -119,9 +135,7 @@ base::result<caught_up> committer::catch_up() {
     if (table == nullptr || !end || !is_as_committed() || !pinned_.empty()) {
         return caught_up::not_at_all;
     }
-    HF_TRY_ASSIGN(const auto file, location_.storage().open(location_.paths().superblock(), access_mode::read_only));
-    HF_TRY_ASSIGN(const superblock_copies_read copies, read_superblocks(*file));
-    const superblock_on_media* const media = copies.newest();
+    HF_TRY_ASSIGN(const superblock_on_media* const media, media_.newest(location_.storage(), location_.paths()));
     const auto from = std::make_unique<superblock_on_media>(superblock_.now());
     from->log_begin = *end;
     const bool goes_on = media != nullptr && media->state == heap_state::running && (media->flags & flag_log) != 0 &&
@@ -131,8 +145,8 @@ base::result<caught_up> committer::catch_up() {
         return caught_up::not_at_all;
     }
     const std::uint64_t durable = table->durable();
-    HF_TRY_ASSIGN(const log_content content,
-                  log_content::read(location_.storage(), location_.paths(), *from, {.last = durable}));
+    const catching_up memory(*this);
+    HF_TRY_ASSIGN(const log_content content, memory.read_behind(*from, durable));
     const superblock_on_media& newest = content.superblock();
     if (newest.sequence != durable || newest.frontier > mapping_.view().reservation() ||
         base::pages_for(newest.frontier) < mapping_.frontier() || newest.objects_size < objects_.size()) {
@@ -145,7 +159,6 @@ base::result<caught_up> committer::catch_up() {
         drop_what_is_home(media->sequence);
     }
     log_.go_on_at(media->log_begin, content.home_superblock().log_begin);
-    const catching_up memory(*this);
     const caught_up done = memory.what_changes(content);
     HF_TRY(memory.follow_growth(newest));
     memory.show_pages_at_home(content);

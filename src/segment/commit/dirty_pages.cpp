@@ -282,6 +282,18 @@ noted_pages dirty_scanner::find_noted() {
     return {};
 }
 
+/// All memory was protected then, so that each store to it is a fault.
+bool dirty_scanner::is_untouched() const noexcept {
+    if (!faults_ || others_store_ || !kept_.empty() || watch_ == nullptr || !watch_->counts_faults() ||
+        watch_->is_guarded()) {
+        return false;
+    }
+    return std::ranges::all_of(
+               zones_,
+               [](const auto& each) { return each.second.exact && each.second.watched == each.second.bytes; }) &&
+           faults_of_process() == *faults_;
+}
+
 void dirty_scanner::keep(std::vector<memory_run> memory) {
     // A device may have stored until now where none does from now on.
     kept_.swap(memory);
@@ -331,6 +343,7 @@ bool dirty_scanner::can_watch() noexcept {
 /// Decides how the part of one zone is scanned.
 void dirty_scanner::plan_zone(std::byte* begin, std::uint64_t bytes, memory_of what, std::vector<piece>& pieces) {
     zone& of = zones_[begin];
+    of.bytes = bytes;
     const std::uint64_t watched = std::min(of.watched, bytes);
     // A page that was dropped before it was guarded may be noted, and the commit would read it.
     const bool kept = is_kept(begin, bytes) || (watch_ != nullptr && watch_->is_guarded());

@@ -65,6 +65,9 @@ public:
     /// (process_vm_writev, a debugger) may be left for a later scan. If another process stores between two calls, pages
     /// that this one stores to between them may be left, too.
     [[nodiscard]] noted_pages find_noted();
+    /// Nobody has stored to any memory that commits scan since the last commit or savepoint ended. False: not known. Of
+    /// stores by other processes it knows nothing.
+    [[nodiscard]] bool is_untouched() const noexcept;
     /// The scans up to the next end_commit() are one commit's, which scans each range once. Other scans change nothing.
     void begin_commit() noexcept {
         begin(taking::commit);
@@ -106,6 +109,7 @@ public:
 private:
     /// The part [begin, begin + watched) is watched.
     struct zone {
+        std::uint64_t bytes = 0;
         std::uint64_t watched = 0;
         std::uint64_t marked = 0;  ///< [begin, begin + marked) may have protected pages
         bool exact = false;

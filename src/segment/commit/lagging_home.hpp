@@ -26,7 +26,12 @@ public:
         std::unique_ptr<std::byte[]> content;
         std::uint64_t version = 0;  ///< whose record changed the page last
     };
-    void set_users(versions_in_use* users) noexcept { users_ = users; }
+    /// `by_turns`: some of them change the heap by turns.
+    void set_users(versions_in_use* users, bool by_turns = false) noexcept {
+        users_ = users;
+        is_by_turns_ = by_turns;
+    }
+    [[nodiscard]] bool is_by_turns() const noexcept { return is_by_turns_; }
     [[nodiscard]] versions_in_use* users() const noexcept { return users_; }
     [[nodiscard]] std::uint64_t oldest_in_use(std::uint64_t newest) const noexcept {
         return users_ == nullptr ? newest : users_->oldest(newest);
@@ -87,6 +92,7 @@ public:
 
 private:
     versions_in_use* users_ = nullptr;
+    bool is_by_turns_ = false;
     std::unique_ptr<superblock_on_media> home_;
     std::map<std::uint64_t, page> pages_;  ///< by place
 };

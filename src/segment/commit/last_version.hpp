@@ -56,6 +56,8 @@ public:
     base::result<void> take_stores(std::vector<memory_run>& to);
     /// Appends those pages, which the next call finds again. May throw std::bad_alloc.
     base::result<void> find_stores(std::vector<memory_run>& to);
+    /// take_stores() would find nothing, and find_stores() neither. False: not known.
+    [[nodiscard]] bool is_untouched() const noexcept { return scanner_ != nullptr && scanner_->is_untouched(); }
     /// The next take_stores() finds all since the last commit.
     void find_stores_again() noexcept { scanner_->give_up(); }
     /// The pages are as the last commit has them, but for those that stay as they are and those without access, which

@@ -42,22 +42,25 @@ log::log_options log_options_of(const heap_paths& paths, const superblock_on_med
 }
 
 base::result<log_content> log_content::read(persist::storage& storage, const heap_paths& paths,
-                                            const superblock_on_media& superblock, const log_limits& limits) {
+                                            const superblock_on_media& superblock, const log_limits& limits,
+                                            log::kept_file* kept) {
     log_content content;
     content.superblock_ = content.home_ = superblock;
     content.limits_ = limits;
     const log::log_options options = log_options_of(paths, superblock);
     const log::log_files files(storage, options.place);
-    log::log_reader reader(files, options.key, superblock.log_begin);
+    log::log_reader reader(files, options.key, superblock.log_begin, kept);
     content.end_ = superblock.log_begin;
     if ((superblock.flags & flag_log) == 0) {
         return content;
     }
     const std::uint64_t first = superblock.log_begin.position / options.place.file_size;
-    HF_TRY_ASSIGN(const bool exists, files.exists(first));
-    if (!exists) {
-        return failure{failure_code::missing, files.path_of(first), "file", "nothing",
-                       "the heap's log",      "restore it",         0};
+    if (kept == nullptr || kept->file == nullptr || kept->number != first) {
+        HF_TRY_ASSIGN(const bool exists, files.exists(first));
+        if (!exists) {
+            return failure{failure_code::missing, files.path_of(first), "file", "nothing",
+                           "the heap's log",      "restore it",         0};
+        }
     }
     log::record record;
     bool ends = false;

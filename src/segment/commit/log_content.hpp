@@ -32,8 +32,10 @@ struct log_limits {
 class log_content {
 public:
     /// Reads what follows `superblock.log_begin`. `corrupt` where a record is sound and is no commit of this heap.
+    /// `kept`: of the same log, or null.
     static base::result<log_content> read(persist::storage& storage, const heap_paths& paths,
-                                          const superblock_on_media& superblock, const log_limits& limits = {});
+                                          const superblock_on_media& superblock, const log_limits& limits = {},
+                                          log::kept_file* kept = nullptr);
 
     [[nodiscard]] std::uint64_t commits() const noexcept { return commits_; }
     /// Of the last commit; without one, that of read().

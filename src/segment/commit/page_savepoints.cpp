@@ -59,6 +59,14 @@ base::result<void> page_savepoints::begin(access_check has_access) {
     return {};
 }
 
+void page_savepoints::begin_as_committed() {
+    forget();
+    version_ = last_.number();
+    ended_.emplace_back();
+    levels_.push_back(std::move(ended_));
+    ended_.clear();
+}
+
 /// What was stored to above it was stored to since it.
 void page_savepoints::end_last() noexcept {
     level last = std::move(levels_.back());

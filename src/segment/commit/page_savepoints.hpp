@@ -24,6 +24,11 @@
 
 namespace holdfast::segment {
 
+enum class memory_is {
+    unknown,
+    as_committed,  ///< but for tables, and pages that stay as they are
+};
+
 class page_savepoints {
 public:
     explicit page_savepoints(last_version& last) noexcept : last_(last) {}
@@ -36,6 +41,8 @@ public:
 
     /// Opens one. May throw std::bad_alloc.
     base::result<void> begin(access_check has_access);
+    /// Opens the first one, where nobody has stored to anything since the last commit. Looks for nothing.
+    void begin_as_committed();
     /// Forgets the last one. Needs no memory.
     void keep() noexcept;
     /// Pages are as at the last one, which is forgotten. Needs no memory. False: nothing was stored to the directory of

@@ -145,6 +145,7 @@ protected:
             scanner_.warm().shrink([](std::byte* page) { drop_private_pages(page, page_size); });
         }
         scanner_.end_commit();
+        scanned_last_ = scanned_;
         std::copy_n(now_.begin(), scanned_, committed_.begin());
         std::copy_n(now_.begin(), scanned_, saved_.begin());
     }
@@ -169,6 +170,7 @@ protected:
         scanner_.begin_savepoint();
         find_since_savepoint(scanner_.find_noted());
         scanner_.end_savepoint();
+        scanned_last_ = scanned_;
         std::copy_n(now_.begin(), scanned_, saved_.begin());
     }
     void savepoint_that_fails(bool scans) {
@@ -190,6 +192,14 @@ protected:
     void commit_that_fails() {
         scanner_.begin_commit();
         find();
+    }
+    /// Where it says that nobody has stored, nobody has since the last commit or savepoint.
+    void expect_stores_where_it_says_so() {
+        if (scanner_.is_untouched()) {
+            ++times_untouched_;
+            const auto end = static_cast<std::ptrdiff_t>(std::min(scanned_, scanned_last_));
+            EXPECT_TRUE(std::equal(now_.begin(), now_.begin() + end, saved_.begin()));
+        }
     }
     /// Memory and file are what they should be.
     void check() {
@@ -216,7 +226,9 @@ protected:
     std::vector<std::uint64_t> committed_;
     std::vector<std::uint64_t> saved_;  ///< at the last savepoint or commit
     std::vector<std::uint64_t> now_;
-    std::uint64_t times_known_ = 0;  ///< commits that did not look at all memory
+    std::uint64_t times_known_ = 0;   ///< commits that did not look at all memory
+    std::uint64_t scanned_last_ = 0;  ///< by the last commit or savepoint
+    std::uint64_t times_untouched_ = 0;
 };
 
 void watched_memory::do_something_else(std::mt19937_64& random) {
@@ -273,6 +285,7 @@ TEST_P(watched_memory, loses_no_store) {
         }
         const std::optional<std::uint64_t> own =
             random() % 2 == 0 ? std::optional<std::uint64_t>() : random() % scanned_;
+        expect_stores_where_it_says_so();
         switch (random() % 16) {
             case 0: find(); break;
             case 1: commit_that_fails(); break;
@@ -292,6 +305,25 @@ TEST_P(watched_memory, loses_no_store) {
             check();
         }
         ASSERT_FALSE(HasFailure()) << "round " << round;
+    }
+}
+
+TEST_P(watched_memory, knows_that_nobody_has_stored) {
+    scanned_ = pages_in_all;
+    for (std::uint64_t round = 0; round < 200; ++round) {
+        if (round % 3 != 0) {
+            store(round * 13 % pages_in_all, (pages_in_all + round) * 8 + 1 + round % 7);
+        }
+        expect_stores_where_it_says_so();
+        if (round % 4 == 3) {
+            savepoint();
+        } else {
+            commit(commit_of::transaction);
+        }
+        expect_stores_where_it_says_so();
+    }
+    if (std::get<0>(GetParam()) == store_watch::everywhere) {
+        EXPECT_GT(times_untouched_, 50U);
     }
 }
 

@@ -33,7 +33,8 @@ struct heap_directories {
     std::optional<kept_addresses> addresses;
     /// Of processes that take turns: no file has more than the last record says.
     bool was_left_in_order = false;
-    bool rests = false;  ///< this one has not the turn
+    bool rests = false;                 ///< this one has not the turn
+    bool may_have_stray_stores = true;  ///< of before the turn
     /// Of a reader: it took its slot while nobody had the turn, and the last one was left in order. So home, and the
     /// log up to the last version, are from then on as they were.
     bool came_between_turns = false;

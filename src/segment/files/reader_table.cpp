@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/process_identity.hpp"
+#include "persist/boot.hpp"
 
 namespace holdfast::segment {
 
@@ -97,6 +98,12 @@ bool are_sharing(int fd) noexcept {
 bool is_table(const reader_table_on_file& head) noexcept {
     return std::memcmp(head.magic, table_magic, sizeof table_magic) == 0 && head.version == table_version &&
            head.slots == reader_slots;
+}
+
+/// Who believes a damaged word would let pages go that home does not have.
+std::uint64_t mark_of_home(std::uint64_t version) noexcept {
+    constexpr std::uint64_t of_version = 0x9e37'79b9'7f4a'7c15;
+    return persist::this_boot() ^ (version + 1) * of_version;
 }
 
 std::optional<reader_information> described(const reader_slot_on_file& slot) noexcept {
@@ -252,7 +259,7 @@ void reader_table::set_writer(writer_kind kind) noexcept {
 
 void reader_table::begin_session(std::uint64_t session, std::uint64_t version, std::uint64_t home) noexcept {
     table_->session.store(session, std::memory_order_relaxed);
-    table_->home.store(home, std::memory_order_relaxed);
+    publish_home(home);
     tell({});
     publish(version);
     set_writer(writer_kind::beside);
@@ -330,6 +337,7 @@ void reader_table::tell(const log::log_counts& costs) noexcept {
 
 void reader_table::publish_home(std::uint64_t version) noexcept {
     table_->home.store(version, std::memory_order_release);
+    table_->home_mark.store(mark_of_home(version), std::memory_order_release);
 }
 
 base::result<void> reader_table::take() {
@@ -421,7 +429,10 @@ writer_kind reader_table::writer() const noexcept {
 }
 std::uint64_t reader_table::session() const noexcept { return table_->session.load(std::memory_order_acquire); }
 std::uint64_t reader_table::durable() const noexcept { return table_->durable.load(std::memory_order_seq_cst); }
-std::uint64_t reader_table::home() const noexcept { return table_->home.load(std::memory_order_acquire); }
+std::uint64_t reader_table::home() const noexcept {
+    const std::uint64_t version = table_->home.load(std::memory_order_acquire);
+    return table_->home_mark.load(std::memory_order_acquire) == mark_of_home(version) ? version : 0;
+}
 std::uint64_t reader_table::writer_pid() const noexcept {
     const bool lives = is_writer_ || is_locked(writers_byte);
     return lives ? table_->writer_pid.load(std::memory_order_relaxed) : 0;

@@ -64,7 +64,8 @@ struct reader_table_on_file {
     std::atomic<std::uint64_t> log_writes;
     std::atomic<std::uint64_t> log_bytes;
     std::atomic<std::uint64_t> log_ns;
-    std::uint64_t reserved[499];
+    std::atomic<std::uint64_t> home_mark;  ///< of boot and `home`, which counts while they agree
+    std::uint64_t reserved[498];
 };
 static_assert(sizeof(reader_table_on_file) == 4096);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -149,6 +150,7 @@ public:
     [[nodiscard]] writer_kind writer() const noexcept;
     [[nodiscard]] std::uint64_t session() const noexcept;
     [[nodiscard]] std::uint64_t durable() const noexcept;
+    /// 0 where nobody says so in this boot of the machine.
     [[nodiscard]] std::uint64_t home() const noexcept;
     /// Waits until publish() tells a later version than `known`, or the time is over: false. What was told in the
     /// session `but`, if not 0, does not count.
