@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <new>
@@ -17,6 +18,9 @@ constinit base::fork_mutex claims_mutex{base::fork_rank::object_claims};
 
 /// By address. A claim of a closed heap does not count: another heap may lie there by now.
 using object_claims = std::map<const void*, heap_watch>;
+
+/// 0: there are none, and who asks needs no lock.
+constinit std::atomic<std::size_t> claims_in_all{0};
 
 /// Never destroyed: destructors of static objects may still close indexes. Made without memory of the heap, because who
 /// asks for a claim cannot fail.
@@ -35,6 +39,7 @@ bool claim_object(const void* address, const heap_watch& heap) {
         return false;
     }
     claim->second = heap;
+    claims_in_all.store(all_claims().size(), std::memory_order_release);
     return true;
 }
 
@@ -43,6 +48,7 @@ void release_object(const void* address, const heap_watch& heap) noexcept {
     const auto claim = all_claims().find(address);
     if (claim != all_claims().end() && claim->second == heap) {
         all_claims().erase(claim);
+        claims_in_all.store(all_claims().size(), std::memory_order_release);
     }
 }
 
@@ -53,6 +59,9 @@ bool is_claimed_object(const void* address) noexcept {
 }
 
 bool has_claimed_objects(const heap_watch& heap) noexcept {
+    if (claims_in_all.load(std::memory_order_acquire) == 0) {
+        return false;
+    }
     const base::scoped_lock lock(claims_mutex);
     return std::ranges::any_of(all_claims(), [&heap](const auto& claim) { return claim.second == heap; });
 }

@@ -6,8 +6,9 @@
 
 namespace holdfast::base {
 
-/// Differs from that of each process that this one descends from by fork() or clone(). Thread-safe, and safe in a child
-/// of fork(). Costs two system calls at the first use, then one.
+/// Differs from that of each process that this one descends from by fork() or clone(); one that shares its parent's
+/// memory (vfork) counts as its parent. Thread-safe, and safe in a child of fork(). Makes system calls at the first use
+/// in a process alone, where the kernel can wipe a page in children, else one a call.
 [[nodiscard]] std::uint64_t process_identity() noexcept;
 
 }  // namespace holdfast::base

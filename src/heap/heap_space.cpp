@@ -196,7 +196,8 @@ base::result<segment::commit_statistics> heap_space::commit_with_savepoint() {
 void heap_space::give_back_decayed() noexcept {
     try {
         segment::versions_in_use* const readers = heap_.files().commits().log().lag().users();
-        if (heap_.extents().space().is_due() && (readers == nullptr || !readers->any())) {
+        if (heap_.extents().space().is_due() &&
+            (readers == nullptr || !readers->any(segment::dead_readers::do_not_count))) {
             static_cast<void>(commit(false).ok());
         }
     } catch (const std::bad_alloc&) {  // a later one does it

@@ -52,19 +52,17 @@ base::result<std::unique_ptr<engine>> turns_of_heap::follow(std::unique_ptr<engi
 
 /// Without memory for the registry, pointers that lead to the heap by its name find none.
 void turns_of_heap::rest(engine& heap) noexcept {
-    unregister_engine(heap);
     heap.files().directories()->rests = true;
     try {
-        static_cast<void>(register_reader(heap).ok());
+        static_cast<void>(make_reader_of_engine(heap).ok());
     } catch (const std::bad_alloc&) {
         return;
     }
 }
 
 base::result<void> turns_of_heap::wake(engine& heap) {
-    unregister_engine(heap);
     heap.files().directories()->rests = false;
-    return register_engine(heap);
+    return make_engine_of_reader(heap);
 }
 
 }  // namespace holdfast::heap

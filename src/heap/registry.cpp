@@ -101,9 +101,9 @@ constexpr int before_others = 102;
 
 }  // namespace
 
-base::result<void> register_engine(engine& opened) {
-    const base::scoped_lock guard(registry_mutex);
-    registry& all = the_registry();
+namespace {
+
+base::result<void> add_engine(registry& all, engine& opened) HF_REQUIRES(registry_mutex) {
     all.named.reserve(all.named.size() + 1);
     const auto [place, added] = all.open.emplace(opened.key(), &opened);
     if (!added) {
@@ -121,9 +121,7 @@ base::result<void> register_engine(engine& opened) {
     return {};
 }
 
-base::result<void> register_reader(engine& opened) {
-    const base::scoped_lock guard(registry_mutex);
-    registry& all = the_registry();
+base::result<void> add_reader(registry& all, engine& opened) HF_REQUIRES(registry_mutex) {
     try {
         all.named.reserve(all.named.size() + 1);
         all.readers.emplace(opened.key(), &opened);
@@ -138,9 +136,7 @@ base::result<void> register_reader(engine& opened) {
     return {};
 }
 
-void unregister_engine(const engine& closed) noexcept {
-    const base::scoped_lock guard(registry_mutex);
-    registry& all = the_registry();
+void remove_engine(registry& all, const engine& closed) noexcept HF_REQUIRES(registry_mutex) {
     std::erase_if(all.named, [&](const named_heap& one) { return one.opened == &closed; });
     const auto found = all.open.find(closed.key());
     if (found != all.open.end() && found->second == &closed) {
@@ -154,6 +150,35 @@ void unregister_engine(const engine& closed) noexcept {
         all.readers.erase(reader);
         publish_change(all);
     }
+}
+
+}  // namespace
+
+base::result<void> register_engine(engine& opened) {
+    const base::scoped_lock guard(registry_mutex);
+    return add_engine(the_registry(), opened);
+}
+
+base::result<void> register_reader(engine& opened) {
+    const base::scoped_lock guard(registry_mutex);
+    return add_reader(the_registry(), opened);
+}
+
+void unregister_engine(const engine& closed) noexcept {
+    const base::scoped_lock guard(registry_mutex);
+    remove_engine(the_registry(), closed);
+}
+
+base::result<void> make_engine_of_reader(engine& opened) {
+    const base::scoped_lock guard(registry_mutex);
+    remove_engine(the_registry(), opened);
+    return add_engine(the_registry(), opened);
+}
+
+base::result<void> make_reader_of_engine(engine& opened) {
+    const base::scoped_lock guard(registry_mutex);
+    remove_engine(the_registry(), opened);
+    return add_reader(the_registry(), opened);
 }
 
 bool names_another_heap(std::uint64_t own, std::span<const std::byte> words) noexcept {

@@ -19,6 +19,9 @@ base::result<void> register_engine(engine& opened);
 /// Any number of read-only heaps may share a key.
 base::result<void> register_reader(engine& opened);
 void unregister_engine(const engine& closed) noexcept;
+/// One call to unregister_engine(), then one to the other; where that fails, the heap is not registered.
+base::result<void> make_engine_of_reader(engine& opened);
+base::result<void> make_reader_of_engine(engine& opened);
 
 namespace detail {
 struct last_lookup {

@@ -22,6 +22,7 @@ bool is_on_overlay(int fd) noexcept {
 result<void> known_files::expect_same(const std::string& path, int fd, const struct stat& status) {
     const identity found{status.st_dev, status.st_ino};
     const base::scoped_lock guard(mutex_);
+    knows_some_.store(true, std::memory_order_release);
     const auto [known, is_new] = files_.emplace(path, found);
     if (is_new || known->second == found) {
         return {};
@@ -41,6 +42,7 @@ result<void> known_files::expect_same(const std::string& path, int fd, const str
 
 void known_files::remember(const std::string& path, const struct stat& status) {
     const base::scoped_lock guard(mutex_);
+    knows_some_.store(true, std::memory_order_release);
     files_.insert_or_assign(path, identity{status.st_dev, status.st_ino});
 }
 
@@ -50,8 +52,12 @@ void known_files::forget(const std::string& path) noexcept {
 }
 
 void known_files::forget_all() noexcept {
+    if (!knows_some_.load(std::memory_order_acquire)) {
+        return;
+    }
     const base::scoped_lock guard(mutex_);
     files_.clear();
+    knows_some_.store(false, std::memory_order_release);
 }
 
 void known_files::move(const std::string& from, const std::string& to) {

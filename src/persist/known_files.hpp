@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,6 +28,7 @@ private:
     static inline constinit base::fork_mutex mutex_{
         base::fork_rank::known_files};  // NOLINT(readability-identifier-naming)
     std::map<std::string, identity> files_;
+    std::atomic<bool> knows_some_{false};  ///< false: there is none, which turns of processes ask without the lock
 };
 
 }  // namespace holdfast::persist

@@ -128,7 +128,9 @@ public:
     /// The version is durable, and so are all before it: readers may go to it.
     void publish(std::uint64_t version) noexcept;
     /// Another process reads the heap.
-    [[nodiscard]] bool is_read() const noexcept { return lag_.users() != nullptr && lag_.users()->any(); }
+    [[nodiscard]] bool is_read() const noexcept {
+        return lag_.users() != nullptr && lag_.users()->any(dead_readers::may_count);
+    }
     /// A small commit may leave its pages behind, which readers would pay for.
     [[nodiscard]] bool leaves_behind() const noexcept { return limits_.pages_behind != 0 && !is_read(); }
     /// A checkpoint where the log is long. One that has much to sync waits for a later commit, when the device has

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/process_test_support.hpp"
+#include "segment/commit/superblock_reader.hpp"
 #include "segment/heap_files.hpp"
 #include "segment/test_support.hpp"
 
@@ -96,6 +97,29 @@ TEST_F(heap_superblock_test, of_a_copy_is_settled_once) {
     EXPECT_FALSE(copy.is_copied());
     must(copy.check_whether_copied());
     EXPECT_FALSE(copy.is_copied());
+}
+
+TEST_F(heap_superblock_test, is_read_again_where_it_has_changed_and_where_another_file_has_its_name) {
+    superblock_reader reader;
+    const heap_paths paths(path_);
+    const auto sequence = [&] { return must(reader.newest(posix_storage(), paths))->sequence; };
+    const auto write = [&](std::uint64_t next) {
+        superblock_on_media block = superblock_.now();
+        block.sequence = next;
+        seal(block);
+        must(write_superblocks(*must(posix_storage().open(paths.superblock(), access_mode::read_write)), block));
+    };
+    const std::uint64_t first = sequence();
+    EXPECT_EQ(first, superblock_.now().sequence);
+    EXPECT_EQ(sequence(), first);
+    write(first + 1);
+    EXPECT_EQ(sequence(), first + 1);
+    fs::copy_file(paths.superblock(), path_ + "/copy");
+    fs::rename(path_ + "/copy", paths.superblock());
+    write(first + 2);
+    EXPECT_EQ(sequence(), first + 2);
+    fs::remove(paths.superblock());
+    EXPECT_FALSE(reader.newest(posix_storage(), paths).ok());
 }
 
 }  // namespace

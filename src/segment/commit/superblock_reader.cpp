@@ -1,13 +1,18 @@
 #include "segment/commit/superblock_reader.hpp"
 
 #include <cstring>
+#include <string>
+#include <utility>
 
 namespace holdfast::segment {
 
 base::result<const superblock_on_media*> superblock_reader::newest(persist::storage& storage, const heap_paths& paths) {
-    if (file_ == nullptr) {
+    HF_TRY_ASSIGN(std::string there, storage.identity(paths.superblock()));
+    if (file_ == nullptr || there != identity_) {
+        is_seen_ = false;
         HF_TRY_ASSIGN(file_, storage.open(paths.superblock(), persist::access_mode::read_only));
-        read_ = std::make_unique<buffers>();
+        read_ = read_ == nullptr ? std::make_unique<buffers>() : std::move(read_);
+        identity_ = std::move(there);
     }
     HF_TRY(file_->read_at(0, read_->now));
     if (is_seen_ && std::memcmp(read_->now.data(), read_->seen.data(), read_->now.size()) == 0) {

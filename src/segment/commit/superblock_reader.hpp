@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
@@ -15,7 +16,8 @@ namespace holdfast::segment {
 /// Of one heap. Not thread-safe; nobody writes to the file meanwhile.
 class superblock_reader {
 public:
-    /// The newest sound copy, up to the next call. Null: there is none. May throw std::bad_alloc.
+    /// The newest sound copy of the file that has the name now, up to the next call. Null: there is none. May throw
+    /// std::bad_alloc.
     base::result<const superblock_on_media*> newest(persist::storage& storage, const heap_paths& paths);
 
 private:
@@ -26,6 +28,7 @@ private:
         superblock_on_media newest{};
     };
     std::unique_ptr<persist::file> file_;
+    std::string identity_;  ///< of the file
     std::unique_ptr<buffers> read_;
     bool is_seen_ = false;
 };

@@ -184,7 +184,7 @@ result<void> refuse_readers_but(heap_directories& directories, const heap_paths&
         directories.readers->turns().set_left_by(0);
     }
     directories.readers->set_writer(beside == neighbours::none ? writer_kind::alone : writer_kind::opening);
-    if (beside != neighbours::none || !directories.readers->any()) {
+    if (beside != neighbours::none || !directories.readers->any(dead_readers::do_not_count)) {
         return {};
     }
     std::string who;
@@ -213,7 +213,8 @@ result<void> lock_for_writer(heap_directories& directories, const heap_paths& pa
             return refuse_readers_but(directories, paths, beside);
         }
         const auto table = reader_table::open(*directories.storage, paths, reader_table::missing_file::do_without);
-        const bool is_opened = table && *table != nullptr && (*table)->writer_pid() == 0 && (*table)->any();
+        const bool is_opened =
+            table && *table != nullptr && (*table)->writer_pid() == 0 && (*table)->any(dead_readers::do_not_count);
         if (lock.error().code != failure_code::locked || !is_opened || std::chrono::steady_clock::now() >= end) {
             return std::move(lock).error();
         }

@@ -133,8 +133,10 @@ heap_lock::~heap_lock() {
 
 void heap_lock::release(const std::unique_ptr<persist::file>& locked) const noexcept {
     if (locked != nullptr && writer_ && base::process_identity() == owner_) {
-        struct flock none = first_byte(F_UNLCK);
-        ::fcntl(locked->native_handle(), F_OFD_SETLK, &none);
+        if (locked == file_) {  // sign() locks no other's byte
+            struct flock none = first_byte(F_UNLCK);
+            ::fcntl(locked->native_handle(), F_OFD_SETLK, &none);
+        }
         ::flock(locked->native_handle(), LOCK_UN);
     }
 }

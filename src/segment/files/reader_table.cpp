@@ -265,8 +265,17 @@ void reader_table::begin_session(std::uint64_t session, std::uint64_t version, s
     set_writer(writer_kind::beside);
 }
 
+bool reader_table::pace::is_time() noexcept {
+    constexpr std::chrono::milliseconds between{10};
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last < between) {
+        return false;
+    }
+    last = now;
+    return true;
+}
+
 std::uint64_t reader_table::oldest(std::uint64_t newest) noexcept {
-    constexpr std::chrono::milliseconds between_checks{10};
     const auto find = [&] {
         std::atomic_thread_fence(std::memory_order_seq_cst);
         std::uint64_t found = newest;
@@ -279,18 +288,14 @@ std::uint64_t reader_table::oldest(std::uint64_t newest) noexcept {
         return found;
     };
     std::uint64_t found = find();
-    if (found < newest) {
-        const auto now = std::chrono::steady_clock::now();
-        if (now - looked_ >= between_checks) {
-            looked_ = now;
-            bury_dead();
-            found = find();
-        }
+    if (found < newest && finds_dead_.is_time()) {
+        bury_dead();
+        found = find();
     }
     return found;
 }
 
-bool reader_table::any() noexcept {
+bool reader_table::any(dead_readers dead) noexcept {
     const auto find = [&] {
         std::atomic_thread_fence(std::memory_order_seq_cst);
         for (std::uint32_t i = 0; i < used(); ++i) {
@@ -300,19 +305,22 @@ bool reader_table::any() noexcept {
         }
         return false;
     };
-    if (find()) {
-        bury_dead();
-        return find();
+    if (!find()) {
+        return false;
     }
-    return false;
+    if (dead == dead_readers::may_count && !finds_dead_.is_time()) {
+        return true;
+    }
+    bury_dead();
+    return find();
 }
 
 bool reader_table::try_exclude() noexcept {
-    if (any()) {
+    if (any(dead_readers::do_not_count)) {
         return false;
     }
     set_writer(writer_kind::excluding);
-    if (any()) {
+    if (any(dead_readers::do_not_count)) {
         admit();
         return false;
     }

@@ -116,7 +116,7 @@ public:
     /// Readers may come from now on. `version`: of the last commit; `home`: of the files.
     void begin_session(std::uint64_t session, std::uint64_t version, std::uint64_t home) noexcept;
     [[nodiscard]] std::uint64_t oldest(std::uint64_t newest) noexcept override;
-    [[nodiscard]] bool any() noexcept override;
+    [[nodiscard]] bool any(dead_readers dead) noexcept override;
     [[nodiscard]] bool try_exclude() noexcept override;
     void admit() noexcept override;
     void publish(std::uint64_t version) noexcept override;
@@ -182,7 +182,12 @@ private:
     std::uint64_t owner_;  ///< base::process_identity()
     std::optional<std::uint32_t> own_;
     bool is_writer_ = false;
-    std::chrono::steady_clock::time_point looked_{};
+    /// Some milliseconds have passed since it was said last.
+    struct pace {
+        std::chrono::steady_clock::time_point last{};
+        [[nodiscard]] bool is_time() noexcept;
+    };
+    pace finds_dead_;
 };
 
 }  // namespace holdfast::segment

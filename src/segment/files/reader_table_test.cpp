@@ -161,7 +161,7 @@ TEST_F(reader_tables, that_are_damaged_or_short_are_none_and_made_anew) {
 TEST_F(reader_tables, say_which_versions_are_in_use) {
     const auto writer = open(missing_file::make);
     writer->begin_session(7, 5, 5);
-    EXPECT_FALSE(writer->any());
+    EXPECT_FALSE(writer->any(dead_readers::do_not_count));
     EXPECT_EQ(writer->oldest(9), 9U);
     const auto one = open();
     const auto other = open();
@@ -203,7 +203,7 @@ TEST_F(reader_tables, hold_nothing_for_the_dead) {
     EXPECT_EQ(writer->readers().size(), 1U);
     reader.kill();
     EXPECT_TRUE(writer->readers().empty());
-    EXPECT_FALSE(writer->any());
+    EXPECT_FALSE(writer->any(dead_readers::do_not_count));
     EXPECT_EQ(writer->oldest(9), 9U);
 }
 
@@ -239,7 +239,7 @@ TEST_F(reader_tables, with_nonsense_in_them_do_no_harm) {
     for (std::uint64_t slot = 0; slot < reader_slots; ++slot) {
         damage(sizeof(reader_table_on_file) + slot * sizeof(reader_slot_on_file), {'\x55', '\x55', 1});
     }
-    EXPECT_FALSE(writer->any()) << "nobody has locked these slots";
+    EXPECT_FALSE(writer->any(dead_readers::do_not_count)) << "nobody has locked these slots";
     EXPECT_TRUE(writer->readers().empty());
     const auto reader = open();
     ASSERT_TRUE(reader->take());

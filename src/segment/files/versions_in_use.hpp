@@ -8,6 +8,11 @@
 
 namespace holdfast::segment {
 
+enum class dead_readers {
+    do_not_count,
+    may_count,  ///< for some milliseconds: for who asks at each commit
+};
+
 class versions_in_use {
 public:
     versions_in_use() = default;
@@ -19,7 +24,7 @@ public:
     /// by publish() before is seen by every reader that it does not count.
     [[nodiscard]] virtual std::uint64_t oldest(std::uint64_t newest) noexcept = 0;
     /// Somebody reads, be it the newest version.
-    [[nodiscard]] virtual bool any() noexcept = 0;
+    [[nodiscard]] virtual bool any(dead_readers dead) noexcept = 0;
     /// From now on until admit() nobody begins to read. False, and nothing is changed, where somebody reads or is about
     /// to.
     [[nodiscard]] virtual bool try_exclude() noexcept = 0;

@@ -34,7 +34,7 @@ public:
     [[nodiscard]] const std::string& wrong() const noexcept { return wrong_; }
 
     [[nodiscard]] std::uint64_t oldest(std::uint64_t newest) noexcept override;
-    [[nodiscard]] bool any() noexcept override { return !readers_.empty(); }
+    [[nodiscard]] bool any(segment::dead_readers /*dead*/) noexcept override { return !readers_.empty(); }
     [[nodiscard]] bool try_exclude() noexcept override { return readers_.empty(); }
     void admit() noexcept override {}
     void publish(std::uint64_t version) noexcept override { durable_ = version; }
