@@ -127,6 +127,22 @@ TEST_P(manager_stopped_reader_of_turns_test, keeps_nobody_waiting_while_it_opens
     EXPECT_EQ(number_of(open()), 2U + 5U * 30U);
 }
 
+// Stopped at any moment, it would have what it has.
+TEST_F(manager_stopped_reader_test, takes_no_lock_between_turns) {
+    make_heap();
+    manager one = share();
+    change(one, 2);
+    {
+        const auto lock = segment::must(segment::heap_lock::acquire(persist::posix_storage(), path(),
+                                                                    persist::access_mode::read_write,
+                                                                    segment::heap_lock::missing_file::do_without));
+        const stopped_reader reader(path());
+        EXPECT_TRUE(reader.is_beside());
+    }
+    change(one, 2);
+    EXPECT_EQ(number_of(one), 4U);
+}
+
 // Home has all that it has found: the next session begins a log of its own.
 TEST_F(manager_stopped_reader_test, keeps_the_log_of_a_session_that_has_ended) {
     make_heap();

@@ -92,6 +92,32 @@ failure with_hint_of_table(failure locked, persist::storage& storage, const heap
     return locked;
 }
 
+/// Whether nobody has a turn, and the last one was left in order: then who has the next one finds this reader's slot,
+/// and the reader needs no lock, with which it would keep all of them waiting if it were stopped. The slot comes before
+/// the look; who takes the turn says so before it asks who reads.
+result<bool> comes_between_turns(const heap_directories& directories) {
+    if (directories.readers == nullptr || !directories.readers->turns().is_shared()) {
+        return false;
+    }
+    if (!directories.readers->has_slot()) {
+        HF_TRY(directories.readers->take());
+    }
+    return directories.readers->turns().left_by() != 0;
+}
+
+/// Turns that go from hand to hand leave a moment between two of them. A death leaves none.
+result<bool> waits_for_moment_between_turns(const heap_directories& directories) {
+    constexpr int most_looks = 1000;
+    for (int look = 1;; ++look) {
+        HF_TRY_ASSIGN(const bool is_found, comes_between_turns(directories));
+        if (is_found || look == most_looks || directories.readers == nullptr ||
+            directories.readers->writer_pid() == 0) {
+            return is_found;
+        }
+        std::this_thread::yield();
+    }
+}
+
 /// `turns`: where processes change the heap by turns, waits until it is this one's. Else it has a slot before it asks,
 /// so that a writer which it finds knows of it.
 result<heap_lock> lock_to_read(const heap_directories& directories, const heap_paths& paths, neighbours beside) {
@@ -127,12 +153,15 @@ result<void> lock_for_reader(heap_directories& directories, const heap_paths& pa
         directories.readers = std::move(table).value();
     }
     for (;;) {
+        HF_TRY_ASSIGN(directories.came_between_turns, beside == neighbours::turns
+                                                          ? waits_for_moment_between_turns(directories)
+                                                          : comes_between_turns(directories));
+        if (directories.came_between_turns) {
+            return {};
+        }
         auto lock = lock_to_read(directories, paths, beside);
         if (lock) {
-            // Where processes share the heap, one that is stopped with the lock would keep all of them waiting.
-            directories.came_between_turns = directories.readers != nullptr &&
-                                             directories.readers->turns().is_shared() &&
-                                             directories.readers->turns().left_by() != 0;
+            HF_TRY_ASSIGN(directories.came_between_turns, comes_between_turns(directories));
             if (!directories.came_between_turns) {
                 directories.locks.push_back(std::move(lock).value());
             }

@@ -69,6 +69,8 @@ void turn_locks::set_left_by(std::uint64_t who) const noexcept {
     const std::uint64_t said = persist::this_boot() == 0 ? 0 : who;
     table_.left_mark.store(mark_of(said), std::memory_order_relaxed);
     table_.left_by.store(said, std::memory_order_release);
+    // A reader that takes its slot, and then finds that nobody has the turn, is found by who has the next one.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 void turn_locks::set_session(std::uint64_t session) const noexcept {
     table_.session.store(session, std::memory_order_release);
