@@ -9,6 +9,7 @@
 #include "store/block.hpp"
 #include "store/outcome.hpp"
 #include "store/page_checksum.hpp"
+#include "store/write_back.hpp"
 
 namespace holdfast::store_engine {
 namespace {
@@ -49,7 +50,7 @@ status write_record(const committer& of, data_file& file, std::uint64_t offset, 
     const std::uint64_t first = offset / page_size;
     const std::uint64_t pages = (offset + record.size() - 1) / page_size - first + 1;
     const auto write = [&] { return file.write(offset, record.data(), record.size(), "store.log.write"); };
-    const bool is_long = record.size() >= least_written_record;
+    const bool is_long = record.size() >= least_written_record && !file.memory().is_there();
     if (is_long && write() == status::ok) {
         return status::ok;
     }
@@ -270,7 +271,7 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
             HF_STORE_TRY(write_pages_again(pages_.file(), pages_.log_bytes(), begin, pages_.own_log_key(), changes));
         }
         HF_STORE_TRY(header.unpromised.load() != 0 ? pages_.file().sync_name("store.checkpoint.name") : status::ok);
-        HF_STORE_TRY(pages_.shared().announce([&] { return pages_.file().sync_all("store.checkpoint.sync"); }));
+        HF_STORE_TRY(pages_.shared().announce([&] { return make_pages_durable(pages_, changes); }));
     }
     HF_STORE_TRY(write_meta(meta, durable));
     header.unsynced.store(durable ? 0 : 1);

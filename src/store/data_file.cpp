@@ -16,6 +16,7 @@
 
 #include "persist/backing.hpp"
 #include "store/outcome.hpp"
+#include "store/store_format.hpp"
 
 namespace holdfast::store_engine {
 namespace {
@@ -67,10 +68,13 @@ status data_file::open(const std::string& path, const file_options& options) {
     reserved_pages_.store(0);
     ranges_.store(nullptr);
     newest_.reset();
+    memory_.forget();
     file_.reset();
     HF_STORE_TRY(open_file(path));
+    if (!options.read_only && !options.overlay) {
+        memory_.find(*file_, options.emulated);
+    }
     HF_STORE_TRY(refresh_size());
-    created_ = pages() == 0;
     const auto fills = persist::stores_fill_folios(*file_);
     stores_fill_folios_ = !fills || fills.value();
     const auto tells = persist::tells_reserved_space(*file_);
@@ -134,6 +138,14 @@ status data_file::is_blank(std::uint64_t most, bool& blank) const {
         }
         std::vector<std::byte> content(size);
         HF_TRY(file_->read_at(0, content));
+        meta_on_media first{};
+        if (content.size() >= sizeof(first)) {
+            std::memcpy(&first, content.data(), sizeof(first));
+            const bool is_ours = (first.version == 0 && first.page_bytes == 0) || first.page_bytes == page_size;
+            if (is_ours && first.magic == std::array<char, 8>{}) {
+                std::fill_n(content.begin(), sizeof(first), std::byte{0});
+            }
+        }
         blank = std::ranges::all_of(content, [](std::byte one) { return one == std::byte{0}; });
         return {};
     });
@@ -178,10 +190,12 @@ status data_file::map(std::size_t size) noexcept {
     constexpr int both = PROT_READ | PROT_WRITE;
     const bool of_one = options_.write_map && !options_.read_only;
     HF_STORE_TRY(map_one(made->read, options_.overlay || of_one ? both : PROT_READ,
-                         options_.overlay ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED));
+                         options_.overlay ? MAP_PRIVATE | MAP_NORESERVE
+                         : of_one         ? memory_.mapping_flags()
+                                          : MAP_SHARED));
     std::byte* writable = made->read.start();
     if (!options_.read_only && !of_one && !options_.overlay) {
-        HF_STORE_TRY(map_one(made->write, both, MAP_SHARED));
+        HF_STORE_TRY(map_one(made->write, both, memory_.mapping_flags()));
         writable = made->write.start();
     }
     if (options_.random) {
@@ -243,6 +257,12 @@ status data_file::grow(std::uint64_t wanted, std::uint64_t most) noexcept {
         const status outcome = give(before, after - before);
         if (outcome == status::ok) {
             pages_.store(after, std::memory_order_relaxed);
+            // Where files are memory, the pages are there already: one call maps them for less than the faults of
+            // their first stores. Elsewhere it would make them dirty.
+            if (file_->is_in_memory()) {
+                std::byte* const at = write_address_.load(std::memory_order_relaxed) + before * page_size;
+                ::madvise(at, (after - before) * page_size, populate_for_stores);
+            }
         }
         if (outcome == status::ok || after == wanted) {
             return outcome;
@@ -339,6 +359,11 @@ status data_file::sync_all(persist::site where) const noexcept {
 }
 
 status data_file::sync_range(std::uint64_t offset, std::uint64_t size, persist::site where) const noexcept {
+    if (memory_.is_there()) {
+        memory_.write_back(offset, size, where);
+        memory_.fence("store.fence");
+        return status::ok;
+    }
     const std::span<const std::byte> mapped(write_address_.load(std::memory_order_relaxed) + offset, size);
     return outcome_of([&] { return file_->sync_mapped(offset, mapped, where); });
 }
@@ -355,11 +380,19 @@ status data_file::sync_name(persist::site where) const noexcept {
 }
 
 status data_file::write(std::uint64_t offset, const void* bytes, std::size_t size, persist::site where) const noexcept {
+    if (memory_.is_there()) {
+        memory_.write(offset, bytes, size, where);
+        return status::ok;
+    }
     const std::span<const std::byte> data(static_cast<const std::byte*>(bytes), size);
     return outcome_of([&] { return file_->write_at(offset, data, where); });
 }
 
 status data_file::write_again(std::uint64_t offset, std::uint64_t size, persist::site where) const noexcept {
+    if (memory_.is_there()) {  // what is seen there is what is there
+        memory_.write_back(offset, size, where);
+        return status::ok;
+    }
     std::array<std::byte, 16 * page_size> piece{};
     while (size > 0) {
         const std::size_t next = std::min<std::uint64_t>(size, piece.size());

@@ -13,6 +13,7 @@
 #include "persist/descriptor.hpp"
 #include "persist/storage.hpp"
 #include "store/page_format.hpp"
+#include "store/persistent_memory.hpp"
 #include "store/status.hpp"
 
 namespace holdfast::store_engine {
@@ -40,6 +41,7 @@ struct file_options {
     bool write_map = false;  ///< what users see is writable
     bool random = false;     ///< no read-ahead
     bool overlay = false;    ///< changes are this process's own: replays a log that it may not write
+    bool emulated = false;   ///< its mapping is treated as persistent memory
     mode_t mode = 0664;
     std::size_t reserve = 0;  ///< bytes of addresses that the store is going to need
     persist::storage* storage = &persist::posix_storage();
@@ -81,7 +83,8 @@ public:
     /// Pages that have blocks, or are free and marked where they have none; the file may be longer.
     [[nodiscard]] std::uint64_t pages() const noexcept { return pages_.load(std::memory_order_relaxed); }
     [[nodiscard]] status refresh_size() noexcept;
-    /// All bytes are zero. False for a file of more than `most` pages.
+    /// All bytes are zero, but for those of a first meta that lacks its magic: on persistent memory its making may end
+    /// there. False for a file of more than `most` pages.
     [[nodiscard]] status is_blank(std::uint64_t most, bool& blank) const;
     /// The first pages in [from, end) that have no blocks, or may have none, to the next that has some. False: there
     /// are none.
@@ -132,9 +135,11 @@ public:
     }
     [[nodiscard]] int number() const noexcept { return file_ ? file_->native_handle() : -1; }
     [[nodiscard]] bool read_only() const noexcept { return options_.read_only; }
-    [[nodiscard]] bool created() const noexcept { return created_; }
-    /// Its file system is memory, where a sync changes nothing.
-    [[nodiscard]] bool in_memory() const noexcept { return file_->is_in_memory(); }
+    /// Where it is there, sync_range(), write() and write_again() make no system call, and what the last two wrote is
+    /// durable with the next fence of the thread.
+    [[nodiscard]] const persistent_memory& memory() const noexcept { return memory_; }
+    /// Its file system is memory, where a sync changes nothing, and that is not emulated to be persistent.
+    [[nodiscard]] bool in_memory() const noexcept { return !options_.emulated && file_->is_in_memory(); }
 
 private:
     /// The newest has all pages, the older ones the addresses that they had.
@@ -152,13 +157,13 @@ private:
 
     std::unique_ptr<persist::file> file_;
     file_options options_;
+    persistent_memory memory_{write_address_};
     std::unique_ptr<range> newest_;
     std::atomic<const range*> ranges_{nullptr};  ///< newest_
     std::atomic<std::byte*> read_address_{nullptr};
     std::atomic<std::byte*> write_address_{nullptr};
     std::atomic<std::uint64_t> reserved_pages_{0};
     std::atomic<std::uint64_t> pages_{0};
-    bool created_ = false;
     bool was_full_ = false;  ///< the file system refused blocks
     bool stores_fill_folios_ = true;
     bool tells_holes_ = false;

@@ -52,6 +52,13 @@ status create(stored_pages& of) {
         HF_STORE_TRY(of.file().sync_all("store.create.sync"));
         HF_STORE_TRY(of.file().sync_name("store.create.name"));
     }
+    if (of.file().memory().is_there()) {
+        // Words get there in any order: until all others are there, it is no store, and made anew.
+        constexpr std::uint64_t behind_magic = sizeof(meta.magic);
+        HF_STORE_TRY(of.file().write(behind_magic, reinterpret_cast<const std::byte*>(&meta) + behind_magic,
+                                     sizeof(meta) - behind_magic, "store.create.first"));
+        of.file().memory().fence("store.create.fence");
+    }
     HF_STORE_TRY(of.file().write(0, &meta, sizeof(meta), "store.create.meta"));
     return of.options().no_sync ? status::ok : of.file().sync_all("store.create.meta_sync");
 }

@@ -132,6 +132,7 @@ status environment::open_store(engine_options& options, mode_t mode) {
     options.random = has(MDB_NORDAHEAD);
     options.mode = mode;
     options.storage = &storage_;
+    options.emulated = emulates_memory;
     options.limit = map_size_;
     options.reader_limit = max_readers_ != 0 ? max_readers_ : most_readers;
     handles_.resize(std::size_t{first_named} + max_databases_);

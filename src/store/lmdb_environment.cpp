@@ -305,6 +305,14 @@ int hf_lmdb_set_maxkeysize(MDB_env* env, unsigned int bytes) {
     return env == nullptr ? EINVAL : code_of(of(env)->set_max_key(bytes));
 }
 
+int hf_lmdb_emulate_persistent_memory(MDB_env* env) {
+    if (env == nullptr || of(env)->is_open()) {
+        return EINVAL;
+    }
+    of(env)->emulates_memory = true;
+    return MDB_SUCCESS;
+}
+
 int hf_lmdb_open_in_heap(MDB_env* env, const char* path, unsigned int flags, mdb_mode_t mode,
                          const hf_lmdb_heap* heap) {
     if (env == nullptr || heap == nullptr || heap->accept == nullptr) {

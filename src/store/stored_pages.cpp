@@ -24,6 +24,7 @@ status stored_pages::open_data(bool read_only, bool overlay) {
                                                  .write_map = options_.write_map,
                                                  .random = options_.random,
                                                  .overlay = overlay,
+                                                 .emulated = options_.emulated,
                                                  .mode = options_.mode,
                                                  .reserve = options_.limit,
                                                  .storage = options_.storage}));

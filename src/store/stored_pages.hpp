@@ -27,6 +27,7 @@ struct engine_options {
     std::size_t limit = 0;  ///< bytes of the file; 0: the store's own
     unsigned reader_limit = most_readers;
     persist::storage* storage = &persist::posix_storage();
+    bool emulated = false;                    ///< the file counts as persistent memory
     bool in_heap = false;                     ///< this process alone has the file, and the heap says what counts
     std::uint64_t accepted = 0;               ///< in a heap: the last commit that counts
     std::array<std::uint8_t, 16> identity{};  ///< in a heap: the uuid that the store has, or gets

@@ -21,23 +21,19 @@
 namespace holdfast::simulator {
 namespace {
 
-constexpr store_kind all_kinds[] = {store_kind::synced, store_kind::now_and_then, store_kind::heap_at_once,
-                                    store_kind::heap_commits};
-
 TEST(store_crash_test, every_image_is_what_was_promised) {
     const std::uint64_t lives = options().programs_or(100, 4);
     constexpr std::uint64_t images_of_a_life = 300;
     std::mutex mutex;
     store_report total;
-    for_each_in_parallel(lives * std::size(all_kinds), [&](std::size_t i) {
-        const store_kind kind = all_kinds[i % std::size(all_kinds)];
-        const store_report one = live(kind, i + 1, images_of_a_life);
+    for_each_in_parallel(lives * kinds_of_stores * 2, [&](std::size_t i) {
+        const store_report one = live(kind_of(i), medium_of(i), i + 1, images_of_a_life);
         const std::lock_guard lock{mutex};
         total.images += one.images;
         total.commits += one.commits;
         total.older += one.older;
         if (!one.wrong.empty()) {
-            total.wrong += "kind " + std::to_string(i % std::size(all_kinds)) + ", seed " + std::to_string(i + 1) +
+            total.wrong += "kind " + std::to_string(i % (2 * kinds_of_stores)) + ", seed " + std::to_string(i + 1) +
                            ": " + one.wrong + "\n";
         }
     });
@@ -46,6 +42,32 @@ TEST(store_crash_test, every_image_is_what_was_promised) {
                 static_cast<unsigned long long>(total.older));
     EXPECT_EQ(total.wrong, "");
     EXPECT_GT(total.older, total.images / 100) << "the medium loses something";
+}
+
+// --- persistent memory
+// ------------------------------------------------------------------------------------------------
+
+/// What goes to the medium in a commit: each step that is no store.
+TEST(store_on_persistent_memory, writes_the_record_back_and_fences_once) {
+    const base::scratch_directory scratch{base::memory_directory()};
+    const std::string live = scratch.path("live");
+    std::filesystem::create_directory(live);
+    recording_storage storage(live, 8);
+    storage.record_memory();
+    const store_subject store(live + "/store", storage, 0, nullptr, true);
+    ASSERT_EQ(store.opened(), 0);
+    ASSERT_EQ(store.put("key", "before"), 0);
+    std::vector<std::string> steps;
+    storage.set_observer([&] {
+        const std::string at = storage.position();
+        const std::string step = at.substr(at.find('(') + 1, at.find(')') - at.find('(') - 1);
+        if (step != "simulator.mapped") {
+            steps.push_back(step);
+        }
+    });
+    ASSERT_EQ(store.put("key", "after"), 0);
+    storage.set_observer({});
+    EXPECT_EQ(steps, (std::vector<std::string>{"store.log.sync", "store.fence"}));
 }
 
 // --- two losses of power --------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ const std::map<std::string, std::string>& equivalent_sites() {
 }
 
 store_report live_as(std::uint64_t number) {
-    return live(static_cast<store_kind>(number % 4), 1000 + number, images_of_a_life);
+    return live(kind_of(number), medium_of(number), 1000 + number, images_of_a_life);
 }
 
 std::string notice(const std::string& /*site*/) {
