@@ -32,7 +32,6 @@ constexpr std::size_t least_reserve = std::size_t{1} << 16U;
 constexpr std::uint64_t small_file = 1024;
 constexpr std::uint64_t least_growth = 4;
 constexpr std::uint64_t most_growth = 4096;
-constexpr int populate_for_stores = 23;  // MADV_POPULATE_WRITE, which older headers lack
 
 std::size_t most_reserved_at_first() noexcept {
     rlimit limit{};
@@ -43,6 +42,19 @@ std::size_t most_reserved_at_first() noexcept {
 }
 
 constexpr std::size_t whole_pages(std::size_t bytes) noexcept { return (bytes + page_size - 1) & ~(page_size - 1); }
+
+// The kernel does what a store would make it do, and an error is an error.
+status ask_for_stores(std::byte* at, std::size_t size) noexcept {
+    int error = 0;
+    do {
+        error = ::madvise(at, size, populate_for_stores) == 0 ? 0 : errno;
+    } while (error == EINTR || error == EAGAIN);
+    if (error == EFAULT) {
+        return from_errno(ENOSPC);
+    }
+    // EINVAL: Linux before 5.14, where a store needs no block but its page's.
+    return error == 0 || error == EINVAL ? status::ok : from_errno(error);
+}
 
 }  // namespace
 
@@ -68,12 +80,10 @@ status data_file::open(const std::string& path, const file_options& options) {
     reserved_pages_.store(0);
     ranges_.store(nullptr);
     newest_.reset();
-    memory_.forget();
     file_.reset();
     HF_STORE_TRY(open_file(path));
-    if (!options.read_only && !options.overlay) {
-        memory_.find(*file_, options.emulated);
-    }
+    memory_.use(*file_, options.medium ? *options.medium : find_medium(*file_, options.emulated),
+                !options.read_only && !options.overlay);
     HF_STORE_TRY(refresh_size());
     const auto fills = persist::stores_fill_folios(*file_);
     stores_fill_folios_ = !fills || fills.value();
@@ -138,13 +148,9 @@ status data_file::is_blank(std::uint64_t most, bool& blank) const {
         }
         std::vector<std::byte> content(size);
         HF_TRY(file_->read_at(0, content));
-        meta_on_media first{};
-        if (content.size() >= sizeof(first)) {
-            std::memcpy(&first, content.data(), sizeof(first));
-            const bool is_ours = (first.version == 0 && first.page_bytes == 0) || first.page_bytes == page_size;
-            if (is_ours && first.magic == std::array<char, 8>{}) {
-                std::fill_n(content.begin(), sizeof(first), std::byte{0});
-            }
+        if (content.size() >= sizeof(meta_on_media) &&
+            std::memcmp(content.data(), magic_in_the_making.data(), magic_in_the_making.size()) == 0) {
+            std::fill_n(content.begin(), sizeof(meta_on_media), std::byte{0});
         }
         blank = std::ranges::all_of(content, [](std::byte one) { return one == std::byte{0}; });
         return {};
@@ -182,7 +188,8 @@ status data_file::map(std::size_t size) noexcept {
     const auto map_one = [&](mapping& one, int protection, int flags) {
         void* at = ::mmap(nullptr, size, protection, flags, number(), 0);
         if (at == MAP_FAILED) {
-            return last_error();
+            // The file is another kind of memory to those who have it open.
+            return flags != MAP_SHARED && errno == EOPNOTSUPP ? status::other_medium : last_error();
         }
         one = mapping(static_cast<std::byte*>(at), size);
         return status::ok;
@@ -306,17 +313,12 @@ bool data_file::is_longer() noexcept {
 // Another program may have filled the disk, and this process, or who opened the store before, has read ahead over
 // holes: only the kernel knows what a store needs. It also costs less than the faults of the stores.
 status data_file::make_storable(std::uint64_t start, std::uint64_t count) noexcept {
-    std::byte* const at = write_address_.load(std::memory_order_relaxed) + start * page_size;
-    int error = 0;
-    do {
-        error = ::madvise(at, count * page_size, populate_for_stores) == 0 ? 0 : errno;
-    } while (error == EINTR || error == EAGAIN);
-    if (error == EFAULT) {
+    const status outcome =
+        ask_for_stores(write_address_.load(std::memory_order_relaxed) + start * page_size, count * page_size);
+    if (outcome == from_errno(ENOSPC)) {
         expect_full_disk();
-        return from_errno(ENOSPC);
     }
-    // EINVAL: Linux before 5.14, where a store needs no block but its page's.
-    return error == 0 || error == EINVAL ? status::ok : from_errno(error);
+    return outcome;
 }
 
 void data_file::map_page_by_page(const range& one) const noexcept {
@@ -355,10 +357,18 @@ void data_file::trim(std::uint64_t wanted) noexcept {
 }
 
 status data_file::sync_all(persist::site where) const noexcept {
-    return outcome_of([&] { return file_->sync(where); });
+    const bool has_called = memory_.forget_call();
+    const status outcome = outcome_of([&] { return file_->sync(where); });
+    if (outcome != status::ok && has_called) {
+        memory_.note_call();
+    }
+    return outcome;
 }
 
 status data_file::sync_range(std::uint64_t offset, std::uint64_t size, persist::site where) const noexcept {
+    if (memory_.has_called()) {
+        return sync_all(where);
+    }
     if (memory_.is_there()) {
         memory_.write_back(offset, size, where);
         memory_.fence("store.fence");
@@ -379,13 +389,22 @@ status data_file::sync_name(persist::site where) const noexcept {
     return outcome == status::access_denied ? status::ok : outcome;
 }
 
-status data_file::write(std::uint64_t offset, const void* bytes, std::size_t size, persist::site where) const noexcept {
-    if (memory_.is_there()) {
-        memory_.write(offset, bytes, size, where);
-        return status::ok;
+// On persistent memory the kernel is asked first: a store to a hole of a full disk, as a copy has them, would be a
+// signal. Where it says no, a call is what fails, or asks for blocks of these pages alone.
+status data_file::write(std::uint64_t offset, const void* bytes, std::size_t size, persist::site where,
+                        bool may_store) const noexcept {
+    if (memory_.is_there() && may_store) {
+        const std::uint64_t begin = offset - offset % page_size;
+        std::byte* const at = write_address_.load(std::memory_order_relaxed) + begin;
+        if (ask_for_stores(at, whole_pages(offset + size - begin)) == status::ok) {
+            memory_.write(offset, bytes, size, where);
+            return status::ok;
+        }
     }
     const std::span<const std::byte> data(static_cast<const std::byte*>(bytes), size);
-    return outcome_of([&] { return file_->write_at(offset, data, where); });
+    const status outcome = outcome_of([&] { return file_->write_at(offset, data, where); });
+    memory_.note_call();
+    return outcome;
 }
 
 status data_file::write_again(std::uint64_t offset, std::uint64_t size, persist::site where) const noexcept {

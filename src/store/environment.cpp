@@ -44,7 +44,8 @@ status inspect(const std::string& path, bool read_only) noexcept {
             return status::version_mismatch;  // the store of a heap
         }
         // Zeros: it may be one that was being made.
-        may_be_ours = may_be_ours || found.magic == store_magic || (page == 0 && found.magic == std::array<char, 8>{});
+        may_be_ours = may_be_ours || found.magic == store_magic ||
+                      (page == 0 && (found.magic == magic_in_the_making || found.magic == std::array<char, 8>{}));
     }
     return may_be_ours ? status::ok : status::invalid_file;
 }

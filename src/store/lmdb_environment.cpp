@@ -76,6 +76,8 @@ char* mdb_strerror(int err) {
         text = texts[static_cast<std::size_t>(err - MDB_KEYEXIST)];
     } else if (err == code_of(status::replaced)) {
         text = "Stale file handle: the data file was replaced while processes have the store open";
+    } else if (err == code_of(status::other_medium)) {
+        text = "Wrong medium type: who has the store open takes its file for another kind of memory";
     } else if (err != MDB_SUCCESS) {
         return std::strerror(err);
     }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <fstream>
 
 #include <holdfast/detail/store_in_heap.h>
 
@@ -142,6 +143,56 @@ TEST_P(store_on_persistent_memory, is_noticed_where_a_commit_calls_the_system) {
 
 INSTANTIATE_TEST_SUITE_P(each, store_on_persistent_memory, testing::Bool(),
                          [](const auto& of) { return of.param ? "in_a_heap" : "alone"; });
+
+/// Was: two processes made commits of one store durable in ways that know nothing of each other.
+TEST(store_on_emulated_memory, is_the_same_to_all_writers) {
+    const store_directory directory;
+    {
+        const test_environment first(directory.path(), on_persistent_memory);
+        ASSERT_EQ(first.opened(), 0);
+        EXPECT_EQ(test_environment(directory.path()).opened(), EMEDIUMTYPE);
+        EXPECT_NE(std::string(mdb_strerror(EMEDIUMTYPE)).find("another kind of memory"), std::string::npos);
+        EXPECT_EQ(test_environment(directory.path(), MDB_RDONLY).opened(), 0);
+        EXPECT_EQ(test_environment(directory.path(), on_persistent_memory).opened(), 0);
+    }
+    EXPECT_EQ(test_environment(directory.path()).opened(), 0) << "when all have closed it";
+}
+
+/// Who comes second does as the first: a system call is right on each medium.
+TEST(store_on_emulated_memory, is_a_file_where_it_is_one_to_who_came_first) {
+    const store_directory directory;
+    const auto in_memory = persist::posix_storage().is_memory(directory.path());
+    if (in_memory && in_memory.value()) {
+        GTEST_SKIP() << "NOT TESTED HERE: the tests' directory is on no disk, and a sync changes nothing";
+    }
+    const test_environment first(directory.path(), MDB_NOTLS);
+    ASSERT_EQ(first.opened(), 0);
+    const process_end end = commit_without_kernel(directory.path(), false, true);
+    if (end.exit_status() == not_tested) {
+        GTEST_SKIP() << "NOT TESTED HERE: system calls cannot be refused";
+    }
+    EXPECT_EQ(end.signal(), SIGSYS) << "it calls no system";
+}
+
+/// As a loss of power leaves it: words of the first meta, in any order, behind the mark of one that is being made.
+TEST(store_on_emulated_memory, is_made_anew_where_its_making_ended) {
+    const store_directory directory;
+    const auto write_file = [&](std::size_t other_at, std::size_t size) {
+        std::string content(size, '\0');
+        content.replace(0, 8, "HFSTORE?");
+        content.replace(other_at, 8, "anything");
+        std::ofstream(directory.data(), std::ios::binary) << content;
+    };
+    const std::size_t made_size = std::size_t{6} * 4096;
+    write_file(152, made_size);
+    for (const unsigned flags : {unsigned{MDB_RDONLY}, 0U}) {
+        EXPECT_EQ(test_environment(directory.path(), flags).opened(), flags == 0 ? 0 : ENOENT);
+    }
+    write_file(160, made_size);
+    EXPECT_EQ(test_environment(directory.path()).opened(), MDB_INVALID) << "no meta has so many bytes";
+    write_file(16, made_size + 4096);
+    EXPECT_EQ(test_environment(directory.path()).opened(), MDB_INVALID) << "no new store is so large";
+}
 
 TEST(store_on_emulated_memory, is_asked_for_before_it_is_open) {
     const store_directory directory;

@@ -71,9 +71,9 @@ void simulated_storage::flush_range(node_id id, std::uint64_t offset, std::uint6
                 end_before_hole(each);
             }
         }
-        if (is_size || std::ranges::none_of(one.atoms, is_outside)) {
+        if (!is_size && std::ranges::none_of(one.atoms, is_outside)) {
             one.is_flushed = true;
-        } else if (!one.is_flushed && !std::ranges::all_of(one.atoms, is_outside)) {
+        } else if (!is_size && !one.is_flushed && !std::ranges::all_of(one.atoms, is_outside)) {
             change inside = one;
             inside.is_flushed = true;
             std::erase_if(inside.atoms, is_outside);

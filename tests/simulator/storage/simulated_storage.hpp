@@ -174,7 +174,7 @@ private:
     void sync(node_id id);
     /// Of the pages in the range, and of all sizes.
     void sync_range(node_id id, std::uint64_t offset, std::uint64_t length, bool works);
-    /// Persistent memory: of the lines in the range, and of all sizes, by the next fence.
+    /// Persistent memory: of the lines in the range, by the next fence. No instruction makes a size durable.
     void flush_range(node_id id, std::uint64_t offset, std::uint64_t length);
     void fence(node_id id);
     [[nodiscard]] bool next_sync_fails() noexcept;

@@ -3,8 +3,12 @@
 //
 // Oracle: what is there is some commit as a whole, none older than the last that was promised, none that was never
 // begun; the store is sound, and the same when it is opened again.
+#include <array>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,8 +48,7 @@ TEST(store_crash_test, every_image_is_what_was_promised) {
     EXPECT_GT(total.older, total.images / 100) << "the medium loses something";
 }
 
-// --- persistent memory
-// ------------------------------------------------------------------------------------------------
+// --- persistent memory -----------------------------------------------------------------------------------------------
 
 /// What goes to the medium in a commit: each step that is no store.
 TEST(store_on_persistent_memory, writes_the_record_back_and_fences_once) {
@@ -68,6 +71,51 @@ TEST(store_on_persistent_memory, writes_the_record_back_and_fences_once) {
     ASSERT_EQ(store.put("key", "after"), 0);
     storage.set_observer({});
     EXPECT_EQ(steps, (std::vector<std::string>{"store.log.sync", "store.fence"}));
+}
+
+/// Was: the pages of the damaged record and of those behind it were not written back, and a checkpoint named them.
+TEST(store_on_persistent_memory, writes_all_back_where_the_log_is_damaged) {
+    const base::scratch_directory scratch{base::memory_directory()};
+    const std::string live = scratch.path("live");
+    const std::string path = live + "/store";
+    std::filesystem::create_directory(live);
+    recording_storage storage(live, 8);
+    storage.record_memory();
+    std::optional<store_subject> store;
+    store.emplace(path, storage, 0, nullptr, true);
+    ASSERT_EQ(store->opened(), 0);
+    const std::string large(200'000, 'l');
+    for (int i = 0; i < 6; ++i) {  // so that nothing grows afterwards, which would be a sync
+        ASSERT_EQ(store->put("large", large), 0);
+    }
+    content_of_store expected{{"large", large}};
+    for (int i = 0; i < 20; ++i) {
+        const std::string key = "key" + std::to_string(i);
+        expected[key] = std::string(300, static_cast<char>('a' + i));
+        ASSERT_EQ(store->put(key, expected[key]), 0);
+    }
+    {
+        std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+        std::array<store_engine::meta_on_media, 2> metas{};
+        for (std::size_t i = 0; i < metas.size(); ++i) {
+            file.seekg(static_cast<std::streamoff>(i * 4096));
+            file.read(reinterpret_cast<char*>(&metas[i]), sizeof(metas[i]));
+        }
+        const auto& last = metas[metas[0].sequence < metas[1].sequence ? 1 : 0];
+        file.seekp(static_cast<std::streamoff>(last.log_page * 4096 + 60));
+        file.write("damaged", 7);
+    }
+    store.reset();
+    std::filesystem::remove(path + "-lock");
+    storage.for_each_crash_image({0, 0, 0, 0}, 1, [&](const storage_image& durable) {
+        const std::string place = scratch.path("crashed");
+        std::filesystem::create_directory(place);
+        EXPECT_TRUE(durable.materialise(live, place).ok());
+        const store_subject after(place + "/store", persist::posix_storage(), 0, nullptr);
+        EXPECT_EQ(after.opened(), 0);
+        EXPECT_EQ(after.content(), expected);
+        return false;
+    });
 }
 
 // --- two losses of power --------------------------------------------------------------------------------------------
