@@ -73,6 +73,20 @@ TEST_F(transact_test, is_durable_when_it_returns) {
     EXPECT_THAT(heap_.check(true), IsEmpty());
 }
 
+TEST_F(transact_test, writes_nothing_where_nothing_was_stored) {
+    heap_.transact([&] { add("one", 1); });
+    heap_.transact([&] { EXPECT_EQ(words().size(), 1U); });
+    EXPECT_EQ(heap_.last_commit().written_bytes, 0U);
+    const ticket later = heap_.transact_later([&] { add("two", 2); });
+    heap_.transact([] {});  // has what the one before has left
+    EXPECT_NE(heap_.last_commit().written_bytes, 0U);
+    heap_.sync(later);
+    heap_.transact([] {});
+    EXPECT_EQ(heap_.last_commit().written_bytes, 0U);
+    crash();
+    EXPECT_EQ(words().size(), 2U);
+}
+
 TEST_F(transact_test, gives_its_result) {
     EXPECT_EQ(heap_.transact([&] { return list().size(); }), 0U);
     EXPECT_EQ(heap_.transact([&](transaction& /*tx*/) { return 5; }), 5);

@@ -150,6 +150,12 @@ base::result<commit_statistics> committer::commit_scanned(const free_runs& free,
     HF_TRY(changes.check_metadata(check));
     drop_clean(changes.found());
     statistics.scan_ns = elapsed_ns(start);
+    if (what == commit_of::transaction && changes.empty() && !moves_space && superblock_.is_on_media()) {
+        scanner_->end_commit();
+        statistics.record = log_.appended(superblock_.now().sequence);  // what it has read may not be durable yet
+        statistics.total_ns = elapsed_ns(start);
+        return statistics;
+    }
     HF_TRY(superblock_.mark_running());
     commit_plan plan;
     transaction_report report;
