@@ -33,6 +33,8 @@ store_library::store_library(const std::string& path) {
     find(cursor_open, "mdb_cursor_open");
     find(cursor_get, "mdb_cursor_get");
     find(cursor_close, "mdb_cursor_close");
+    emulate_persistent_memory =
+        reinterpret_cast<decltype(emulate_persistent_memory)>(::dlsym(loaded, "hf_lmdb_emulate_persistent_memory"));
 }
 
 void store_library::check(int code) const {

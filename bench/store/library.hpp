@@ -28,6 +28,11 @@ struct store_library {
     decltype(&::mdb_cursor_get) cursor_get = nullptr;
     decltype(&::mdb_cursor_close) cursor_close = nullptr;
 
+    /// Of ours; null in LMDB.
+    int (*emulate_persistent_memory)(MDB_env*) = nullptr;
+    /// Environments are opened so: commits write back lines and fence.
+    bool on_persistent_memory = false;
+
     /// Throws std::runtime_error where the call did not return 0.
     void check(int code) const;
 };

@@ -35,6 +35,9 @@ public:
     opened(const store_library& library, const std::filesystem::path& directory, unsigned flags) : lib(library) {
         lib.check(lib.env_create(&environment_));
         lib.check(lib.env_set_mapsize(environment_, map_size));
+        if (lib.on_persistent_memory) {
+            lib.check(lib.emulate_persistent_memory(environment_));
+        }
         lib.check(lib.env_open(environment_, directory.c_str(), flags | MDB_NOTLS, 0600));
         MDB_txn* const transaction = begin(0);
         lib.check(lib.dbi_open(transaction, nullptr, 0, &database_));

@@ -135,6 +135,9 @@ private:
             of_.make_durable(of_.content_at(number_), of_.file_size_, where);
             return {};
         }
+        void flush_mapped(std::uint64_t /*offset*/, std::span<const std::byte> /*mapped*/,
+                          persist::site /*where*/) noexcept override {}  // nobody maps it
+        void fence_mapped(persist::site /*where*/) noexcept override {}
         base::result<void> resize(std::uint64_t /*bytes*/, persist::site /*where*/) override {
             return failed(base::failure_code::unsupported, path_);
         }

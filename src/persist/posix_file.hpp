@@ -15,6 +15,7 @@
 
 #include "base/units.hpp"
 #include "persist/descriptor.hpp"
+#include "persist/domain.hpp"
 #include "persist/noted_descriptors.hpp"
 #include "persist/posix_io.hpp"
 #include "persist/storage.hpp"
@@ -66,6 +67,11 @@ public:
         auto* const begin = const_cast<std::byte*>(mapped.data()) - before;
         return sync_by("msync", [&] { return ::msync(begin, mapped.size() + before, MS_SYNC); });
     }
+    void flush_mapped(std::uint64_t /*offset*/, std::span<const std::byte> mapped, site where) noexcept override {
+        static const dax_domain memory;
+        memory.flush(mapped.data(), mapped.size(), where);
+    }
+    void fence_mapped(site where) noexcept override { dax_domain::fence(where); }
 
     base::result<void> write_through(std::uint64_t offset, std::span<const std::byte> data, site /*where*/) override {
         return write_durably(fd_.get(), offset, data, path_);

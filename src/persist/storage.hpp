@@ -75,6 +75,10 @@ public:
                                            site where) {
         return sync(where);
     }
+    /// Of a mapping of persistent memory, by instructions alone: durable with the next fence_mapped() of the same
+    /// thread, with what the file system needs to find it where the mapping has MAP_SYNC.
+    virtual void flush_mapped(std::uint64_t offset, std::span<const std::byte> mapped, site where) noexcept = 0;
+    virtual void fence_mapped(site where) noexcept = 0;
     /// New bytes are a hole that reads as zero.
     virtual base::result<void> resize(std::uint64_t bytes, site where) = 0;
     /// Later writes there cannot fail with no_space. Extends the file where needed; content stays.

@@ -9,6 +9,7 @@
 #include "store/block.hpp"
 #include "store/outcome.hpp"
 #include "store/page_checksum.hpp"
+#include "store/write_back.hpp"
 
 namespace holdfast::store_engine {
 namespace {
@@ -19,14 +20,22 @@ namespace {
 constexpr std::uint64_t most_log_pages = 4096;
 // A call writes records from here on, stores shorter ones.
 constexpr std::size_t least_written_record = std::size_t{16} << 10U;
+// From here on a record may cost more than a checkpoint does beside its pages.
+constexpr std::size_t least_record_for_checkpoint = std::size_t{32} << 10U;
 // A log that is written grows to so many pages, by this factor a checkpoint, also in a small store.
 constexpr std::uint64_t log_growth = 8;
+// In memory, a checkpoint costs less than fresh pages do; nor is a log longer than the store there.
+constexpr std::uint64_t least_log_in_memory = 32;
 // Where there is a limit, the log takes no larger part of it.
 constexpr std::uint64_t log_part_of_limit = 32;
 
-// After a death in a sync: pages that the records behind the checkpoint changed, and those of a transaction.
-status write_pages_again(const data_file& file, std::span<const std::byte> log, log::mark at, std::uint64_t key,
-                         const write_set& changes) {
+// After a death in a sync: pages that the records behind the checkpoint changed, and those of a transaction. A damaged
+// log does not say which these are.
+status write_pages_again(const stored_pages& of, const write_set& changes) {
+    const data_file& file = of.file();
+    const std::span<const std::byte> log = of.log_bytes();
+    const std::uint64_t key = of.own_log_key();
+    log::mark at{.sequence = of.shared().header().checkpoint_transaction.load()};
     const auto write = [&file](std::uint64_t page, std::uint64_t pages) {
         return file.write_again(page * page_size, pages * page_size, "store.pages.again");
     };
@@ -37,23 +46,63 @@ status write_pages_again(const data_file& file, std::span<const std::byte> log, 
             HF_STORE_TRY(write(change.head.page, change.head.pages));
         }
     }
+    if (at.position < of.shared().header().log_end.load()) {
+        return status::corrupted;
+    }
     for (const dirty_page& dirty : changes.dirty) {
         HF_STORE_TRY(dirty.live ? write(dirty.page, dirty.pages) : status::ok);
     }
     return status::ok;
 }
 
+// Whether a store to pages in use is surely no signal: only who looked for holes knows that there is none.
+bool is_storable(const committer& of, const stored_pages& pages, std::uint64_t offset, std::size_t size) noexcept {
+    const std::uint64_t first = offset / page_size;
+    const std::uint64_t count = (offset + size - 1) / page_size - first + 1;
+    return pages.file().tells_holes() && !pages.reads_metas() && !of.may_lie_beside_holes(first, count);
+}
+
+// To pages in use. On persistent memory it stores, and calls the system only where that may be a signal.
+status write_in_use(const committer& of, const stored_pages& pages, std::uint64_t offset,
+                    std::span<const std::byte> bytes, persist::site where) noexcept {
+    const data_file& file = pages.file();
+    if (file.memory().is_there() && is_storable(of, pages, offset, bytes.size())) {
+        file.memory().write(offset, bytes.data(), bytes.size(), where);
+        return status::ok;
+    }
+    return file.write(offset, bytes.data(), bytes.size(), where);
+}
+
+// On persistent memory a checkpoint calls no system, and writes back each page of a long record once instead of twice.
+bool is_as_long_as_pages(const stored_pages& of, std::span<const std::byte> record, const write_set& changes) noexcept {
+    if (!of.file().memory().is_there() || of.options().in_heap || record.size() < least_record_for_checkpoint) {
+        return false;
+    }
+    std::size_t bytes = 0;
+    for (const dirty_page& dirty : changes.dirty) {
+        bytes += dirty.live ? dirty.pages * page_size : 0;
+    }
+    return record.size() >= bytes / 2;
+}
+
 // One call writes many pages for less than the faults cost that their first stores after a sync take. Where a store
 // would be a signal, a write need not fail: it asks for blocks of these pages alone.
-status write_record(const committer& of, data_file& file, std::uint64_t offset, std::span<const std::byte> record) {
+status write_record(const committer& of, stored_pages& in, std::uint64_t offset, std::span<const std::byte> record) {
+    data_file& file = in.file();
     const std::uint64_t first = offset / page_size;
     const std::uint64_t pages = (offset + record.size() - 1) / page_size - first + 1;
-    const auto write = [&] { return file.write(offset, record.data(), record.size(), "store.log.write"); };
-    const bool is_long = record.size() >= least_written_record;
+    const bool in_memory = file.memory().is_there();
+    const auto write = [&] {
+        HF_STORE_TRY(file.write(offset, record.data(), record.size(), "store.log.write", false));
+        // Who makes the record durable, by instructions, may be another process, which knows of no call.
+        return in_memory ? file.sync_all("store.log.call_sync") : status::ok;
+    };
+    const bool is_long = record.size() >= least_written_record && !in_memory;
     if (is_long && write() == status::ok) {
         return status::ok;
     }
-    const status outcome = of.may_lie_beside_holes(first, pages) ? file.make_storable(first, pages) : status::ok;
+    const bool asks = in_memory ? !is_storable(of, in, offset, record.size()) : of.may_lie_beside_holes(first, pages);
+    const status outcome = asks ? file.make_storable(first, pages) : status::ok;
     if (outcome != status::ok) {
         return is_long ? outcome : write();
     }
@@ -105,7 +154,8 @@ status committer::append(write_set& changes, bool& fits) {
     const std::uint64_t offset = header.log_end.load(std::memory_order_relaxed);
     const stored_pages::log_area log = pages_.own_log();
     const std::uint64_t capacity = log.pages * page_size;
-    if (!encode_commit(changes, pages_.file(), capacity - offset, record_)) {
+    if (!encode_commit(changes, pages_.file(), capacity - offset, record_) ||
+        is_as_long_as_pages(pages_, record_, changes)) {
         return status::ok;
     }
     fits = true;
@@ -117,7 +167,7 @@ status committer::append(write_set& changes, bool& fits) {
                   {.epoch = header.log_epoch.load(std::memory_order_relaxed), .key = pages_.own_log_key()});
     free_.forget();
     apply_own(changes);
-    if (const status outcome = write_record(*this, pages_.file(), log.page * page_size + offset, record_);
+    if (const status outcome = write_record(*this, pages_, log.page * page_size + offset, record_);
         outcome != status::ok) {
         header.log_epoch.store(0);  // a part of it may lie there
         return outcome;
@@ -217,8 +267,8 @@ status committer::begin_epoch() {
         sync_turn turn = pages_.shared().turn_to_sync();
         HF_STORE_TRY(turn.take());
         constexpr std::array<std::byte, log::header_size> zeros{};
-        HF_STORE_TRY(
-            pages_.file().write(pages_.own_log().page * page_size + at, zeros.data(), size, "store.erase.write"));
+        HF_STORE_TRY(write_in_use(*this, pages_, pages_.own_log().page * page_size + at,
+                                  std::as_bytes(std::span(zeros)).first(size), "store.erase.write"));
         const auto sync = [&] {
             return pages_.file().sync_range(pages_.own_log().page * page_size + at, size, "store.erase.sync");
         };
@@ -265,12 +315,10 @@ status committer::checkpoint(write_set& changes, checkpoint_kind kind) {
     meta.next_page = version.next_page;
     if (durable) {
         pages_.shared().doubt_sync_of_a_dead();
-        if (header.doubtful.load() != 0) {
-            const log::mark begin{.sequence = header.checkpoint_transaction.load()};
-            HF_STORE_TRY(write_pages_again(pages_.file(), pages_.log_bytes(), begin, pages_.own_log_key(), changes));
-        }
+        HF_STORE_TRY(header.doubtful.load() != 0 ? write_pages_again(pages_, changes) : status::ok);
         HF_STORE_TRY(header.unpromised.load() != 0 ? pages_.file().sync_name("store.checkpoint.name") : status::ok);
-        HF_STORE_TRY(pages_.shared().announce([&] { return pages_.file().sync_all("store.checkpoint.sync"); }));
+        const write_back_plan plan = plan_write_back(pages_, changes);  // outside: it may lack memory
+        HF_STORE_TRY(pages_.shared().announce([&] { return write_back(pages_.file(), plan); }));
     }
     HF_STORE_TRY(write_meta(meta, durable));
     header.unsynced.store(durable ? 0 : 1);
@@ -315,6 +363,9 @@ status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
     const std::uint64_t used = version.next_page - std::min(version.next_page, unused);
     std::uint64_t wanted = std::min(meta.log_pages / pages_.log_parts() * log_growth, busy_log_pages);
     wanted = durable ? std::max(wanted, std::min(used, most_log_pages)) : wanted;
+    if (pages_.file().memory().is_there() || pages_.file().in_memory()) {
+        wanted = std::min(wanted, std::max(used, least_log_in_memory));
+    }
     wanted = std::min(wanted, pages_.limit_pages() / log_part_of_limit / pages_.log_parts()) * pages_.log_parts();
     if (wanted < 2 * meta.log_pages || pages_.reads_metas() || version.next_page > pages_.limit_pages()) {
         return status::ok;
@@ -333,13 +384,18 @@ status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
     return status::ok;
 }
 
-// A sync of blocks that were written once changes no tables of the file system.
+// A sync of blocks that were written once changes no tables of the file system. On persistent memory the kernel makes
+// them durable where it maps them for stores, and no record is valid where other bytes lie.
 status committer::clear_log(std::uint64_t start, std::uint64_t pages) noexcept {
     static constexpr std::array<std::byte, 16 * page_size> zeros{};
     pages_.checked().remove(start, pages);
+    if (pages_.file().memory().is_there() && pages_.file().make_storable(start, pages) == status::ok) {
+        return status::ok;
+    }
     for (std::uint64_t page = 0; page < pages; page += 16) {
         const std::size_t size = std::min<std::uint64_t>(16, pages - page) * page_size;
-        HF_STORE_TRY(pages_.file().write((start + page) * page_size, zeros.data(), size, "store.log.clear"));
+        HF_STORE_TRY(
+            write_in_use(*this, pages_, (start + page) * page_size, std::span(zeros).first(size), "store.log.clear"));
     }
     return status::ok;
 }
@@ -391,7 +447,7 @@ status committer::write_free_list(root& version, meta_on_media& meta, std::span<
         return status::corrupted;
     }
     pages_.checked().remove(meta.free_list, pages);
-    HF_STORE_TRY(pages_.file().write(meta.free_list * page_size, list.data(), list.size(), "store.list.write"));
+    HF_STORE_TRY(write_in_use(*this, pages_, meta.free_list * page_size, list, "store.list.write"));
     meta.free_list_size = list.size();
     meta.free_list_checksum = bytes_checksum(list, meta.sequence);
     if (list.size() <= (pages - 1) * page_size && !free_.space.is_ready(last)) {
@@ -421,7 +477,8 @@ status committer::write_meta(meta_on_media& meta, bool durable) {
     const auto put = [&](meta_on_media& one) {
         one.checksum = meta_checksum(one);
         const std::uint64_t page = one.sequence % meta_pages;
-        HF_STORE_TRY(pages_.file().write(page * page_size, &one, sizeof(one), "store.meta.write"));
+        HF_STORE_TRY(
+            write_in_use(*this, pages_, page * page_size, std::as_bytes(std::span(&one, 1)), "store.meta.write"));
         const auto sync = [&] { return pages_.file().sync_range(page * page_size, page_size, "store.meta.sync"); };
         return durable ? pages_.shared().announce(sync) : status::ok;
     };

@@ -59,7 +59,8 @@ public:
     void give_space_back(std::uint64_t next_page, bool at_rest) noexcept;
     /// Pages in a row, with blocks.
     [[nodiscard]] status take_pages(root& version, std::uint64_t count, std::uint64_t& start, const claim& by);
-    /// Whether the page cache may have them and holes as one, so that a store to them asks for more blocks than theirs.
+    /// Whether they may be holes, or the page cache may have them and holes as one, so that a store to them asks for
+    /// more blocks than theirs.
     [[nodiscard]] bool may_lie_beside_holes(std::uint64_t start, std::uint64_t count) const noexcept;
     /// Pages that were taken, whose content means nothing.
     [[nodiscard]] status make_storable(std::uint64_t start, std::uint64_t count);

@@ -224,6 +224,9 @@ bool committer::may_lie_beside_holes(std::uint64_t start, std::uint64_t count) c
     const std::uint64_t first = start - start % most_in_folio;
     const std::uint64_t behind = start + count + most_in_folio - 1;
     const std::uint64_t end = behind - behind % most_in_folio;
+    if (pages_.file().tells_holes() && free_.space.has_holes(start, start + count)) {
+        return true;
+    }
     return pages_.file().stores_fill_folios() && (pages_.reads_metas() || free_.space.has_holes(first, end) ||
                                                   (end > pages_.file().pages() && pages_.file().is_longer()));
 }

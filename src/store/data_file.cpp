@@ -16,6 +16,7 @@
 
 #include "persist/backing.hpp"
 #include "store/outcome.hpp"
+#include "store/store_format.hpp"
 
 namespace holdfast::store_engine {
 namespace {
@@ -31,7 +32,6 @@ constexpr std::size_t least_reserve = std::size_t{1} << 16U;
 constexpr std::uint64_t small_file = 1024;
 constexpr std::uint64_t least_growth = 4;
 constexpr std::uint64_t most_growth = 4096;
-constexpr int populate_for_stores = 23;  // MADV_POPULATE_WRITE, which older headers lack
 
 std::size_t most_reserved_at_first() noexcept {
     rlimit limit{};
@@ -42,6 +42,19 @@ std::size_t most_reserved_at_first() noexcept {
 }
 
 constexpr std::size_t whole_pages(std::size_t bytes) noexcept { return (bytes + page_size - 1) & ~(page_size - 1); }
+
+// The kernel does what a store would make it do, and an error is an error.
+status ask_for_stores(std::byte* at, std::size_t size) noexcept {
+    int error = 0;
+    do {
+        error = ::madvise(at, size, populate_for_stores) == 0 ? 0 : errno;
+    } while (error == EINTR || error == EAGAIN);
+    if (error == EFAULT) {
+        return from_errno(ENOSPC);
+    }
+    // EINVAL: Linux before 5.14, where a store needs no block but its page's.
+    return error == 0 || error == EINVAL ? status::ok : from_errno(error);
+}
 
 }  // namespace
 
@@ -69,8 +82,9 @@ status data_file::open(const std::string& path, const file_options& options) {
     newest_.reset();
     file_.reset();
     HF_STORE_TRY(open_file(path));
+    memory_.use(*file_, options.medium ? *options.medium : find_medium(*file_, options.emulated),
+                !options.read_only && !options.overlay);
     HF_STORE_TRY(refresh_size());
-    created_ = pages() == 0;
     const auto fills = persist::stores_fill_folios(*file_);
     stores_fill_folios_ = !fills || fills.value();
     const auto tells = persist::tells_reserved_space(*file_);
@@ -134,6 +148,10 @@ status data_file::is_blank(std::uint64_t most, bool& blank) const {
         }
         std::vector<std::byte> content(size);
         HF_TRY(file_->read_at(0, content));
+        if (content.size() >= sizeof(meta_on_media) &&
+            std::memcmp(content.data(), magic_in_the_making.data(), magic_in_the_making.size()) == 0) {
+            std::fill_n(content.begin(), sizeof(meta_on_media), std::byte{0});
+        }
         blank = std::ranges::all_of(content, [](std::byte one) { return one == std::byte{0}; });
         return {};
     });
@@ -170,7 +188,8 @@ status data_file::map(std::size_t size) noexcept {
     const auto map_one = [&](mapping& one, int protection, int flags) {
         void* at = ::mmap(nullptr, size, protection, flags, number(), 0);
         if (at == MAP_FAILED) {
-            return last_error();
+            // The file is another kind of memory to those who have it open.
+            return flags != MAP_SHARED && errno == EOPNOTSUPP ? status::other_medium : last_error();
         }
         one = mapping(static_cast<std::byte*>(at), size);
         return status::ok;
@@ -178,10 +197,12 @@ status data_file::map(std::size_t size) noexcept {
     constexpr int both = PROT_READ | PROT_WRITE;
     const bool of_one = options_.write_map && !options_.read_only;
     HF_STORE_TRY(map_one(made->read, options_.overlay || of_one ? both : PROT_READ,
-                         options_.overlay ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED));
+                         options_.overlay ? MAP_PRIVATE | MAP_NORESERVE
+                         : of_one         ? memory_.mapping_flags()
+                                          : MAP_SHARED));
     std::byte* writable = made->read.start();
     if (!options_.read_only && !of_one && !options_.overlay) {
-        HF_STORE_TRY(map_one(made->write, both, MAP_SHARED));
+        HF_STORE_TRY(map_one(made->write, both, memory_.mapping_flags()));
         writable = made->write.start();
     }
     if (options_.random) {
@@ -243,6 +264,12 @@ status data_file::grow(std::uint64_t wanted, std::uint64_t most) noexcept {
         const status outcome = give(before, after - before);
         if (outcome == status::ok) {
             pages_.store(after, std::memory_order_relaxed);
+            // Where files are memory, the pages are there already: one call maps them for less than the faults of
+            // their first stores. Elsewhere it would make them dirty.
+            if (file_->is_in_memory()) {
+                std::byte* const at = write_address_.load(std::memory_order_relaxed) + before * page_size;
+                ::madvise(at, (after - before) * page_size, populate_for_stores);
+            }
         }
         if (outcome == status::ok || after == wanted) {
             return outcome;
@@ -286,17 +313,12 @@ bool data_file::is_longer() noexcept {
 // Another program may have filled the disk, and this process, or who opened the store before, has read ahead over
 // holes: only the kernel knows what a store needs. It also costs less than the faults of the stores.
 status data_file::make_storable(std::uint64_t start, std::uint64_t count) noexcept {
-    std::byte* const at = write_address_.load(std::memory_order_relaxed) + start * page_size;
-    int error = 0;
-    do {
-        error = ::madvise(at, count * page_size, populate_for_stores) == 0 ? 0 : errno;
-    } while (error == EINTR || error == EAGAIN);
-    if (error == EFAULT) {
+    const status outcome =
+        ask_for_stores(write_address_.load(std::memory_order_relaxed) + start * page_size, count * page_size);
+    if (outcome == from_errno(ENOSPC)) {
         expect_full_disk();
-        return from_errno(ENOSPC);
     }
-    // EINVAL: Linux before 5.14, where a store needs no block but its page's.
-    return error == 0 || error == EINVAL ? status::ok : from_errno(error);
+    return outcome;
 }
 
 void data_file::map_page_by_page(const range& one) const noexcept {
@@ -335,10 +357,23 @@ void data_file::trim(std::uint64_t wanted) noexcept {
 }
 
 status data_file::sync_all(persist::site where) const noexcept {
-    return outcome_of([&] { return file_->sync(where); });
+    const bool has_called = memory_.forget_call();
+    const status outcome = outcome_of([&] { return file_->sync(where); });
+    if (outcome != status::ok && has_called) {
+        memory_.note_call();
+    }
+    return outcome;
 }
 
 status data_file::sync_range(std::uint64_t offset, std::uint64_t size, persist::site where) const noexcept {
+    if (memory_.has_called()) {
+        return sync_all(where);
+    }
+    if (memory_.is_there()) {
+        memory_.write_back(offset, size, where);
+        memory_.fence("store.fence");
+        return status::ok;
+    }
     const std::span<const std::byte> mapped(write_address_.load(std::memory_order_relaxed) + offset, size);
     return outcome_of([&] { return file_->sync_mapped(offset, mapped, where); });
 }
@@ -354,12 +389,29 @@ status data_file::sync_name(persist::site where) const noexcept {
     return outcome == status::access_denied ? status::ok : outcome;
 }
 
-status data_file::write(std::uint64_t offset, const void* bytes, std::size_t size, persist::site where) const noexcept {
+// On persistent memory the kernel is asked first: a store to a hole of a full disk, as a copy has them, would be a
+// signal. Where it says no, a call is what fails, or asks for blocks of these pages alone.
+status data_file::write(std::uint64_t offset, const void* bytes, std::size_t size, persist::site where,
+                        bool may_store) const noexcept {
+    if (memory_.is_there() && may_store) {
+        const std::uint64_t begin = offset - offset % page_size;
+        std::byte* const at = write_address_.load(std::memory_order_relaxed) + begin;
+        if (ask_for_stores(at, whole_pages(offset + size - begin)) == status::ok) {
+            memory_.write(offset, bytes, size, where);
+            return status::ok;
+        }
+    }
     const std::span<const std::byte> data(static_cast<const std::byte*>(bytes), size);
-    return outcome_of([&] { return file_->write_at(offset, data, where); });
+    const status outcome = outcome_of([&] { return file_->write_at(offset, data, where); });
+    memory_.note_call();
+    return outcome;
 }
 
 status data_file::write_again(std::uint64_t offset, std::uint64_t size, persist::site where) const noexcept {
+    if (memory_.is_there()) {  // what is seen there is what is there
+        memory_.write_back(offset, size, where);
+        return status::ok;
+    }
     std::array<std::byte, 16 * page_size> piece{};
     while (size > 0) {
         const std::size_t next = std::min<std::uint64_t>(size, piece.size());

@@ -8,16 +8,20 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "persist/descriptor.hpp"
 #include "persist/storage.hpp"
 #include "store/page_format.hpp"
+#include "store/persistent_memory.hpp"
 #include "store/status.hpp"
 
 namespace holdfast::store_engine {
 
 using persist::descriptor;
+
+inline constexpr int populate_for_stores = 23;  ///< MADV_POPULATE_WRITE, which older headers lack
 
 class mapping {
 public:
@@ -40,6 +44,8 @@ struct file_options {
     bool write_map = false;  ///< what users see is writable
     bool random = false;     ///< no read-ahead
     bool overlay = false;    ///< changes are this process's own: replays a log that it may not write
+    bool emulated = false;   ///< its mapping is treated as persistent memory, where `medium` does not say otherwise
+    std::optional<persist::domain_kind> medium{};  ///< of those who have it open; nothing: this process is the first
     mode_t mode = 0664;
     std::size_t reserve = 0;  ///< bytes of addresses that the store is going to need
     persist::storage* storage = &persist::posix_storage();
@@ -81,7 +87,8 @@ public:
     /// Pages that have blocks, or are free and marked where they have none; the file may be longer.
     [[nodiscard]] std::uint64_t pages() const noexcept { return pages_.load(std::memory_order_relaxed); }
     [[nodiscard]] status refresh_size() noexcept;
-    /// All bytes are zero. False for a file of more than `most` pages.
+    /// All bytes are zero, but for those of a first meta that begins with the magic of one that is being made. False
+    /// for a file of more than `most` pages.
     [[nodiscard]] status is_blank(std::uint64_t most, bool& blank) const;
     /// The first pages in [from, end) that have no blocks, or may have none, to the next that has some. False: there
     /// are none.
@@ -114,12 +121,13 @@ public:
     void trim(std::uint64_t pages) noexcept;
 
     [[nodiscard]] status sync_all(persist::site where) const noexcept;
-    /// Of bytes written through write_address().
+    /// Of bytes stored through write_address(), and what this thread has written.
     [[nodiscard]] status sync_range(std::uint64_t offset, std::uint64_t size, persist::site where) const noexcept;
     /// The file's name: a loss of power may take a new file with all that was synced.
     [[nodiscard]] status sync_name(persist::site where) const noexcept;
-    [[nodiscard]] status write(std::uint64_t offset, const void* bytes, std::size_t size,
-                               persist::site where) const noexcept;
+    /// `may_store`: to persistent memory, where a store is no signal.
+    [[nodiscard]] status write(std::uint64_t offset, const void* bytes, std::size_t size, persist::site where,
+                               bool may_store = true) const noexcept;
     /// Writes what is there over itself. The kernel takes pages that it failed to write for written, and shows them to
     /// who opens the file then: no sync would bring them to the medium.
     [[nodiscard]] status write_again(std::uint64_t offset, std::uint64_t size, persist::site where) const noexcept;
@@ -132,9 +140,13 @@ public:
     }
     [[nodiscard]] int number() const noexcept { return file_ ? file_->native_handle() : -1; }
     [[nodiscard]] bool read_only() const noexcept { return options_.read_only; }
-    [[nodiscard]] bool created() const noexcept { return created_; }
-    /// Its file system is memory, where a sync changes nothing.
-    [[nodiscard]] bool in_memory() const noexcept { return file_->is_in_memory(); }
+    /// Where it is there, what write() and write_again() wrote is durable with the next fence of the thread, and
+    /// sync_range() makes no system call; where it has_called(), with the next sync_range() or sync_all().
+    [[nodiscard]] const persistent_memory& memory() const noexcept { return memory_; }
+    /// Its file system is memory, where a sync changes nothing, and that is not emulated to be persistent.
+    [[nodiscard]] bool in_memory() const noexcept {
+        return memory_.medium() != persist::domain_kind::emulated && file_->is_in_memory();
+    }
 
 private:
     /// The newest has all pages, the older ones the addresses that they had.
@@ -152,13 +164,13 @@ private:
 
     std::unique_ptr<persist::file> file_;
     file_options options_;
+    persistent_memory memory_{write_address_};
     std::unique_ptr<range> newest_;
     std::atomic<const range*> ranges_{nullptr};  ///< newest_
     std::atomic<std::byte*> read_address_{nullptr};
     std::atomic<std::byte*> write_address_{nullptr};
     std::atomic<std::uint64_t> reserved_pages_{0};
     std::atomic<std::uint64_t> pages_{0};
-    bool created_ = false;
     bool was_full_ = false;  ///< the file system refused blocks
     bool stores_fill_folios_ = true;
     bool tells_holes_ = false;

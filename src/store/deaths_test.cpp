@@ -168,7 +168,7 @@ void store_deaths_test::dies_at(unsigned step, unsigned number, unsigned flags, 
 /// A process that has the store open before and after, and is killed in the end.
 void store_deaths_test::watch(unsigned step, int before, unsigned flags, size_of_commit of) {
     const test_environment env(directory_.path(), flags);
-    const test_environment reader(directory_.path(), MDB_RDONLY | MDB_NOTLS);
+    const test_environment reader(directory_.path(), MDB_RDONLY | MDB_NOTLS | (flags & on_persistent_memory));
     ASSERT_EQ(number_in(env.get(), MDB_RDONLY), before);
     dies_at(step, static_cast<unsigned>(before) + 1, flags, of);
     const int at_once = number_in(step % 2 == 0 ? env.get() : reader.get(), MDB_RDONLY);
@@ -219,6 +219,10 @@ TEST_F(store_deaths_test, all_agree_on_a_checkpoint_of_a_killed_process) { all_a
 TEST_F(store_deaths_test, all_agree_on_a_commit_without_sync) { all_agree(MDB_NOSYNC, small); }
 TEST_F(store_deaths_test, all_agree_on_a_commit_with_a_writable_map) {
     all_agree(MDB_WRITEMAP | MDB_NOMETASYNC, small);
+}
+TEST_F(store_deaths_test, all_agree_on_a_commit_on_persistent_memory) { all_agree(on_persistent_memory, small); }
+TEST_F(store_deaths_test, all_agree_on_a_checkpoint_on_persistent_memory) {
+    all_agree(on_persistent_memory, larger_than_the_log);
 }
 
 /// Was: who had written on a commit that was being synced, and aborted, then read the version before.

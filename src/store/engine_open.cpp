@@ -26,6 +26,31 @@ bool is_replaced(const std::string& path, std::uint64_t inode) noexcept {
     return ::stat(path.c_str(), &information) != 0 ? errno == ENOENT : information.st_ino != inode;
 }
 
+// All writers do the same: a write-back of lines makes nothing durable that a mapping without MAP_SYNC leads to, and
+// what is emulated nothing at all. A sync by a system call is right on any medium. Processes without a lock file know
+// nothing of each other.
+status take_medium(stored_pages& of, bool first) noexcept {
+    if (of.reads_metas()) {
+        of.set_medium(persist::domain_kind::disk);
+    }
+    if (first) {
+        return status::ok;
+    }
+    const auto medium = static_cast<persist::domain_kind>(of.shared().header().medium.load());
+    of.set_medium(medium);
+    const bool is_made_up = medium == persist::domain_kind::emulated;
+    return is_made_up && !of.options().emulated && !of.options().read_only ? status::other_medium : status::ok;
+}
+
+// On persistent memory: what this thread has written.
+status sync_written(const data_file& file, persist::site where) noexcept {
+    if (file.memory().has_called()) {
+        return file.sync_all(where);
+    }
+    file.memory().fence(where);
+    return status::ok;
+}
+
 status create(stored_pages& of) {
     meta_on_media meta{};
     if (of.options().in_heap) {
@@ -51,6 +76,15 @@ status create(stored_pages& of) {
     if (!of.options().no_sync) {
         HF_STORE_TRY(of.file().sync_all("store.create.sync"));
         HF_STORE_TRY(of.file().sync_name("store.create.name"));
+    }
+    if (of.file().memory().is_there()) {
+        // Words get there in any order: until all others are there, it is no store, and made anew.
+        HF_STORE_TRY(of.file().write(0, magic_in_the_making.data(), sizeof(meta.magic), "store.create.making"));
+        HF_STORE_TRY(sync_written(of.file(), "store.create.making_fence"));
+        constexpr std::uint64_t behind_magic = sizeof(meta.magic);
+        HF_STORE_TRY(of.file().write(behind_magic, reinterpret_cast<const std::byte*>(&meta) + behind_magic,
+                                     sizeof(meta) - behind_magic, "store.create.first"));
+        HF_STORE_TRY(sync_written(of.file(), "store.create.first_fence"));
     }
     HF_STORE_TRY(of.file().write(0, &meta, sizeof(meta), "store.create.meta"));
     return of.options().no_sync ? status::ok : of.file().sync_all("store.create.meta_sync");
@@ -78,6 +112,7 @@ status engine::open(const engine_options& options) {
     if (!first && is_replaced(options.data_path, pages_.shared().header().data_inode)) {
         return status::replaced;
     }
+    HF_STORE_TRY(take_medium(pages_, first));
     HF_STORE_TRY(pages_.open_data(options.read_only, false));
     pages_.set_no_sync(options.no_sync);
     HF_STORE_TRY(first ? start() : join());
@@ -158,6 +193,7 @@ status engine::start() {
     std::uint64_t inode = 0;
     HF_STORE_TRY(pages_.file().inode(inode));
     pages_.shared().initialise(meta.uuid, inode, pages_.options().reader_limit);
+    pages_.shared().header().medium.store(static_cast<std::uint32_t>(pages_.file().memory().medium()));
     pages_.adopt(meta);
     if (pages_.has_record_of(meta.sequence + 1)) {
         return status::corrupted;  // the meta of a later checkpoint, durable before its log began, is lost

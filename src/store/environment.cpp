@@ -44,7 +44,8 @@ status inspect(const std::string& path, bool read_only) noexcept {
             return status::version_mismatch;  // the store of a heap
         }
         // Zeros: it may be one that was being made.
-        may_be_ours = may_be_ours || found.magic == store_magic || (page == 0 && found.magic == std::array<char, 8>{});
+        may_be_ours = may_be_ours || found.magic == store_magic ||
+                      (page == 0 && (found.magic == magic_in_the_making || found.magic == std::array<char, 8>{}));
     }
     return may_be_ours ? status::ok : status::invalid_file;
 }
@@ -132,6 +133,7 @@ status environment::open_store(engine_options& options, mode_t mode) {
     options.random = has(MDB_NORDAHEAD);
     options.mode = mode;
     options.storage = &storage_;
+    options.emulated = emulates_memory;
     options.limit = map_size_;
     options.reader_limit = max_readers_ != 0 ? max_readers_ : most_readers;
     handles_.resize(std::size_t{first_named} + max_databases_);

@@ -143,6 +143,7 @@ public:
     }
 
     void* user_context = nullptr;
+    bool emulates_memory = false;  ///< of the next open(): the file counts as persistent memory
     MDB_assert_func* assertion = nullptr;
 
 private:

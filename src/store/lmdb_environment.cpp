@@ -76,6 +76,8 @@ char* mdb_strerror(int err) {
         text = texts[static_cast<std::size_t>(err - MDB_KEYEXIST)];
     } else if (err == code_of(status::replaced)) {
         text = "Stale file handle: the data file was replaced while processes have the store open";
+    } else if (err == code_of(status::other_medium)) {
+        text = "Wrong medium type: who has the store open takes its file for another kind of memory";
     } else if (err != MDB_SUCCESS) {
         return std::strerror(err);
     }
@@ -303,6 +305,14 @@ int mdb_stat(MDB_txn* txn, MDB_dbi dbi, MDB_stat* stat) {
 
 int hf_lmdb_set_maxkeysize(MDB_env* env, unsigned int bytes) {
     return env == nullptr ? EINVAL : code_of(of(env)->set_max_key(bytes));
+}
+
+int hf_lmdb_emulate_persistent_memory(MDB_env* env) {
+    if (env == nullptr || of(env)->is_open()) {
+        return EINVAL;
+    }
+    of(env)->emulates_memory = true;
+    return MDB_SUCCESS;
 }
 
 int hf_lmdb_open_in_heap(MDB_env* env, const char* path, unsigned int flags, mdb_mode_t mode,

@@ -135,7 +135,9 @@ TEST_F(store_open_test, a_store_whose_making_was_cut_off_could_not_be_opened) {
 
 /// Was: made a store of it, because it has no whole page.
 TEST_F(store_open_test, a_short_file_of_something_else_was_written_over) {
-    for (const std::string& content : {std::string("notes"), std::string(4095, 'x'), std::string(200, '\0') + "x"}) {
+    const std::string zeros_before(16, '\0');  // was: the place of a magic alone
+    for (const std::string& content : {std::string("notes"), std::string(4095, 'x'), std::string(200, '\0') + "x",
+                                       zeros_before + "notes" + std::string(4096, '\0')}) {
         write_file(directory_.data(), content);
         EXPECT_EQ(test_environment(directory_.path()).opened(), MDB_INVALID);
         EXPECT_TRUE(read_file(directory_.data()) == content);

@@ -56,6 +56,7 @@ status write_rebuilt(stored_pages& of, const page_table& pages, std::uint64_t ne
     if (next_page > of.file().pages()) {
         HF_STORE_TRY(of.is_overlay() ? status::access_denied : of.grow_file(next_page));
     }
+    HF_STORE_TRY(of.is_overlay() ? status::ok : of.extend_addresses(next_page));
     for (const auto& [number, content] : pages) {
         if (!of.is_overlay()) {
             HF_STORE_TRY(of.file().reserve(number, 1));

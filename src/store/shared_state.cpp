@@ -20,7 +20,7 @@
 namespace holdfast::store_engine {
 namespace {
 
-constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '7'};
+constexpr std::array<char, 8> lock_magic = {'H', 'F', 'L', 'O', 'C', 'K', '0', '8'};
 constexpr off_t presence_byte = 0;                     // shared by all who have the store open
 constexpr off_t first_process_byte = off_t{1} << 32U;  // one for each process
 constexpr unsigned slots_at_first = 128;

@@ -80,6 +80,7 @@ struct shared_header {
     base::atomic<std::uint32_t> reader_limit;
     base::atomic<std::uint32_t> reader_count;  ///< slots ever used
     base::atomic<std::uint32_t> sync_turns;    ///< twice those that ended; odd: somebody sleeps until the next ends
+    base::atomic<std::uint32_t> medium;        ///< of all writers, a persist::domain_kind; the first opener finds it
     std::array<std::array<base::atomic<std::uint64_t>, 8>, root_slots> roots;
 };
 

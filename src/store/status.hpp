@@ -28,8 +28,9 @@ enum class [[nodiscard]] status : int {
     invalid_argument = EINVAL,
     access_denied = EACCES,
     no_memory = ENOMEM,
-    replaced = ESTALE,  ///< the data file is another than that of the processes which have the store open
-    in_use = EBUSY,     ///< by others, and this process may not write the lock file to say that it reads
+    replaced = ESTALE,           ///< the data file is another than that of the processes which have the store open
+    other_medium = EMEDIUMTYPE,  ///< who has the store open makes commits durable as this process cannot, or would not
+    in_use = EBUSY,              ///< by others, and this process may not write the lock file to say that it reads
 };
 
 [[nodiscard]] inline status from_errno(int error) noexcept { return static_cast<status>(error == 0 ? EIO : error); }

@@ -8,6 +8,9 @@
 namespace holdfast::store_engine {
 
 inline constexpr std::array<char, 8> store_magic = {'H', 'F', 'S', 'T', 'O', 'R', 'E', '\n'};
+/// In its place while the first meta is being made on persistent memory, where words become durable in any order. A
+/// file that begins with it, and is zeros behind that meta, is made anew.
+inline constexpr std::array<char, 8> magic_in_the_making = {'H', 'F', 'S', 'T', 'O', 'R', 'E', '?'};
 /// Programs that know version 7 alone must not read long keys: a store has version 8 from its first one on. Versions 1
 /// to 6 had records of another form.
 inline constexpr std::uint32_t version_without_long_keys = 7;

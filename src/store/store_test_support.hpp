@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include <gtest/gtest.h>
+#include <holdfast/detail/store_in_heap.h>
 
 #include "store/lmdb_header.hpp"
 
@@ -39,6 +40,9 @@ inline std::string_view as_view(const MDB_val& value) noexcept {
     return {static_cast<const char*>(value.mv_data), value.mv_size};
 }
 
+/// Beside the flags of an environment: its file counts as persistent memory.
+inline constexpr unsigned on_persistent_memory = 1U << 31U;
+
 class test_environment {
 public:
     explicit test_environment(const std::string& path, unsigned flags = 0, MDB_dbi databases = 8,
@@ -51,7 +55,10 @@ public:
         if (longest_key != 0) {
             EXPECT_EQ(hf_lmdb_set_maxkeysize(env_, longest_key), 0);
         }
-        opened_ = mdb_env_open(env_, path.c_str(), flags, 0664);
+        if ((flags & on_persistent_memory) != 0) {
+            EXPECT_EQ(hf_lmdb_emulate_persistent_memory(env_), 0);
+        }
+        opened_ = mdb_env_open(env_, path.c_str(), flags & ~on_persistent_memory, 0664);
     }
     test_environment(const test_environment&) = delete;
     test_environment& operator=(const test_environment&) = delete;

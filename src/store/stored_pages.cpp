@@ -13,6 +13,7 @@ namespace holdfast::store_engine {
 
 void stored_pages::configure(const engine_options& options) {
     options_ = options;
+    medium_.reset();
     limit_.store(options.limit);
     if (options.in_heap) {
         accepted_.store(options.accepted);
@@ -24,9 +25,12 @@ status stored_pages::open_data(bool read_only, bool overlay) {
                                                  .write_map = options_.write_map,
                                                  .random = options_.random,
                                                  .overlay = overlay,
+                                                 .emulated = options_.emulated,
+                                                 .medium = medium_,
                                                  .mode = options_.mode,
                                                  .reserve = options_.limit,
                                                  .storage = options_.storage}));
+    medium_ = file_.memory().medium();
     in_memory_ = file_.in_memory();
     return checked_.begin_anew(file_.reserved_pages());
 }
@@ -68,7 +72,16 @@ status stored_pages::reach_last_commit() noexcept {
 
 status stored_pages::grow_file(std::uint64_t pages, std::uint64_t most) noexcept {
     HF_STORE_TRY(extend_addresses(pages));
-    return file_.grow(pages, most);
+    const std::uint64_t before = file_.pages();
+    HF_STORE_TRY(file_.grow(pages, most));
+    if (!file_.memory().is_there() || file_.pages() == before) {
+        return status::ok;
+    }
+    const status outcome = file_.sync_all("store.grow.sync");
+    if (outcome != status::ok) {
+        file_.set_pages(before);
+    }
+    return outcome;
 }
 
 status stored_pages::verify(std::uint64_t number, std::uint64_t next_page) const {

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct engine_options {
     std::size_t limit = 0;  ///< bytes of the file; 0: the store's own
     unsigned reader_limit = most_readers;
     persist::storage* storage = &persist::posix_storage();
+    bool emulated = false;                    ///< the file counts as persistent memory
     bool in_heap = false;                     ///< this process alone has the file, and the heap says what counts
     std::uint64_t accepted = 0;               ///< in a heap: the last commit that counts
     std::array<std::uint8_t, 16> identity{};  ///< in a heap: the uuid that the store has, or gets
@@ -58,6 +60,8 @@ public:
     // --- the file ---
 
     [[nodiscard]] status open_data(bool read_only, bool overlay);
+    /// Before open_data(): what those do who have the store open; else the first call finds out.
+    void set_medium(persist::domain_kind medium) noexcept { medium_ = medium; }
     [[nodiscard]] data_file& file() noexcept { return file_; }
     [[nodiscard]] const data_file& file() const noexcept { return file_; }
     /// What recovery rebuilt lies in memory of this process alone.
@@ -69,7 +73,8 @@ public:
     /// addresses.
     [[nodiscard]] bool reach(std::uint64_t pages) noexcept;
     [[nodiscard]] status reach_last_commit() noexcept;
-    /// Gives the file blocks for at least `pages` pages, and addresses.
+    /// Gives the file blocks for at least `pages` pages, and addresses. Where writers make pages durable by
+    /// instructions, which say nothing of the file, its size is durable on return.
     [[nodiscard]] status grow_file(std::uint64_t pages, std::uint64_t most = max_pages) noexcept;
     /// Of the file, in bytes, for this process; the largest becomes the store's with a commit. 0: the store's own.
     void set_limit(std::size_t bytes) noexcept { limit_.store(bytes); }
@@ -126,6 +131,7 @@ private:
 
     engine_options options_;
     std::atomic<std::size_t> limit_{0};
+    std::optional<persist::domain_kind> medium_;
     bool in_memory_ = false;  ///< no sync makes anything more durable
     data_file file_;
     shared_state shared_;

@@ -303,12 +303,26 @@ TEST(faults_of_stores, memory_runs_out_where_an_inner_transaction_commits) {
 
 // --- in a heap ------------------------------------------------------------------------------------------------------
 
-open_options options_of(durability wanted) {
+using domain_choice = open_options::domain_choice;
+
+open_options options_of(durability wanted, domain_choice domain) {
     open_options options = support::small_segments();
     options.durability = wanted;
-    options.domain =
-        wanted == durability::atomic ? open_options::domain_choice::disk : open_options::domain_choice::detect;
+    options.domain = domain;
+    options.accept_process_crash_only = domain == domain_choice::emulated;
     return options;
+}
+open_options options_of(durability wanted) {
+    return options_of(wanted, wanted == durability::atomic ? domain_choice::disk : domain_choice::detect);
+}
+
+/// Was: std::terminate(), in a checkpoint that noted which pages to write back.
+TEST(faults_of_stores, memory_runs_out_on_persistent_memory) {
+    const support::scratch_directory directory;
+    manager heap(create_only, directory / "heap", options_of(durability::atomic, domain_choice::emulated));
+    heap_store in(heap, "shop");
+    take_steps_without_memory(
+        in, [&](std::uint64_t step) { heap.transact([&](transaction& tx) { change(in.write(tx), step); }); });
 }
 
 counter& counter_of(manager& heap) { return *heap.find<counter>("counter").first; }
@@ -320,8 +334,8 @@ void step_of_both(manager& heap, heap_store& in, std::uint64_t step) {
     });
 }
 
-void make_both(const std::string& path, durability wanted) {
-    manager heap(create_only, path, options_of(wanted));
+void make_both(const std::string& path, const open_options& with) {
+    manager heap(create_only, path, with);
     heap.construct<counter>("counter")();
     heap_store in(heap, "shop");
     for (std::uint64_t step = 1; step <= first_steps; ++step) {
@@ -362,15 +376,15 @@ void commit_heap(manager& heap, const trial& one, std::uint64_t step) {
     }
 }
 
-void use_both(const trial& one, durability wanted) {
+void use_both(const trial& one, const open_options& with) {
     one.begin(first_steps);
     one.done(first_steps);
     std::uint64_t step = first_steps;
     progress own{};
-    const bool by_commit = wanted == durability::commit;
+    const bool by_commit = with.durability == durability::commit;
     const trial& counted = by_commit ? trial{one.heap, one.other, own} : one;
     succeeds([&] {
-        manager heap(open_only, one.heap, options_of(wanted));
+        manager heap(open_only, one.heap, with);
         heap_store in(heap, "shop");
         const auto take = [&](std::uint64_t next) { step_of_both(heap, in, next); };
         for (int times = 0; times < 3; ++times) {
@@ -390,10 +404,10 @@ void use_both(const trial& one, durability wanted) {
     });
 }
 
-void judge_both(const trial& one, durability wanted) {
+void judge_both(const trial& one, const open_options& with) {
     std::uint64_t step = 0;
     {
-        manager heap(open_only, one.heap, options_of(wanted));
+        manager heap(open_only, one.heap, with);
         EXPECT_THAT(heap.check(false), IsEmpty());
         heap_store in(heap, "shop");
         EXPECT_NO_THROW(static_cast<void>(in.check()));
@@ -413,10 +427,10 @@ void judge_both(const trial& one, durability wanted) {
     EXPECT_NO_THROW(static_cast<void>(in.check()));
 }
 
-void run_both(const std::string& name, durability wanted) {
-    run_campaign({name, [wanted](const std::string& path) { make_both(path, wanted); },
-                  [wanted](const trial& one) { use_both(one, wanted); },
-                  [wanted](const trial& one, bool /*once*/) { judge_both(one, wanted); }});
+void run_both(const std::string& name, const open_options& with) {
+    run_campaign({name, [with](const std::string& path) { make_both(path, with); },
+                  [with](const trial& one) { use_both(one, with); },
+                  [with](const trial& one, bool /*once*/) { judge_both(one, with); }});
 }
 
 TEST(faults_of_stores, memory_runs_out_in_a_heap) {
@@ -437,9 +451,15 @@ TEST(faults_of_stores, memory_runs_out_in_a_heap) {
     }
 }
 
-TEST(faults_of_stores, in_a_heap_on_disk) { run_both("store in a heap on a disk", durability::atomic); }
+TEST(faults_of_stores, in_a_heap_on_disk) { run_both("store in a heap on a disk", options_of(durability::atomic)); }
 
-TEST(faults_of_stores, in_a_heap_with_commits) { run_both("store in a heap with commits", durability::commit); }
+TEST(faults_of_stores, in_a_heap_on_persistent_memory) {
+    run_both("store in a heap on persistent memory", options_of(durability::atomic, domain_choice::emulated));
+}
+
+TEST(faults_of_stores, in_a_heap_with_commits) {
+    run_both("store in a heap with commits", options_of(durability::commit));
+}
 
 }  // namespace
 }  // namespace holdfast::faults

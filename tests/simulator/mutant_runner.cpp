@@ -56,6 +56,8 @@ std::vector<std::string> mutant_sites(const std::vector<std::string>& others) {
             sites.push_back(one.name);
         }
     }
+    std::ranges::sort(sites);  // one may omit two sorts of steps
+    sites.erase(std::unique(sites.begin(), sites.end()), sites.end());
     return sites;
 }
 

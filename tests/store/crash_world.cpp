@@ -70,6 +70,7 @@ public:
             check(mdb_.env_set_maxdbs(environment_, 4));
             check(mdb_.set_maxkeysize != nullptr ? mdb_.set_maxkeysize(environment_, longest_key) : 0);
             check(mdb_.env_set_mapsize(environment_, plan.map_size));
+            check(plan.on_memory ? mdb_.emulate_persistent_memory(environment_) : 0);
             check(mdb_.env_open(environment_, plan.directory.c_str(), plan.flags | MDB_NOTLS, 0600));
         } catch (...) {
             mdb_.env_close(environment_);

@@ -38,6 +38,7 @@ struct crash_plan {
     bool full_disk_is_expected =
         false;                 ///< a transaction that fails for want of space is aborted, and the next one comes
     bool acknowledges = true;  ///< what its writers commit must survive
+    bool on_memory = false;    ///< the file counts as persistent memory; only ours has that
 };
 
 /// Writes transactions until it is killed, or cannot any more. Returns an exit status.

@@ -22,6 +22,9 @@ TEST(heap_store_kill, atomic_keeps_what_returned) {
 TEST(heap_store_kill, atomic_on_disk_keeps_what_returned) {
     run(options().disk_directory, cycles_on_disk(), durability::atomic, domain_choice::disk);
 }
+TEST(heap_store_kill, atomic_on_persistent_memory_keeps_what_returned) {
+    run(options().memory_directory, cycles_in_memory() / 2, durability::atomic, domain_choice::emulated);
+}
 TEST(heap_store_kill, commit_keeps_what_the_heap_committed) {
     run(options().memory_directory, cycles_in_memory() / 2, durability::commit, domain_choice::detect);
 }

@@ -33,6 +33,8 @@ lmdb_library::lmdb_library(std::string library_path, bool program_first) : path(
     HF_LMDB_FUNCTIONS(HF_FIND)
 #undef HF_FIND
     set_maxkeysize = reinterpret_cast<decltype(set_maxkeysize)>(::dlsym(loaded, "hf_lmdb_set_maxkeysize"));
+    emulate_persistent_memory =
+        reinterpret_cast<decltype(emulate_persistent_memory)>(::dlsym(loaded, "hf_lmdb_emulate_persistent_memory"));
 }
 
 const std::vector<named_library>& lmdb_libraries() {

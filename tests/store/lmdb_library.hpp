@@ -94,7 +94,8 @@ struct lmdb_library {
 #define HF_MEMBER(name) decltype(&::mdb_##name) name = nullptr;
     HF_LMDB_FUNCTIONS(HF_MEMBER)
 #undef HF_MEMBER
-    int (*set_maxkeysize)(MDB_env*, unsigned) = nullptr;  ///< hf_lmdb_set_maxkeysize, which ours has; else null
+    int (*set_maxkeysize)(MDB_env*, unsigned) = nullptr;   ///< hf_lmdb_set_maxkeysize, which ours has; else null
+    int (*emulate_persistent_memory)(MDB_env*) = nullptr;  ///< the same
 };
 
 /// A library that tests run on: "debian" or "holdfast".

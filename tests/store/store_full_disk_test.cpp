@@ -25,6 +25,7 @@ protected:
     }
     void fills_and_goes_on(const std::string& at);
     void empties_and_is_used_on(const std::string& at, unsigned flags);
+    void copy_with_holes_is_used_on(const std::string& at, bool on_memory);
 };
 INSTANTIATE_TEST_SUITE_P(of, store_full_disk, testing::ValuesIn(lmdb_libraries()), name_of_library);
 
@@ -282,6 +283,65 @@ TEST_P(store_full_disk, beside_holes_that_were_read_ahead_takes_stores) {
     EXPECT_EQ(all(reader, database(reader)).size(), std::size_t{all_entries / group * 4});
     mdb.txn_abort(reader);
     close();
+}
+
+/// Was: a SIGBUS. A copy has holes where the store wrote zeros, in the log and in lists of free pages.
+void store_full_disk::copy_with_holes_is_used_on(const std::string& at, bool on_memory) {
+    const std::string original = at + "/store";
+    const std::string copy = at + "/copy";
+    std::filesystem::create_directory(original);
+    std::filesystem::create_directory(copy);
+    const auto prepare = [&](MDB_env* made) { EXPECT_EQ(on_memory ? mdb.emulate_persistent_memory(made) : 0, 0); };
+    const auto update = [&](const std::string& value) {
+        MDB_txn* const changing = begin();
+        const int code = put(changing, database(changing), "key", value);
+        return code == 0 ? mdb.txn_commit(changing) : (mdb.txn_abort(changing), code);
+    };
+    ASSERT_EQ(open_at(original, MDB_NOTLS, prepare), 0);
+    for (int i = 0; i < 4; ++i) {
+        ASSERT_EQ(update(std::string(2'000'000, 'l')), 0);
+        ASSERT_EQ(update("before"), 0);  // free pages have blocks, and are no zeros
+    }
+    ASSERT_EQ(std::system(("cp --sparse=always '" + original + "/data.mdb' '" + copy + "'").c_str()), 0);
+    struct stat information {};
+    ASSERT_EQ(::stat((copy + "/data.mdb").c_str(), &information), 0);
+    ASSERT_LT(information.st_blocks * 512, information.st_size) << "else nothing is tested here";
+    close();
+    const base::process_end end = base::run_in_child([&] {
+        ASSERT_EQ(open_at(copy, MDB_NOTLS, prepare), 0);
+        {
+            const ballast full(at, 0);
+            int codes = 0;
+            for (int i = 0; i < 100; ++i) {
+                const int code = update(std::string(100, 'v'));
+                EXPECT_TRUE(code == 0 || is_no_space(code)) << error_name(code);
+                codes |= code;
+            }
+            EXPECT_NE(codes, 0) << "no hole was met";
+        }
+        EXPECT_EQ(update("after"), 0);
+    });
+    EXPECT_TRUE(end.succeeded()) << end;
+    ASSERT_EQ(open_at(copy, MDB_NOTLS, prepare), 0);
+    MDB_txn* const reader = begin(MDB_RDONLY);
+    EXPECT_EQ(all(reader, database(reader)), (items{{"key", "after"}}));
+    mdb.txn_abort(reader);
+    close();
+}
+
+TEST_P(store_full_disk, a_copy_with_holes_takes_no_signal) {
+    if (const std::string why = unavailable(file_system_kind::ext4); !why.empty()) {
+        report_unavailable(why);
+        GTEST_SKIP() << why;
+    }
+    if (GetParam().name == "debian") {
+        return;  // it makes no holes
+    }
+    for (const bool on_memory : {false, true}) {
+        SCOPED_TRACE(on_memory ? "on persistent memory" : "by system calls");
+        const image_file_system files(file_system_kind::ext4, 64 * mebibyte);
+        copy_with_holes_is_used_on(files.path(), on_memory);
+    }
 }
 
 TEST_P(store_full_disk, on_ext4_fails_the_transaction_alone) {

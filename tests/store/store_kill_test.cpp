@@ -37,7 +37,8 @@ bool wait_for_commits(const crash_oracle& oracle, const base::child_process& liv
 
 class kill_cycles {
 public:
-    kill_cycles(const lmdb_library& library, std::uint64_t seed) : library_(library), random_(seed) {}
+    kill_cycles(const lmdb_library& library, std::uint64_t seed, bool on_memory = false)
+        : library_(library), on_memory_(on_memory), random_(seed) {}
 
     void run(std::uint64_t cycles) {
         for (std::uint64_t cycle = 0; cycle < cycles; ++cycle) {
@@ -61,6 +62,7 @@ private:
         place_ = std::make_unique<base::scratch_directory>();
         constexpr unsigned flags[] = {0, MDB_NOSYNC, MDB_NOMETASYNC, MDB_WRITEMAP | MDB_NOSYNC};
         plan_ = {&library_, place_->path(), flags[random_.below(std::size(flags))], random_.next(), quota};
+        plan_.on_memory = on_memory_;
         oracle_ = std::make_unique<base::shared_memory<crash_oracle>>();
         model_ = std::make_unique<crash_model>(plan_.seed);
     }
@@ -96,6 +98,7 @@ private:
     }
 
     const lmdb_library& library_;
+    bool on_memory_;
     random_words random_;
     std::unique_ptr<base::scratch_directory> place_;
     crash_plan plan_{};
@@ -118,6 +121,13 @@ TEST(store_kill, of_our_library_leaves_what_was_acknowledged) {
         GTEST_SKIP() << "NOT TESTED HERE: hf_lmdb is not built";
     }
     kill_cycles(lmdb("holdfast"), options().seed).run(options().cycles);
+}
+
+TEST(store_kill, of_our_library_on_persistent_memory_leaves_what_was_acknowledged) {
+    if (!has_lmdb("holdfast")) {
+        GTEST_SKIP() << "NOT TESTED HERE: hf_lmdb is not built";
+    }
+    kill_cycles(lmdb("holdfast"), options().seed, true).run(options().cycles / 2);
 }
 
 }  // namespace

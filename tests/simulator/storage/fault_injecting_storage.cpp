@@ -53,6 +53,10 @@ public:
         }
         return inner_->sync(where);
     }
+    void flush_mapped(std::uint64_t offset, std::span<const std::byte> mapped, site where) noexcept override {
+        inner_->flush_mapped(offset, mapped, where);
+    }
+    void fence_mapped(site where) noexcept override { inner_->fence_mapped(where); }
     result<void> resize(std::uint64_t bytes, site where) override {
         HF_TRY(state_->next("ftruncate", path()));
         return inner_->resize(bytes, where);

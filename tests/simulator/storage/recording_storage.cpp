@@ -62,6 +62,21 @@ public:
     result<void> sync_mapped(std::uint64_t offset, std::span<const std::byte> mapped, site where) override {
         return both(where, site_kind::sync, [&](file& one) { return one.sync_mapped(offset, mapped, where); });
     }
+    // Lines that another process of the machine has stored to are written back as well. A dead one does nothing.
+    void flush_mapped(std::uint64_t offset, std::span<const std::byte> mapped, site where) noexcept override {
+        const std::lock_guard lock{record_->mutex};
+        if (born_ == record_->forsaken) {
+            record_->look(path());
+            mirror_->flush_mapped(offset, mapped, where);
+        }
+    }
+    void fence_mapped(site where) noexcept override {
+        const std::lock_guard lock{record_->mutex};
+        if (born_ == record_->forsaken) {
+            record_->look(path());
+            mirror_->fence_mapped(where);
+        }
+    }
     result<void> resize(std::uint64_t bytes, site where) override {
         return both(where, site_kind::size, [&](file& one) { return one.resize(bytes, where); });
     }
@@ -142,6 +157,9 @@ result<void> recording_storage::restart(const storage_image& start) {
     }
     record_->mirror = std::make_unique<simulated_storage>(start, record_->atom_size);
     record_->mirror->set_observer(record_->observer);
+    if (record_->on_memory) {
+        record_->mirror->set_on_memory();
+    }
     return start.materialise(record_->directory, record_->directory);
 }
 

@@ -40,6 +40,12 @@ public:
     /// From now on stores to mappings of recorded files are changes, too; each operation on a file looks for those that
     /// came before it.
     void record_mappings() noexcept { record_->has_mappings = true; }
+    /// They are persistent memory.
+    void record_memory() noexcept {
+        record_->has_mappings = true;
+        record_->on_memory = true;
+        record_->mirror->set_on_memory();
+    }
     /// Now, too.
     void look_at_mappings();
     /// As simulated_storage.
@@ -94,6 +100,7 @@ private:
         std::uint64_t copies = 0;
         std::uint64_t forsaken = 0;  ///< times
         bool has_mappings = false;
+        bool on_memory = false;
         std::recursive_mutex mutex;
     };
     [[nodiscard]] bool recorded(const std::string& path) const;

@@ -49,6 +49,59 @@ void simulated_storage::sync_range(node_id id, std::uint64_t offset, std::uint64
     of.pending = std::move(rest);
 }
 
+// A change of which a part is flushed becomes two, which touch no byte in common. A store to a page that was a hole has
+// made the hole durable before it succeeded, and what the page had before is nowhere.
+void simulated_storage::flush_range(node_id id, std::uint64_t offset, std::uint64_t length) {
+    constexpr std::uint64_t line = 64;
+    const std::uint64_t begin = offset / line * line;
+    const std::uint64_t end = (offset + length + line - 1) / line * line;
+    const auto is_outside = [&](const atom& one) { return one.offset + one.length <= begin || end <= one.offset; };
+    std::vector<change> divided;
+    const auto end_before_hole = [&](const atom& hole) {
+        for (change& before : divided) {
+            std::erase_if(before.atoms, [&](const atom& one) {
+                return one.length != 0 && hole.offset <= one.offset && one.offset < hole.offset + hole.length;
+            });
+        }
+    };
+    for (change& one : nodes_[id].pending) {
+        const bool is_size = one.what == change::kind::grow || one.what == change::kind::set_size;
+        for (const atom& each : one.atoms) {
+            if (one.what == change::kind::zero && !one.is_flushed && !is_outside(each)) {
+                end_before_hole(each);
+            }
+        }
+        if (!is_size && std::ranges::none_of(one.atoms, is_outside)) {
+            one.is_flushed = true;
+        } else if (!is_size && !one.is_flushed && !std::ranges::all_of(one.atoms, is_outside)) {
+            change inside = one;
+            inside.is_flushed = true;
+            std::erase_if(inside.atoms, is_outside);
+            std::erase_if(one.atoms, [&](const atom& each) { return !is_outside(each); });
+            divided.push_back(std::move(inside));
+        }
+        divided.push_back(std::move(one));
+    }
+    std::erase_if(divided, [](const change& one) { return one.atoms.empty(); });
+    nodes_[id].pending = std::move(divided);
+}
+
+void simulated_storage::fence(node_id id) {
+    node& of = nodes_[id];
+    for (const change& one : of.pending) {
+        if (one.is_flushed) {
+            const std::vector<outcome> all(one.atoms.size(), 1);
+            apply(writable(of.durable), one, all);
+        }
+    }
+    std::erase_if(of.pending, [](const change& one) { return one.is_flushed; });
+    const std::uint64_t size = of.now->size();  // as sync_range()
+    for (change& one : of.pending) {
+        std::erase_if(one.atoms, [&](const atom& each) { return each.length != 0 && each.offset >= size; });
+    }
+    std::erase_if(of.pending, [](const change& one) { return one.atoms.empty(); });
+}
+
 void simulated_storage::see(const std::string& path, std::span<const std::byte> content, persist::site where) {
     const node_id* const id = find(normal_path(path));
     if (id == nullptr) {

@@ -108,6 +108,19 @@ public:
         return works ? result<void>() : os_failure(EIO, "msync", path_);
     }
 
+    void flush_mapped(std::uint64_t offset, std::span<const std::byte> mapped, site where) noexcept override {
+        if (!mutant_active(where, site_kind::flush)) {
+            owner_.flush_range(id_, offset, mapped.size());
+        }
+        owner_.done(where);
+    }
+    void fence_mapped(site where) noexcept override {
+        if (!mutant_active(where, site_kind::fence)) {
+            owner_.fence(id_);
+        }
+        owner_.done(where);
+    }
+
     result<void> resize(std::uint64_t bytes, site where) override {
         HF_TRY(check_writable(bytes, 0, "ftruncate"));
         if (!mutant_active(where, site_kind::size)) {
@@ -520,8 +533,10 @@ bool simulated_storage::fails_sync(node_id id) {
     if (!next_sync_fails()) {
         return false;
     }
-    nodes_[id].has_lost = nodes_[id].has_lost || !nodes_[id].pending.empty();
-    nodes_[id].pending.clear();
+    if (!on_memory_) {
+        nodes_[id].has_lost = nodes_[id].has_lost || !nodes_[id].pending.empty();
+        nodes_[id].pending.clear();
+    }
     return true;
 }
 

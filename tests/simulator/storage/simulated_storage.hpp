@@ -89,6 +89,8 @@ public:
     /// A sync of a file fails, after `others` that do not. What it should have written stays to be seen, and no later
     /// sync writes it, as the kernel takes it for written; a new write does.
     void fail_sync(std::uint64_t others) noexcept { syncs_before_failure_ = others + 1; }
+    /// Mappings are persistent memory: what a failed sync has not written is still there, and can be flushed.
+    void set_on_memory() noexcept { on_memory_ = true; }
     /// None fails any more.
     void let_syncs_work() noexcept { syncs_before_failure_ = 0; }
 
@@ -129,6 +131,7 @@ private:
         std::uint64_t offset = 0;      ///< data, zero: begin; grow, set_size: the size
         std::vector<std::byte> bytes;  ///< data
         std::vector<atom> atoms;       ///< grow and set_size: one, of length 0
+        bool is_flushed = false;       ///< durable with the next fence
     };
     struct node {
         bool directory = false;
@@ -171,6 +174,9 @@ private:
     void sync(node_id id);
     /// Of the pages in the range, and of all sizes.
     void sync_range(node_id id, std::uint64_t offset, std::uint64_t length, bool works);
+    /// Persistent memory: of the lines in the range, by the next fence. No instruction makes a size durable.
+    void flush_range(node_id id, std::uint64_t offset, std::uint64_t length);
+    void fence(node_id id);
     [[nodiscard]] bool next_sync_fails() noexcept;
     [[nodiscard]] bool fails_sync(node_id id);
     static sparse_content& writable(std::shared_ptr<const sparse_content>& content);
@@ -186,6 +192,7 @@ private:
     std::vector<node> nodes_;
     bool in_peace_ = false;
     bool dead_ = false;
+    bool on_memory_ = false;
     std::uint64_t syncs_before_failure_ = 0;  ///< and that one; 0: none fails
     std::uint64_t operations_ = 0;
     persist::site last_site_ = "start";

@@ -3,8 +3,12 @@
 //
 // Oracle: what is there is some commit as a whole, none older than the last that was promised, none that was never
 // begun; the store is sound, and the same when it is opened again.
+#include <array>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,23 +25,19 @@
 namespace holdfast::simulator {
 namespace {
 
-constexpr store_kind all_kinds[] = {store_kind::synced, store_kind::now_and_then, store_kind::heap_at_once,
-                                    store_kind::heap_commits};
-
 TEST(store_crash_test, every_image_is_what_was_promised) {
     const std::uint64_t lives = options().programs_or(100, 4);
     constexpr std::uint64_t images_of_a_life = 300;
     std::mutex mutex;
     store_report total;
-    for_each_in_parallel(lives * std::size(all_kinds), [&](std::size_t i) {
-        const store_kind kind = all_kinds[i % std::size(all_kinds)];
-        const store_report one = live(kind, i + 1, images_of_a_life);
+    for_each_in_parallel(lives * kinds_of_stores * 2, [&](std::size_t i) {
+        const store_report one = live(kind_of(i), medium_of(i), i + 1, images_of_a_life);
         const std::lock_guard lock{mutex};
         total.images += one.images;
         total.commits += one.commits;
         total.older += one.older;
         if (!one.wrong.empty()) {
-            total.wrong += "kind " + std::to_string(i % std::size(all_kinds)) + ", seed " + std::to_string(i + 1) +
+            total.wrong += "kind " + std::to_string(i % (2 * kinds_of_stores)) + ", seed " + std::to_string(i + 1) +
                            ": " + one.wrong + "\n";
         }
     });
@@ -46,6 +46,76 @@ TEST(store_crash_test, every_image_is_what_was_promised) {
                 static_cast<unsigned long long>(total.older));
     EXPECT_EQ(total.wrong, "");
     EXPECT_GT(total.older, total.images / 100) << "the medium loses something";
+}
+
+// --- persistent memory -----------------------------------------------------------------------------------------------
+
+/// What goes to the medium in a commit: each step that is no store.
+TEST(store_on_persistent_memory, writes_the_record_back_and_fences_once) {
+    const base::scratch_directory scratch{base::memory_directory()};
+    const std::string live = scratch.path("live");
+    std::filesystem::create_directory(live);
+    recording_storage storage(live, 8);
+    storage.record_memory();
+    const store_subject store(live + "/store", storage, 0, nullptr, true);
+    ASSERT_EQ(store.opened(), 0);
+    ASSERT_EQ(store.put("key", "before"), 0);
+    std::vector<std::string> steps;
+    storage.set_observer([&] {
+        const std::string at = storage.position();
+        const std::string step = at.substr(at.find('(') + 1, at.find(')') - at.find('(') - 1);
+        if (step != "simulator.mapped") {
+            steps.push_back(step);
+        }
+    });
+    ASSERT_EQ(store.put("key", "after"), 0);
+    storage.set_observer({});
+    EXPECT_EQ(steps, (std::vector<std::string>{"store.log.sync", "store.fence"}));
+}
+
+/// Was: the pages of the damaged record and of those behind it were not written back, and a checkpoint named them.
+TEST(store_on_persistent_memory, writes_all_back_where_the_log_is_damaged) {
+    const base::scratch_directory scratch{base::memory_directory()};
+    const std::string live = scratch.path("live");
+    const std::string path = live + "/store";
+    std::filesystem::create_directory(live);
+    recording_storage storage(live, 8);
+    storage.record_memory();
+    std::optional<store_subject> store;
+    store.emplace(path, storage, 0, nullptr, true);
+    ASSERT_EQ(store->opened(), 0);
+    const std::string large(200'000, 'l');
+    for (int i = 0; i < 6; ++i) {  // so that nothing grows afterwards, which would be a sync
+        ASSERT_EQ(store->put("large", large), 0);
+    }
+    content_of_store expected{{"large", large}};
+    for (int i = 0; i < 20; ++i) {
+        const std::string key = "key" + std::to_string(i);
+        expected[key] = std::string(300, static_cast<char>('a' + i));
+        ASSERT_EQ(store->put(key, expected[key]), 0);
+    }
+    {
+        std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+        std::array<store_engine::meta_on_media, 2> metas{};
+        for (std::size_t i = 0; i < metas.size(); ++i) {
+            file.seekg(static_cast<std::streamoff>(i * 4096));
+            file.read(reinterpret_cast<char*>(&metas[i]), sizeof(metas[i]));
+        }
+        const auto& last = metas[metas[0].sequence < metas[1].sequence ? 1 : 0];
+        file.seekp(static_cast<std::streamoff>(last.log_page * 4096 + 60));
+        file.write("damaged", 7);
+    }
+    store.reset();
+    std::filesystem::remove(path + "-lock");
+    storage.for_each_crash_image({0, 0, 0, 0}, 1, [&](const storage_image& durable) {
+        const std::string place = scratch.path("crashed");
+        std::filesystem::create_directory(place);
+        EXPECT_TRUE(durable.materialise(live, place).ok());
+        const store_subject after(place + "/store", persist::posix_storage(), 0, nullptr);
+        EXPECT_EQ(after.opened(), 0);
+        EXPECT_EQ(after.content(), expected);
+        return false;
+    });
 }
 
 // --- two losses of power --------------------------------------------------------------------------------------------

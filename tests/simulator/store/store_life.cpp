@@ -18,6 +18,7 @@ namespace holdfast::simulator {
 namespace {
 
 constexpr std::uint64_t sector_size = 512;
+constexpr std::uint64_t word_size = 8;
 /// A few of each sort: the next cut has others.
 constexpr choice_limits images_of_a_cut{4, 1, 1, 2};
 
@@ -25,7 +26,7 @@ int takes_all(void* /*context*/, std::uint64_t /*commit*/) { return 0; }
 
 class store_life {
 public:
-    store_life(store_kind of, std::uint64_t seed) : kind_(of), random_(seed) {}
+    store_life(store_kind of, store_medium on, std::uint64_t seed) : kind_(of), medium_(on), random_(seed) {}
     store_life(const store_life&) = delete;
     store_life& operator=(const store_life&) = delete;
     ~store_life() { stop(); }
@@ -36,6 +37,7 @@ private:
     [[nodiscard]] bool in_heap() const {
         return kind_ == store_kind::heap_at_once || kind_ == store_kind::heap_commits;
     }
+    [[nodiscard]] bool on_memory() const { return medium_ == store_medium::persistent_memory; }
     [[nodiscard]] std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
     bool expect(bool holds, const std::string& what);
     static int accept(void* context, std::uint64_t commit);
@@ -61,6 +63,7 @@ private:
     void forget_lost() { history_.erase(history_.upper_bound(last_), history_.end()); }
 
     store_kind kind_;
+    store_medium medium_;
     std::mt19937_64 random_;
     base::scratch_directory scratch_{base::memory_directory()};
     std::unique_ptr<recording_storage> storage_;
@@ -155,6 +158,9 @@ void store_life::cut() {
 
 int store_life::accept(void* context, std::uint64_t commit) {
     auto& self = *static_cast<store_life*>(context);
+    if (self.has_died_) {
+        return EIO;
+    }
     self.storage_->look_at_mappings();
     self.cut();
     if (self.below(self.is_large_ ? 2 : 8) == 0) {
@@ -178,7 +184,7 @@ void store_life::open() {
     is_cut_ = true;
     has_died_ = false;
     store_ = std::make_unique<store_subject>(path_, *storage_, has_syncs ? 0U : unsigned{MDB_NOSYNC},
-                                             in_heap() ? &heap : nullptr);
+                                             in_heap() ? &heap : nullptr, on_memory());
     if (expect(store_->opened() == 0, std::string("the life: ") + mdb_strerror(store_->opened()))) {
         if (is_synced_) {  // what it shows is promised
             durable_ = last_;
@@ -206,7 +212,7 @@ std::string store_life::value_of(std::uint64_t size) {
 void store_life::make_durably() {
     const hf_lmdb_heap heap{
         .accepted = 0, .identity = {7}, .keeps_at_once = 0, .accept = takes_all, .context = nullptr};
-    const store_subject made(path_, *storage_, MDB_NOSYNC, in_heap() ? &heap : nullptr);
+    const store_subject made(path_, *storage_, MDB_NOSYNC, in_heap() ? &heap : nullptr, on_memory());
     if (expect(made.opened() == 0, "not made")) {
         expect((in_heap() ? hf_lmdb_before_heap_commit(made.env()) : mdb_env_sync(made.env(), 1)) == 0, "not synced");
         cut();
@@ -253,7 +259,8 @@ void store_life::change() {
     const int outcome = mdb_txn_commit(in);
     storage_->let_syncs_work();
     dies_in_ = 0;
-    if (outcome == EIO) {
+    // A dead process stores on to memory, and nothing tells it that this is in vain.
+    if (outcome == EIO || (has_died_ && on_memory())) {
         go_on_after_a_failure();
         return;
     }
@@ -304,7 +311,9 @@ void store_life::sync() {
 
 /// The file stays as it was.
 void store_life::die() {
-    storage_->forsake_files();
+    if (!has_died_) {  // else it has stored on
+        storage_->forsake_files();
+    }
     is_cut_ = false;
     store_.reset();
     expect(storage_->undo_forsaken().ok(), "no space");
@@ -383,8 +392,12 @@ void store_life::begin_anew() {
     const std::string live = scratch_.path("live");
     std::filesystem::remove_all(live);
     std::filesystem::create_directory(live);
-    storage_ = std::make_unique<recording_storage>(live, sector_size);
-    storage_->record_mappings();
+    storage_ = std::make_unique<recording_storage>(live, on_memory() ? word_size : sector_size);
+    if (on_memory()) {
+        storage_->record_memory();
+    } else {
+        storage_->record_mappings();
+    }
     storage_->set_observer([this] {
         if (dies_in_ != 0 && --dies_in_ == 0) {
             has_died_ = true;
@@ -434,6 +447,8 @@ store_report store_life::run(std::uint64_t images) {
 
 }  // namespace
 
-store_report live(store_kind of, std::uint64_t seed, std::uint64_t images) { return store_life(of, seed).run(images); }
+store_report live(store_kind of, store_medium on, std::uint64_t seed, std::uint64_t images) {
+    return store_life(of, on, seed).run(images);
+}
 
 }  // namespace holdfast::simulator

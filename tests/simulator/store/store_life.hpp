@@ -16,6 +16,18 @@ enum class store_kind : std::uint8_t {
     heap_commits,  ///< the heap's word is durable with a commit of the heap
 };
 
+/// What its file lies on.
+enum class store_medium : std::uint8_t { disk, persistent_memory };
+
+inline constexpr std::size_t kinds_of_stores = 4;
+/// By a number below twice kinds_of_stores.
+[[nodiscard]] constexpr store_kind kind_of(std::uint64_t number) noexcept {
+    return static_cast<store_kind>(number % kinds_of_stores);
+}
+[[nodiscard]] constexpr store_medium medium_of(std::uint64_t number) noexcept {
+    return number / kinds_of_stores % 2 == 0 ? store_medium::disk : store_medium::persistent_memory;
+}
+
 struct store_report {
     std::uint64_t images = 0;
     std::uint64_t commits = 0;
@@ -23,6 +35,6 @@ struct store_report {
     std::string wrong;        ///< empty: nothing
 };
 
-[[nodiscard]] store_report live(store_kind of, std::uint64_t seed, std::uint64_t images);
+[[nodiscard]] store_report live(store_kind of, store_medium on, std::uint64_t seed, std::uint64_t images);
 
 }  // namespace holdfast::simulator

@@ -27,11 +27,11 @@ const std::map<std::string, std::string>& equivalent_sites() {
         {"store.create.meta_sync", "As store.create.name: the first sync is one of all."},
         {"store.create.sync", "What lies behind the meta that is written next is zeros, as in blocks without content."},
         {"store.create.write", "It writes zeros over zeros: blocks that were written cost syncs of the log less."},
-        {"store.heap.meta_gone", "The first commit of a session syncs all before it writes."},
         {"store.log.clear", "As store.create.write: no record is valid where other bytes lie."},
         {"store.log.epoch", "torn_records of store_crash_test find it: lives repeat no commit."},
         {"store.log.erase", "torn_records of store_crash_test find it: no two values of a life are alike."},
         {"store.erase.sync", "As store.log.erase."},
+        {"store.erase.write", "As store.log.erase."},
         {"store.punch", "It gives space back."},
         {"store.trim", "As store.punch."},
     };
@@ -39,7 +39,7 @@ const std::map<std::string, std::string>& equivalent_sites() {
 }
 
 store_report live_as(std::uint64_t number) {
-    return live(static_cast<store_kind>(number % 4), 1000 + number, images_of_a_life);
+    return live(kind_of(number), medium_of(number), 1000 + number, images_of_a_life);
 }
 
 std::string notice(const std::string& /*site*/) {

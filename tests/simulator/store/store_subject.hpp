@@ -19,9 +19,13 @@ using content_of_store = std::map<std::string, std::string>;
 
 class store_subject {
 public:
-    /// `heap` null: the store lies in none.
-    store_subject(const std::string& path, persist::storage& storage, unsigned flags, const hf_lmdb_heap* heap)
+    /// `heap` null: the store lies in none. `on_memory`: its file is persistent memory.
+    store_subject(const std::string& path, persist::storage& storage, unsigned flags, const hf_lmdb_heap* heap,
+                  bool on_memory = false)
         : env_(store_engine::of(&store_engine::create_environment(storage))) {
+        if (on_memory) {
+            hf_lmdb_emulate_persistent_memory(env_);
+        }
         opened_ = heap != nullptr ? hf_lmdb_open_in_heap(env_, path.c_str(), flags, 0664, heap)
                                   : mdb_env_open(env_, path.c_str(), flags | MDB_NOSUBDIR, 0664);
     }

@@ -134,7 +134,10 @@ private:
     void open(manager& heap, std::uint64_t number, const identity& own, bool is_new) {
         const std::string domain = heap.domain();
         const bool in_memory = heap.durability() == durability::commit;
-        const bool without_sync = in_memory || domain == "page-cache" || domain == "emulated";
+        const bool without_sync = in_memory || domain == "page-cache";
+        if (domain == "emulated") {
+            store_detail::check(hf_lmdb_emulate_persistent_memory(env_.get()));
+        }
         hf_lmdb_heap place{};
         place.accepted = is_new ? 0 : place_->accepted;
         std::memcpy(place.identity, own.data(), sizeof(place.identity));

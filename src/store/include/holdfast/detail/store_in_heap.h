@@ -27,6 +27,11 @@ typedef struct hf_lmdb_heap {
  * MDB_NORDAHEAD. MDB_NOSYNC: a commit need not be durable before hf_lmdb_before_heap_commit(). */
 int hf_lmdb_open_in_heap(MDB_env* env, const char* path, unsigned int flags, mdb_mode_t mode, const hf_lmdb_heap* heap);
 
+/* Before the store is opened: its file counts as persistent memory, as the heap's domain `emulated` has it. A commit
+ * writes lines back and fences, and makes no system call. Tests and benchmarks of stores outside of heaps may call it,
+ * too. EINVAL: the environment is open. */
+int hf_lmdb_emulate_persistent_memory(MDB_env* env);
+
 /* The first phase of a commit. `commit`: its number, the heap's next word; 0: nothing has changed, and the transaction
  * has ended. On failure it is aborted. In all three cases mdb_txn_abort() frees it. */
 int hf_lmdb_prepare(MDB_txn* txn, uint64_t* commit);
