@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include <fmt/format.h>
 #include <holdfast/transaction.hpp>
@@ -14,6 +15,7 @@
 #include "api/manager_access.hpp"
 #include "api/manager_core.hpp"
 #include "api/transaction_core.hpp"
+#include "persist/descriptor.hpp"
 #include "segment/files/store_files.hpp"
 
 namespace holdfast::detail {
@@ -143,13 +145,13 @@ participant_access::opened_file participant_access::open_file(manager& heap, std
     if (make) {
         value_or_throw(storage.sync_directory(files.paths().directory(), "store.sync_name"));
     }
-    const int own = ::fcntl(file->native_handle(), F_DUPFD_CLOEXEC, 0);
-    if (own < 0) {
+    persist::descriptor own(::fcntl(file->native_handle(), F_DUPFD_CLOEXEC, 0));
+    if (!own.valid()) {
         throw_failure(base::os_failure(errno, "dup", path));
     }
-    const std::string link = fmt::format("/proc/self/fd/{}", own);
-    const bool is_there = ::access(link.c_str(), F_OK) == 0;
-    return {own, is_there ? link : path};
+    std::string link = fmt::format("/proc/self/fd/{}", own.get());
+    std::string shown = ::access(link.c_str(), F_OK) == 0 ? std::move(link) : path;
+    return {own.release(), std::move(shown)};
 }
 
 namespace {

@@ -31,7 +31,7 @@ std::uint64_t capacity_of(std::uint64_t files, std::uint64_t file_size) noexcept
     return (files - 1) * filled / log::space_of(record_size);
 }
 
-log::log_options options_of(const log_source& source) noexcept {
+log::log_options options_of(const log_source& source) {
     // One writer has the log with this key (LOG-2).
     return {source.home.place, seed_of(source.heap_key, source.incarnation, 0), source.incarnation};
 }

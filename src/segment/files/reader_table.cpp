@@ -465,7 +465,7 @@ bool reader_table::wait_for(std::uint64_t known, std::chrono::nanoseconds longes
     return is_new;
 }
 
-std::vector<reader_information> reader_table::readers() noexcept {
+std::vector<reader_information> reader_table::readers() {
     std::vector<reader_information> found;
     for (std::uint32_t i = 0; i < used(); ++i) {
         const auto one = described(slots_[i]);

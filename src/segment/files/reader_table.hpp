@@ -158,7 +158,7 @@ public:
                                 std::uint64_t but = 0) const noexcept;
 
     /// Those that live, this process's own included.
-    [[nodiscard]] std::vector<reader_information> readers() noexcept;
+    [[nodiscard]] std::vector<reader_information> readers();
     /// 0: none lives.
     [[nodiscard]] std::uint64_t writer_pid() const noexcept;
 
