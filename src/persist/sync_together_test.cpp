@@ -35,6 +35,9 @@ public:
         ++syncs;
         return act_(*this);
     }
+    void flush_mapped(std::uint64_t /*offset*/, std::span<const std::byte> /*mapped*/,
+                      site /*where*/) noexcept override {}
+    void fence_mapped(site /*where*/) noexcept override {}
     base::result<void> resize(std::uint64_t /*bytes*/, site /*where*/) override { return {}; }
     base::result<void> allocate(std::uint64_t /*offset*/, std::uint64_t /*length*/, site /*where*/) override {
         return {};
