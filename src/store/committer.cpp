@@ -82,7 +82,8 @@ bool is_as_long_as_pages(const stored_pages& of, std::span<const std::byte> reco
     for (const dirty_page& dirty : changes.dirty) {
         bytes += dirty.live ? dirty.pages * page_size : 0;
     }
-    return record.size() >= bytes / 2;
+    // A checkpoint marks what it writes back in a bit for each page.
+    return record.size() >= std::max<std::uint64_t>(bytes / 2, of.file().pages() / 8);
 }
 
 // One call writes many pages for less than the faults cost that their first stores after a sync take. Where a store
@@ -95,7 +96,8 @@ status write_record(const committer& of, stored_pages& in, std::uint64_t offset,
     const auto write = [&] {
         HF_STORE_TRY(file.write(offset, record.data(), record.size(), "store.log.write", false));
         // Who makes the record durable, by instructions, may be another process, which knows of no call.
-        return in_memory ? file.sync_all("store.log.call_sync") : status::ok;
+        const status synced = in_memory ? file.sync_all("store.log.call_sync") : status::ok;
+        return synced == status::ok ? synced : in.stop_writing(synced);  // it is whole, and would count after a crash
     };
     const bool is_long = record.size() >= least_written_record && !in_memory;
     if (is_long && write() == status::ok) {
@@ -385,11 +387,16 @@ status committer::renew_log(root& version, meta_on_media& meta, bool durable) {
 }
 
 // A sync of blocks that were written once changes no tables of the file system. On persistent memory the kernel makes
-// them durable where it maps them for stores, and no record is valid where other bytes lie.
+// them durable where it maps them for stores. No record is valid where other bytes lie, but a store without promises
+// may have lost a checkpoint with the power, and come to the same one again: then its old records are not to follow.
 status committer::clear_log(std::uint64_t start, std::uint64_t pages) noexcept {
     static constexpr std::array<std::byte, 16 * page_size> zeros{};
     pages_.checked().remove(start, pages);
     if (pages_.file().memory().is_there() && pages_.file().make_storable(start, pages) == status::ok) {
+        const std::uint64_t part = pages / pages_.log_parts();
+        for (std::uint64_t page = 0; page < pages; page += part) {
+            pages_.file().memory().write((start + page) * page_size, zeros.data(), page_size, "store.log.clear");
+        }
         return status::ok;
     }
     for (std::uint64_t page = 0; page < pages; page += 16) {

@@ -37,7 +37,7 @@ status known_free_pages::load(const stored_pages& of) {
 }
 
 // Who gave blocks back, or took some, may have been killed. A copy has holes also in pages that are in use, where it
-// left zeros out. Where there are too many, free pages count as holes.
+// left zeros out. Where there are too many, all behind them counts as holes.
 void known_free_pages::learn_holes(const data_file& file, std::uint64_t end) {
     if (!file.tells_holes()) {
         return;
@@ -53,6 +53,8 @@ void known_free_pages::learn_holes(const data_file& file, std::uint64_t end) {
     }
     if (!file.find_hole(page, end, start, count)) {
         space.set_backed(page, end - std::min(page, end), true);
+    } else {
+        space.set_backed(page, end - page, false);
     }
 }
 
