@@ -1,10 +1,12 @@
 #include "api/process_turns.hpp"
 
+#include <cstdint>
 #include <new>
 #include <utility>
 #include <vector>
 
 #include "heap/heap_turns.hpp"
+#include "segment/commit/fault_count.hpp"
 
 namespace holdfast::detail {
 
@@ -57,16 +59,25 @@ base::result<void> process_turns::wake(std::unique_ptr<heap::engine>& heap, heap
     }
 }
 
+namespace {
+
+std::uint64_t faults_of_others() noexcept { return segment::faults_of_process() - segment::faults_of_thread(); }
+
+}  // namespace
+
 base::result<bool> process_turns::take(std::unique_ptr<heap::engine>& heap) {
     HF_TRY_ASSIGN(const heap_turns::found found, turns_->take());
     // Before what others have left is stored.
+    turns_->directories()->faults_of_others = faults_of_others();
     turns_->directories()->may_have_stray_stores = !heap->files().commits().last().is_untouched();
     HF_TRY(wake(heap, found));
     return found == heap_turns::found::changed;
 }
 
+// A thread that stores while another one takes the turn has a fault since.
 base::result<void> process_turns::take_back_stray_stores(heap::engine& heap) {
-    if (!heap.files().directories()->may_have_stray_stores) {
+    const segment::heap_directories& directories = *heap.files().directories();
+    if (!directories.may_have_stray_stores && directories.faults_of_others == faults_of_others()) {
         return {};
     }
     segment::last_version& last = heap.files().commits().last();

@@ -2,6 +2,7 @@
 // they are moved.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,8 +34,9 @@ struct heap_directories {
     std::optional<kept_addresses> addresses;
     /// Of processes that take turns: no file has more than the last record says.
     bool was_left_in_order = false;
-    bool rests = false;                 ///< this one has not the turn
-    bool may_have_stray_stores = true;  ///< of before the turn
+    bool rests = false;                  ///< this one has not the turn
+    bool may_have_stray_stores = true;   ///< of before the turn
+    std::uint64_t faults_of_others = 0;  ///< of this process's other threads, when that was found out
     /// Of a reader: it took its slot while nobody had the turn, and the last one was left in order. So home, and the
     /// log up to the last version, are from then on as they were.
     bool came_between_turns = false;
