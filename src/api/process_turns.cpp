@@ -10,6 +10,12 @@
 
 namespace holdfast::detail {
 
+namespace {
+
+std::uint64_t faults_of_others() noexcept { return segment::faults_of_process() - segment::faults_of_thread(); }
+
+}  // namespace
+
 using base::failure;
 using base::failure_code;
 using segment::heap_turns;
@@ -58,12 +64,6 @@ base::result<void> process_turns::wake(std::unique_ptr<heap::engine>& heap, heap
         throw;
     }
 }
-
-namespace {
-
-std::uint64_t faults_of_others() noexcept { return segment::faults_of_process() - segment::faults_of_thread(); }
-
-}  // namespace
 
 base::result<bool> process_turns::take(std::unique_ptr<heap::engine>& heap) {
     HF_TRY_ASSIGN(const heap_turns::found found, turns_->take());

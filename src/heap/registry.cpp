@@ -99,10 +99,6 @@ constexpr int before_others = 102;
     ::pthread_atfork(nullptr, nullptr, abandon_in_child);
 }
 
-}  // namespace
-
-namespace {
-
 base::result<void> add_engine(registry& all, engine& opened) HF_REQUIRES(registry_mutex) {
     all.named.reserve(all.named.size() + 1);
     const auto [place, added] = all.open.emplace(opened.key(), &opened);
