@@ -5,7 +5,7 @@
 #include "api/c_api.hpp"
 #include "api/manager_access.hpp"
 #include "api/manager_core.hpp"
-#include "base/checked.hpp"
+#include "base/units.hpp"
 #include "heap/reallocate.hpp"
 
 namespace {

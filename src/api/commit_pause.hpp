@@ -1,5 +1,5 @@
 // While a heap is committed in durability `commit`, no other thread changes it by a call: calls that would wait, and
-// transactions that are open have ended (slab/calls/change_gate.hpp), those of stores, too.
+// transactions that are open have ended (slab/calls/gates.hpp), those of stores, too.
 //
 // Plain stores cannot be made to wait. One that comes meanwhile may be lost, and no other byte.
 //

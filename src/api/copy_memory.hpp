@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <memory_resource>
 
-#include "base/checked.hpp"
 #include "base/hot.hpp"
 #include "base/units.hpp"
 

@@ -5,8 +5,8 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"
-#include "base/failure.hpp"
 #include "base/fork_mutex.hpp"
+#include "base/result.hpp"
 
 namespace holdfast {
 

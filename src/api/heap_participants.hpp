@@ -11,8 +11,8 @@
 
 #include <holdfast/detail/heap_participants.hpp>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 
 namespace holdfast::segment {
 class heap_files;

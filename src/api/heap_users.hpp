@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "base/units.hpp"
 
 namespace holdfast::c_api {

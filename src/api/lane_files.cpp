@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "api/manager_core.hpp"
+#include "lane/head.hpp"
 #include "lane/replay.hpp"
-#include "lane/writer_counters.hpp"
 #include "segment/files/lane_places.hpp"
 #include "segment/files/lock.hpp"
 

@@ -8,7 +8,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"
-#include "base/checked.hpp"
+#include "base/units.hpp"
 #include "segment/files/heap_directories.hpp"
 
 namespace holdfast {

@@ -12,8 +12,8 @@
 #include <holdfast/transaction.hpp>
 
 #include "api/copy_memory.hpp"
-#include "base/checked.hpp"
 #include "base/hot.hpp"
+#include "base/units.hpp"
 
 namespace holdfast::detail {
 

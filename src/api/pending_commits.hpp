@@ -21,7 +21,7 @@
 
 #include <holdfast/ticket.hpp>
 
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "heap/operations/destination_operations.hpp"
 
 namespace holdfast::detail {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "api/manager_core.hpp"
-#include "base/checked.hpp"
+#include "base/units.hpp"
 #include "heap/registry.hpp"
 
 namespace holdfast::detail {

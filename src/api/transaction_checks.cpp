@@ -11,7 +11,6 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
 #include "base/process_identity.hpp"
 #include "base/units.hpp"
 #include "segment/format/pointer_format.hpp"

@@ -12,7 +12,7 @@
 
 #include <time.h>
 
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 
 namespace holdfast::base {
 

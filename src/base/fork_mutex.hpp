@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/no_signals.hpp"
-#include "base/thread_annotations.hpp"
+#include "base/interruption.hpp"
+#include "base/mutex.hpp"
 
 namespace holdfast::base {
 

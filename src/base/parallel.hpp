@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/no_signals.hpp"
+#include "base/interruption.hpp"
 
 namespace holdfast::base {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/checked.hpp"
+#include "base/units.hpp"
 
 namespace holdfast::extent {
 

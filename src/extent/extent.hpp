@@ -1,7 +1,7 @@
 // Runs of 4 KiB pages: allocation by best fit, the lowest address among equals; freed extents are united with their
 // free neighbours at once. The page entries are the truth, but for extents that another node frees
 // (remote_extents.hpp). All else is an index in DRAM, rebuilt at open. Invariants: EXT-1 to EXT-10
-// (extent_invariants.hpp).
+// (page_entries.hpp).
 //
 // Free pages are backed (they have space on disk) or holes, or it is not known which. Freed pages are backed, and
 // decay.
@@ -24,12 +24,11 @@
 #include <vector>
 
 #include "base/function_ref.hpp"
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
+#include "extent/decay.hpp"
 #include "extent/disk_space.hpp"
-#include "extent/extent_decay.hpp"
-#include "extent/extent_invariants.hpp"
 #include "extent/extent_map.hpp"
 #include "extent/extent_places.hpp"
 #include "extent/heap_end.hpp"

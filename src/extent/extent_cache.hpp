@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
 #include "base/sparse_table.hpp"
-#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "extent/extent.hpp"
 

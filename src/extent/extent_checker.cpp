@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "extent/page_entries_walk.hpp"
+#include "extent/page_entries.hpp"
 
 namespace holdfast::extent {
 

@@ -1,7 +1,6 @@
-#include "extent/extent_decay.hpp"
-
 #include <gtest/gtest.h>
 
+#include "extent/decay.hpp"
 #include "extent/extent_test_support.hpp"
 
 namespace holdfast::extent {

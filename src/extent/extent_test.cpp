@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/checked.hpp"
+#include "base/units.hpp"
 #include "extent/extent_test_support.hpp"
 #include "extent/fake_space.hpp"
 

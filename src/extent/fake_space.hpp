@@ -12,9 +12,9 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
 #include "base/sparse_table.hpp"
 #include "base/under_qemu.hpp"
+#include "base/units.hpp"
 #include "segment/format/space.hpp"
 
 namespace holdfast::extent {

@@ -8,7 +8,7 @@
 #include <boost/intrusive/intrusive_fwd.hpp>
 #include <boost/intrusive/rbtree_algorithms.hpp>
 
-#include "base/checked.hpp"
+#include "base/units.hpp"
 
 namespace holdfast::extent {
 

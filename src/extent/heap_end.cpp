@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
+#include "base/units.hpp"
 
 namespace holdfast::extent {
 

@@ -1,11 +1,12 @@
 // The page entries: what is written, what a clean open reads, and what a recovery believes.
+#include "extent/page_entries.hpp"
+
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "extent/fake_space.hpp"
-#include "extent/page_entries_walk.hpp"
 
 namespace holdfast::extent {
 namespace {

@@ -21,10 +21,9 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/sparse_table.hpp"
-#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
-#include "extent/extent_invariants.hpp"
 #include "extent/free_index.hpp"
 #include "extent/page_entries.hpp"
 

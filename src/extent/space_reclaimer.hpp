@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/function_ref.hpp"
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
+#include "extent/decay.hpp"
 #include "extent/disk_space.hpp"
-#include "extent/extent_decay.hpp"
 #include "extent/extent_map.hpp"
 #include "extent/heap_end.hpp"
 #include "segment/format/space.hpp"

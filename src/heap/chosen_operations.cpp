@@ -5,7 +5,7 @@
 
 #include "heap/collect/collect_operations.hpp"
 #include "heap/heap_operations.hpp"
-#include "heap/ordered/hardened_operations.hpp"
+#include "heap/operations/hardened_operations.hpp"
 #include "heap/ordered/ordered_destinations.hpp"
 #include "lane/replay.hpp"
 

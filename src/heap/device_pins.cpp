@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
+#include "base/units.hpp"
 #include "heap/heap_operations.hpp"
 #include "segment/format/page_runs.hpp"
 

@@ -13,7 +13,6 @@
 #include <map>
 #include <vector>
 
-#include "base/failure.hpp"
 #include "base/result.hpp"
 
 namespace holdfast::heap {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "heap/heap_opening.hpp"
-#include "heap/record_count.hpp"
 #include "heap/registry.hpp"
 #include "segment/creation/copy.hpp"
 

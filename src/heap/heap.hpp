@@ -112,4 +112,10 @@ base::result<void> copy(const std::string& source, const std::string& destinatio
                         std::span<const std::string> node_places = {});
 base::result<bool> remove(const std::string& path);
 
+/// Records written in durability `atomic`; 0 in the others. They tell whether threads that should stand still go on, as
+/// far as it can be seen.
+[[nodiscard]] inline std::uint64_t record_count(engine& of) {
+    return of.atomic() == nullptr ? 0 : of.atomic()->lanes().statistics().records;
+}
+
 }  // namespace holdfast::heap

@@ -4,7 +4,7 @@
 #include <new>
 #include <vector>
 
-#include "base/checked.hpp"
+#include "base/units.hpp"
 #include "persist/backing.hpp"
 
 namespace holdfast::heap {

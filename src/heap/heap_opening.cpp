@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "heap/registry.hpp"
-#include "persist/boot.hpp"
+#include "persist/machine.hpp"
 #include "segment/creation/copy.hpp"
 
 namespace holdfast::heap {

@@ -1,23 +1,77 @@
-// The calls of an open heap on its blocks, in its durability.
+// The parts of an open heap (files, extents, blocks, objects, types), and the calls on its blocks in its durability.
 //
 // Invariants:
+//   HEAP-6: the parts live and die together, and each refers only to those above it in the list of members.
 //   HEAP-8: fast_path() serves calls only if nothing else must see them: the heap is open for writing, in durability
 //           `commit` or `collect`, not hardened, without a free filter, and not abandoned.
 //
-// Thread safety: any number of threads may call the functions on blocks and use destinations(); all else runs alone.
+// Thread safety: any number of threads may call the functions on blocks and use destinations(); objects() and types()
+// need object_mutex(); the parts have their own rules; all else runs alone.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/result.hpp"
+#include "extent/extent.hpp"
 #include "heap/chosen_operations.hpp"
 #include "heap/device_pins.hpp"
-#include "heap/heap_parts.hpp"
+#include "heap/objects/object_directory.hpp"
+#include "heap/objects/type_registry.hpp"
+#include "segment/heap_files.hpp"
+#include "slab/slab.hpp"
 
 namespace holdfast::heap {
+
+/// Words at the beginning of the heap (files().view().base()) that hold a `ptr`.
+inline constexpr std::uint64_t root_count = 512;
+
+class heap_parts {
+public:
+    /// The extents and blocks are not open yet.
+    explicit heap_parts(std::unique_ptr<segment::heap_files> files);
+
+    [[nodiscard]] segment::heap_files& files() noexcept { return *files_; }
+    [[nodiscard]] const segment::heap_files& files() const noexcept { return *files_; }
+    [[nodiscard]] extent::extent_allocator& extents() noexcept { return extents_; }
+    [[nodiscard]] slab::block_allocator& blocks() noexcept { return blocks_; }
+    [[nodiscard]] object_directory& objects() noexcept { return objects_; }
+    [[nodiscard]] type_registry& types() noexcept { return types_; }
+    [[nodiscard]] std::recursive_mutex& object_mutex() noexcept { return object_mutex_; }
+
+    [[nodiscard]] std::uint64_t key() const noexcept { return files_->superblock().heap_key; }
+    /// Created so: no two blocks share a cache line.
+    [[nodiscard]] bool separates_cache_lines() const noexcept {
+        return (files_->superblock().flags & segment::flag_separate_lines) != 0;
+    }
+    [[nodiscard]] bool read_only() const noexcept { return !files_->location().is_writer(); }
+    /// Fails with `wrong_process` in a child of fork.
+    [[nodiscard]] base::result<void> check_process() const { return files_->location().check_process(); }
+    /// Fails with `unsupported` in a heap without files.
+    [[nodiscard]] base::result<void> refuse_scratch() const;
+
+protected:
+    ~heap_parts() = default;
+    /// The other parts must go before the files do.
+    [[nodiscard]] std::unique_ptr<segment::heap_files> take_files() noexcept { return std::move(files_); }
+    [[nodiscard]] bool has_files() const noexcept { return files_ != nullptr; }
+
+private:
+    std::unique_ptr<segment::heap_files> files_;
+    extent::extent_allocator extents_;
+    slab::block_allocator blocks_;
+    object_directory objects_;
+    type_registry types_;
+    std::recursive_mutex object_mutex_;
+};
+
+/// Usable bytes; 0 where no allocated block begins there.
+[[nodiscard]] std::uint64_t block_size_at(heap_parts& of, std::uint64_t offset);
 
 class heap_operations : public heap_parts {
 public:
@@ -57,7 +111,7 @@ public:
     }
 
     [[nodiscard]] device_pins& pins() noexcept { return pins_; }
-    /// What a commit waits for (slab/calls/change_gate.hpp); null where a commit drops no page.
+    /// What a commit waits for (slab/calls/gates.hpp); null where a commit drops no page.
     [[nodiscard]] slab::change_gate* changes() noexcept {
         return durability() == durability_kind::commit ? &slab::changes_of(blocks()) : nullptr;
     }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "heap/heap_parts.hpp"
+#include "heap/heap_operations.hpp"
 #include "heap/trace/trace.hpp"
 #include "lane/record_log.hpp"
 #include "lane/replay.hpp"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/checked.hpp"
+#include "base/units.hpp"
 #include "heap/heap_operations.hpp"
-#include "heap/operations/block_sizes.hpp"
+#include "heap/operations/destination_operations.hpp"
 #include "segment/files/private_moves.hpp"
 #include "slab/classes/size_classes.hpp"
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "heap/heap.hpp"
-#include "heap/record_count.hpp"
 #include "heap/trace/trace_sweep.hpp"
 
 namespace holdfast::heap {

@@ -4,7 +4,7 @@
 
 #include <ctime>
 
-#include "base/no_signals.hpp"
+#include "base/interruption.hpp"
 
 namespace holdfast::heap {
 

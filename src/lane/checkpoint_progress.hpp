@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "lane/lane.hpp"
 #include "lane/line_set.hpp"
 

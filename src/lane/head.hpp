@@ -7,11 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 
 #include "base/result.hpp"
+#include "lane/lane.hpp"
 #include "lane/lane_format.hpp"
 #include "persist/domain.hpp"
 
@@ -65,5 +67,19 @@ void write_in_turn(copies_on_media<Value>& copies, const std::type_identity_t<Va
     domain.copy_nontemporal(&copies[first_in_force ? 1 : 0], &made, sizeof made, write_site);
     domain.fence(fence_site);
 }
+
+/// Calls for one file exclude each other; who reads meanwhile notices it.
+void store_writer_counters(writer_counters_on_media& to, std::uint64_t heap_key, std::uint64_t incarnation,
+                           const lane_statistics& counters) noexcept;
+
+/// What a process that writes tells those that inspect the heap meanwhile.
+struct writer_counters {
+    std::uint64_t process = 0;
+    lane_statistics counters;
+};
+
+/// `page`: a copy of page 0. Nothing where the counters are torn, or of another heap or incarnation.
+[[nodiscard]] std::optional<writer_counters> read_writer_counters(std::span<const std::byte> page,
+                                                                  std::uint64_t heap_key, std::uint64_t incarnation);
 
 }  // namespace holdfast::lane

@@ -13,7 +13,7 @@
 
 #include "base/atomic.hpp"
 #include "base/function_ref.hpp"
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "base/units.hpp"
 #include "lane/lane_format.hpp"
 #include "lane/line_set.hpp"

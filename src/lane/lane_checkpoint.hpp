@@ -10,8 +10,8 @@
 #include <memory>
 #include <new>
 
-#include "base/checked.hpp"
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
+#include "base/units.hpp"
 #include "lane/announcement_barrier.hpp"
 #include "lane/checkpoint_progress.hpp"
 #include "lane/clock.hpp"

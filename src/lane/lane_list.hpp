@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "base/function_ref.hpp"
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "lane/lane.hpp"
 #include "lane/lane_options.hpp"
 #include "lane/record_log.hpp"

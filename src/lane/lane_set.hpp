@@ -26,8 +26,8 @@
 #include <thread>
 
 #include "base/hot.hpp"
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "lane/announcement_barrier.hpp"
 #include "lane/checkpoint_progress.hpp"
 #include "lane/clock.hpp"
@@ -40,7 +40,6 @@
 #include "lane/record.hpp"
 #include "lane/record_effects.hpp"
 #include "lane/record_log.hpp"
-#include "lane/writer_counters.hpp"
 #include "persist/domain.hpp"
 #include "segment/format/pointer_format.hpp"
 #include "segment/format/space.hpp"

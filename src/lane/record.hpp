@@ -10,7 +10,11 @@
 namespace holdfast::lane {
 
 /// Records of another heap, incarnation or lane do not count.
-[[nodiscard]] std::uint64_t seed_of(std::uint64_t heap_key, std::uint64_t incarnation, std::uint64_t lane) noexcept;
+[[nodiscard]] inline std::uint64_t seed_of(std::uint64_t heap_key, std::uint64_t incarnation,
+                                           std::uint64_t lane) noexcept {
+    const std::uint64_t parts[3] = {heap_key, incarnation, lane};
+    return XXH3_64bits(parts, sizeof parts);
+}
 
 [[nodiscard]] inline std::uint64_t checksum_of(const record_on_media& record, std::uint64_t seed) noexcept {
     const std::uint64_t checksum = XXH3_64bits_withSeed(&record.sequence, sizeof record - sizeof record.checksum, seed);

@@ -11,9 +11,8 @@
 #include <vector>
 
 #include "base/atomic.hpp"
-#include "base/failure.hpp"
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "lane/lane.hpp"
 #include "lane/lane_format.hpp"
 #include "log/log.hpp"

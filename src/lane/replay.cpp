@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
+#include "base/units.hpp"
 #include "lane/head.hpp"
 #include "lane/record.hpp"
 #include "segment/format/pointer_format.hpp"

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "base/atomic.hpp"
-#include "base/cancellation.hpp"
-#include "base/thread_annotations.hpp"
+#include "base/interruption.hpp"
+#include "base/mutex.hpp"
 
 namespace holdfast::log {
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "persist/sync_together.hpp"
+#include "persist/sync.hpp"
 
 namespace holdfast::log {
 

@@ -19,10 +19,9 @@
 #include <vector>
 
 #include "base/assert.hpp"
-#include "base/checked.hpp"
 #include "base/function_ref.hpp"
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "log/group_commit.hpp"
 #include "log/log_files.hpp"

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <new>
 
-#include "base/no_signals.hpp"
+#include "base/interruption.hpp"
 
 namespace holdfast::drop_in {
 

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "lane/announcement_barrier.hpp"
 
 namespace holdfast::drop_in {

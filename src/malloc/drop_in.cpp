@@ -18,8 +18,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/checked.hpp"
-#include "base/no_signals.hpp"
+#include "base/interruption.hpp"
+#include "base/units.hpp"
 #include "heap/heap.hpp"
 #include "heap/reallocate.hpp"
 #include "heap/upkeep_thread.hpp"

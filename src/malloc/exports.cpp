@@ -9,7 +9,7 @@
 
 #include <malloc.h>
 
-#include "base/checked.hpp"
+#include "base/units.hpp"
 #include "malloc/drop_in.hpp"
 
 #define HF_EXPORTED [[gnu::visibility("default")]]

@@ -2,7 +2,7 @@
 
 #include <sys/single_threaded.h>
 
-#include "base/no_signals.hpp"
+#include "base/interruption.hpp"
 
 // glibc has had these for its own threads library since 2.2.5, and exports them. They are no part of its headers.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)

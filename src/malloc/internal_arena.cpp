@@ -9,8 +9,8 @@
 #include <new>
 #include <optional>
 
-#include "base/checked.hpp"
-#include "base/no_signals.hpp"
+#include "base/interruption.hpp"
+#include "base/units.hpp"
 
 namespace holdfast::drop_in {
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "base/units.hpp"
 
 namespace holdfast::drop_in {

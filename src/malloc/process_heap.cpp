@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "base/checked.hpp"
+#include "base/units.hpp"
 #include "heap/heap.hpp"
 
 namespace holdfast::drop_in {

@@ -20,9 +20,9 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "persist/flush.hpp"
-#include "persist/mapped_sync.hpp"
 #include "persist/mutant.hpp"
 #include "persist/storage.hpp"
+#include "persist/sync.hpp"
 
 namespace holdfast::persist {
 

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "base/assert.hpp"
-#include "base/checked.hpp"
 #include "base/units.hpp"
 #include "persist/flush.hpp"
 

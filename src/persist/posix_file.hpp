@@ -16,7 +16,6 @@
 #include "base/units.hpp"
 #include "persist/descriptor.hpp"
 #include "persist/domain.hpp"
-#include "persist/noted_descriptors.hpp"
 #include "persist/posix_io.hpp"
 #include "persist/storage.hpp"
 

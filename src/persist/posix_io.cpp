@@ -14,7 +14,6 @@
 #include <climits>
 #include <vector>
 
-#include "base/checked.hpp"
 #include "base/units.hpp"
 
 namespace holdfast::persist {

@@ -19,8 +19,7 @@
 
 #include "base/checksum.hpp"
 #include "persist/descriptor.hpp"
-#include "persist/held_directories.hpp"
-#include "persist/known_files.hpp"
+#include "persist/owned_paths.hpp"
 #include "persist/posix_file.hpp"
 #include "persist/posix_io.hpp"
 #include "persist/storage.hpp"

@@ -1,5 +1,3 @@
-#include "persist/sync_together.hpp"
-
 #include <atomic>
 #include <barrier>
 #include <cerrno>
@@ -9,6 +7,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "persist/sync.hpp"
 
 namespace holdfast::persist {
 namespace {

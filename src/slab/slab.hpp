@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/failure.hpp"
 #include "base/function_ref.hpp"
 #include "base/process_identity.hpp"
 #include "base/result.hpp"

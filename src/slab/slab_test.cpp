@@ -12,7 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/checked.hpp"
+#include "base/units.hpp"
 #include "slab/test_heap.hpp"
 
 namespace holdfast::slab {

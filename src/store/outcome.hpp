@@ -5,7 +5,6 @@
 #include <new>
 #include <string>
 
-#include "base/failure.hpp"
 #include "base/result.hpp"
 #include "store/status.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "heap/ordered/destination_word.hpp"
+#include "heap/operations/destination_operations.hpp"
 #include "lane/lane_set.hpp"
 
 namespace holdfast::flush_trace {

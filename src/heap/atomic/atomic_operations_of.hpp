@@ -11,9 +11,8 @@
 #include "heap/atomic/atomic_groups.hpp"
 #include "heap/atomic/atomic_operations.hpp"
 #include "heap/atomic/atomic_protocol.hpp"
-#include "heap/operations/block_sizes.hpp"
+#include "heap/operations/destination_operations.hpp"
 #include "heap/operations/reservations.hpp"
-#include "heap/ordered/destination_word.hpp"
 #include "segment/format/pointer_format.hpp"
 
 namespace holdfast::heap {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
+#include "base/units.hpp"
 #include "heap/objects/object_directory.hpp"
 
 namespace holdfast::heap {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 
 namespace holdfast::heap {
 

@@ -5,13 +5,15 @@
 // Thread safety: any number of threads; one operation at a time on one destination.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "base/failure.hpp"
+#include "base/result.hpp"
 #include "heap/operations/group_operations.hpp"
+#include "segment/format/pointer_format.hpp"
 
 namespace holdfast::heap {
 
@@ -61,5 +63,19 @@ public:
 /// A group frees the block twice.
 [[nodiscard]] base::failure refused_free(const void* address) noexcept;
 [[nodiscard]] base::failure refused_child() noexcept;
+
+[[nodiscard]] inline std::uint64_t load_word(const std::uint64_t& destination) noexcept {
+    return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(destination)).load(std::memory_order_acquire);
+}
+
+/// `word`: not null, loaded from the destination.
+[[nodiscard]] inline void* target_of(const std::uint64_t& destination, std::uint64_t word) noexcept {
+    return reinterpret_cast<void*>(segment::decode_pointer(reinterpret_cast<std::uintptr_t>(&destination), word));
+}
+
+/// Whether a block that is reallocated stays where it is: whole pages that are long enough, and not twice as long.
+[[nodiscard]] bool can_stay(const slab::held_block& old, const void* address, const block_request& wanted) noexcept;
+/// `wanted`, and a quarter more if a block of `usable` bytes grows beyond a slab.
+[[nodiscard]] std::uint64_t bytes_with_room(std::uint64_t usable, std::uint64_t wanted) noexcept;
 
 }  // namespace holdfast::heap

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::heap {

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::heap {

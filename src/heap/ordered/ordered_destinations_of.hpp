@@ -12,10 +12,8 @@
 #include <cstring>
 #include <utility>
 
-#include "heap/operations/block_sizes.hpp"
 #include "heap/operations/destination_operations.hpp"
 #include "heap/operations/reservations.hpp"
-#include "heap/ordered/destination_word.hpp"
 #include "heap/ordered/group_blocks.hpp"
 #include "persist/mutant.hpp"
 #include "segment/format/pointer_format.hpp"

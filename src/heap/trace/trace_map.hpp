@@ -19,7 +19,6 @@
 #include "extent/extent.hpp"
 #include "segment/format/space.hpp"
 #include "slab/classes/size_classes.hpp"
-#include "slab/classes/slab_kind.hpp"
 
 namespace holdfast::heap {
 

@@ -1,11 +1,10 @@
 // The scans of all processors against the definition, word by word.
-#include "heap/trace/trace_scan.hpp"
-
 #include <array>
 #include <random>
 
 #include <gtest/gtest.h>
 
+#include "heap/trace/trace_worker.hpp"
 #include "segment/format/pointer_format.hpp"
 
 namespace holdfast::heap {

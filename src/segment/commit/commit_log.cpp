@@ -4,8 +4,8 @@
 #include <bit>
 #include <new>
 
-#include "base/checked.hpp"
-#include "persist/sync_together.hpp"
+#include "base/units.hpp"
+#include "persist/sync.hpp"
 #include "segment/commit/log_content.hpp"
 #include "segment/commit/way_home.hpp"
 #include "segment/format/geometry.hpp"

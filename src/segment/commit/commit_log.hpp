@@ -13,8 +13,8 @@
 #include <set>
 #include <string>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "log/log.hpp"
 #include "persist/storage.hpp"

@@ -8,7 +8,7 @@
 
 #include "base/parallel.hpp"
 #include "persist/posix_io.hpp"
-#include "persist/sync_together.hpp"
+#include "persist/sync.hpp"
 #include "segment/commit/commit_record.hpp"
 #include "segment/commit/log_content.hpp"
 #include "segment/commit/page_writer.hpp"

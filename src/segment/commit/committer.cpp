@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-#include "base/cancellation.hpp"
+#include "base/interruption.hpp"
 #include "segment/commit/captured_commit.hpp"
 #include "segment/commit/commit_builder.hpp"
 #include "segment/commit/first_commit.hpp"

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "base/cancellation.hpp"
+#include "base/interruption.hpp"
 #include "persist/mutant.hpp"
 #include "segment/commit/captured_commit.hpp"
 #include "segment/commit/commit_builder.hpp"

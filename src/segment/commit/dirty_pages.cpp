@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
 #include "base/parallel.hpp"
 #include "base/units.hpp"
 #include "segment/commit/fault_count.hpp"

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "persist/storage.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/heap_paths.hpp"

@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "segment/commit/commit_log.hpp"
 #include "segment/files/heap_location.hpp"

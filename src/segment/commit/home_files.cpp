@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "persist/sync_together.hpp"
+#include "persist/sync.hpp"
 
 namespace holdfast::segment {
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "base/failure.hpp"
 #include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "segment/commit/dirty_pages.hpp"

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "base/cancellation.hpp"
 #include "base/checksum.hpp"
+#include "base/interruption.hpp"
 #include "segment/format/page_checksums.hpp"
 
 namespace holdfast::segment {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "persist/backing.hpp"
 #include "segment/commit/heap_mapping.hpp"
 #include "segment/files/heap_location.hpp"

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
 #include "base/checksum.hpp"
+#include "base/units.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {

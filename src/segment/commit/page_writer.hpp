@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "persist/storage.hpp"
 #include "segment/commit/commit_steps.hpp"
 #include "segment/commit/page_copies.hpp"

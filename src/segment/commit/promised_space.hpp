@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "persist/storage.hpp"
 #include "segment/commit/commit_steps.hpp"
 #include "segment/format/space.hpp"

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "persist/sync_together.hpp"
+#include "persist/sync.hpp"
 #include "segment/commit/commit_log.hpp"
 #include "segment/commit/way_home.hpp"
 #include "segment/files/node_directories.hpp"

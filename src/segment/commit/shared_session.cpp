@@ -2,8 +2,8 @@
 
 #include <new>
 
-#include "base/cancellation.hpp"
-#include "persist/boot.hpp"
+#include "base/interruption.hpp"
+#include "persist/machine.hpp"
 #include "persist/storage.hpp"
 
 namespace holdfast::segment {

@@ -8,9 +8,8 @@
 
 #include <cstdint>
 
-#include "base/failure.hpp"
 #include "base/result.hpp"
-#include "persist/mapped_sync.hpp"
+#include "persist/sync.hpp"
 #include "segment/commit/heap_mapping.hpp"
 #include "segment/commit/heap_superblock.hpp"
 #include "segment/files/heap_location.hpp"

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/cancellation.hpp"
+#include "base/interruption.hpp"
 #include "segment/commit/fault_count.hpp"
 #include "segment/files/available_memory.hpp"
 

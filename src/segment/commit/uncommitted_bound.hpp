@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "segment/commit/committer.hpp"
 #include "segment/commit/heap_mapping.hpp"

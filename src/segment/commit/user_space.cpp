@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/cancellation.hpp"
+#include "base/interruption.hpp"
 #include "segment/commit/uncommitted_bound.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/mapping_limit.hpp"

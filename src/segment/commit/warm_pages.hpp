@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/checked.hpp"
 #include "base/units.hpp"
 
 namespace holdfast::segment {

@@ -16,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/checked.hpp"
 #include "base/units.hpp"
 #include "segment/commit/fault_count.hpp"
 

@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/no_signals.hpp"
+#include "base/interruption.hpp"
 #include "base/process_identity.hpp"
 
 namespace holdfast::segment {

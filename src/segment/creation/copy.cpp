@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "persist/boot.hpp"
+#include "persist/machine.hpp"
 #include "segment/files/lane_places.hpp"
 #include "segment/files/node_directories.hpp"
 #include "segment/files/store_files.hpp"

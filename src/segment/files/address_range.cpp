@@ -14,8 +14,8 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
 #include "base/sparse_table.hpp"
+#include "base/units.hpp"
 #include "persist/descriptor.hpp"
 #include "persist/domain.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "persist/domain.hpp"
-#include "persist/topology.hpp"
+#include "persist/machine.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/format/geometry.hpp"
 

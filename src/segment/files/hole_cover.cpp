@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "base/checked.hpp"
 #include "base/units.hpp"
 #include "persist/backing.hpp"
 #include "segment/files/address_range.hpp"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/cancellation.hpp"
+#include "base/interruption.hpp"
 #include "base/units.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/fork_copy.hpp"

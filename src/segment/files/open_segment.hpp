@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "persist/storage.hpp"
 #include "segment/files/heap_paths.hpp"
 

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "base/checked.hpp"
 #include "base/under_qemu.hpp"
 #include "base/units.hpp"
 #include "segment/files/mapping_limit.hpp"

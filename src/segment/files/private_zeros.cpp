@@ -6,7 +6,6 @@
 #include <array>
 #include <cstring>
 
-#include "base/checked.hpp"
 #include "base/units.hpp"
 
 namespace holdfast::segment {

@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "base/process_identity.hpp"
-#include "persist/boot.hpp"
+#include "persist/machine.hpp"
 
 namespace holdfast::segment {
 

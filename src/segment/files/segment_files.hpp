@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "base/function_ref.hpp"
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/open_segment.hpp"

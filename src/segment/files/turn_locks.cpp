@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "base/interruption.hpp"
-#include "persist/boot.hpp"
+#include "persist/machine.hpp"
 #include "segment/files/reader_table.hpp"
 
 namespace holdfast::segment {

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 
-#include "base/checked.hpp"
 #include "base/under_qemu.hpp"
 #include "base/units.hpp"
 

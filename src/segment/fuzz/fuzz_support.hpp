@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/checked.hpp"
 #include "base/checksum.hpp"
 #include "base/scratch_test_support.hpp"
+#include "base/units.hpp"
 #include "segment/commit/commit_steps.hpp"
 #include "segment/commit/log_content.hpp"
 #include "segment/format/geometry.hpp"

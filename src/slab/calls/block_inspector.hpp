@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/failure.hpp"
 #include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"

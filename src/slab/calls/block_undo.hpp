@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "base/function_ref.hpp"
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "base/units.hpp"
 #include "extent/extent.hpp"
-#include "slab/pool/slab_parts.hpp"
+#include "slab/pool/layout.hpp"
 
 namespace holdfast::slab {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "slab/classes/slab_kind.hpp"
+#include "slab/classes/size_classes.hpp"
 
 namespace holdfast::slab {
 

@@ -3,7 +3,7 @@
 
 #include <exception>
 
-#include "base/failure.hpp"
+#include "base/result.hpp"
 #include "extent/extent.hpp"
 #include "slab/calls/thread_cache.hpp"
 

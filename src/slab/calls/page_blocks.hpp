@@ -16,7 +16,7 @@ namespace holdfast::slab {
 
 inline constexpr std::uint64_t maximum_alignment = extent::maximum_alignment * base::page_size;
 
-/// Thread-safe. Functions are slow calls (commit_gate.hpp), except for those that are called from within one.
+/// Thread-safe. Functions are slow calls (gates.hpp), except for those that are called from within one.
 class page_blocks {
 public:
     page_blocks(block_core& core, small_blocks& small, const block_inspector& inspector) noexcept

@@ -1,7 +1,7 @@
 // What is known by its address and not answered by block states alone: the block's slab is not loaded or was morphed,
 // the heap has several nodes, or the block is one of whole pages.
 //
-// - Each of these calls, except for find_old(), is a slow call (commit_gate.hpp): it waits while a commit runs, and
+// - Each of these calls, except for find_old(), is a slow call (gates.hpp): it waits while a commit runs, and
 //   free() is refused in a signal handler that interrupted another.
 // - What fails leaves the failure, and changes nothing.
 #pragma once

@@ -1,6 +1,6 @@
 // Small blocks: taken from the caches of threads, which are refilled from slabs and given back to them.
 //
-// - An allocation that finds the thread's list empty, and one of a block with a type, is a slow call (commit_gate.hpp).
+// - An allocation that finds the thread's list empty, and one of a block with a type, is a slow call (gates.hpp).
 // - The blocks in a list are free by their states and lie in parts that the thread has checked out (SLAB-9).
 // - Where space has run out, this thread's cache, empty slabs and cached extents are given back once, and then any slab
 //   of any arena will do.

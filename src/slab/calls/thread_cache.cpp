@@ -12,7 +12,7 @@
 
 #include "base/fork_mutex.hpp"
 #include "base/process_identity.hpp"
-#include "slab/calls/commit_gate.hpp"
+#include "slab/calls/gates.hpp"
 
 #if defined(__x86_64__) && !defined(HF_STATES_ONE_BY_ONE)
 #include <immintrin.h>

@@ -14,10 +14,10 @@
 #include <memory>
 #include <utility>
 
-#include "base/failure.hpp"
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
+#include "base/result.hpp"
 #include "lane/lane_set.hpp"
-#include "persist/topology.hpp"
+#include "persist/machine.hpp"
 #include "slab/calls/hardened.hpp"
 #include "slab/classes/size_classes.hpp"
 #include "slab/supply/slab_pool.hpp"
@@ -133,8 +133,8 @@ extern const cached_lists no_lists;
 /// the gates, and for the lists during reclaim_idle().
 struct thread_cache {
     cached_lists classes{};
-    std::atomic<std::uint64_t> inside{0};           ///< 1: in a slow call (commit_gate.hpp)
-    std::atomic<std::uint64_t> changes{0};          ///< that this thread has begun and not ended (change_gate.hpp)
+    std::atomic<std::uint64_t> inside{0};           ///< 1: in a slow call (gates.hpp)
+    std::atomic<std::uint64_t> changes{0};          ///< that this thread has begun and not ended (gates.hpp)
     std::atomic<std::uint64_t> ended_by_others{0};  ///< of these
     unsigned arena = 0;
     unsigned machine_node = 0;

@@ -18,11 +18,11 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
 #include "base/sparse_table.hpp"
-#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
-#include "slab/classes/slab_kind.hpp"
+#include "slab/classes/size_classes.hpp"
 #include "slab/pool/block_states.hpp"
 
 namespace holdfast::slab {

@@ -1,6 +1,6 @@
 #include "slab/pool/empty_slabs.hpp"
 
-#include "extent/decay_curve.hpp"
+#include "extent/decay.hpp"
 
 namespace holdfast::slab {
 

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "slab/pool/pool_state.hpp"
 #include "slab/pool/slab_bins.hpp"
 #include "slab/pool/slab_source.hpp"

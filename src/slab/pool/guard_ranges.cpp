@@ -4,7 +4,7 @@
 #include <bit>
 #include <new>
 
-#include "base/checked.hpp"
+#include "base/units.hpp"
 
 namespace holdfast::slab {
 

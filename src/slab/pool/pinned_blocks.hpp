@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "base/units.hpp"
 
 namespace holdfast::slab {

@@ -1,4 +1,4 @@
-// What the parts of a slab pool share.
+// What the parts of a slab pool share, and what the pool asks of those above it: a gate, and a log.
 #pragma once
 
 #include <atomic>
@@ -6,13 +6,70 @@
 
 #include "base/units.hpp"
 #include "extent/extent.hpp"
+#include "lane/lane_format.hpp"
 #include "segment/format/space.hpp"
-#include "slab/pool/gate_of_pool.hpp"
+#include "slab/classes/size_classes.hpp"
 #include "slab/pool/pinned_blocks.hpp"
-#include "slab/pool/slab_log.hpp"
 #include "slab/pool/slab_table.hpp"
 
 namespace holdfast::slab {
+
+struct thread_cache;
+
+/// What a commit closes while it reads what the pool changes on media. calls/gates.hpp does it: it knows the threads,
+/// of which the pool knows nothing. Thread-safe.
+class gate_of_pool {
+public:
+    gate_of_pool() = default;
+    gate_of_pool(const gate_of_pool&) = delete;
+    gate_of_pool& operator=(const gate_of_pool&) = delete;
+
+    struct entry {
+        thread_cache* of = nullptr;
+        bool is_first = false;  ///< else the thread is inside already
+    };
+    /// Waits while a commit runs.
+    [[nodiscard]] virtual entry enter_pool() noexcept = 0;
+    virtual void leave_pool(const entry& entered) noexcept = 0;
+
+protected:
+    ~gate_of_pool() = default;
+};
+
+class [[nodiscard]] pool_call {
+public:
+    explicit pool_call(gate_of_pool& gate) noexcept : gate_(gate), entered_(gate.enter_pool()) {}
+    pool_call(const pool_call&) = delete;
+    pool_call& operator=(const pool_call&) = delete;
+    ~pool_call() { gate_.leave_pool(entered_); }
+
+private:
+    gate_of_pool& gate_;
+    gate_of_pool::entry entered_;
+};
+
+[[nodiscard]] lane::block_word slab_word(slab_kind kind) noexcept;
+
+/// Makes durable what must precede a change of a slab, in durabilities `atomic` and `collect`. Implemented by heap/.
+/// After a failed sync no later call of the heap succeeds, so only the first function answers.
+class slab_log {
+public:
+    slab_log() = default;
+    slab_log(const slab_log&) = delete;
+    slab_log& operator=(const slab_log&) = delete;
+    virtual ~slab_log() = default;
+
+    /// Writes a durable record, then header and page entry. False: a sync has failed, and nothing was stored.
+    [[nodiscard]] virtual bool slab_created(base::granule slab, const size_class& size,
+                                            std::uint32_t type) noexcept = 0;
+    /// Writes a durable record, then the page entry of a reserved extent.
+    virtual void slab_released(base::granule slab, const size_class& size, std::uint32_t type) noexcept = 0;
+    /// Writes a durable record, then the header.
+    virtual void slab_morphed(base::granule slab, slab_kind from, slab_kind to) noexcept = 0;
+    /// Older blocks of a morphed slab are gone. In durability `collect`, makes their bits durable before others take
+    /// their place.
+    virtual void old_blocks_written(base::granule slab) noexcept = 0;
+};
 
 /// A class is idle when so many slabs of others were wanted since one of its blocks was.
 inline constexpr std::uint64_t idle_after = 32;

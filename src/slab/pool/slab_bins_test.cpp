@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "extent/fake_space.hpp"
-#include "slab/calls/commit_gate.hpp"
+#include "slab/calls/gates.hpp"
 #include "slab/nodes/node_heap_test_support.hpp"
 #include "slab/pool/pool_state.hpp"
 

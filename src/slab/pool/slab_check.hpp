@@ -8,7 +8,7 @@
 #include <iterator>
 #include <optional>
 
-#include "base/failure.hpp"
+#include "base/result.hpp"
 #include "base/units.hpp"
 #include "segment/format/segment_format.hpp"
 #include "slab/classes/size_classes.hpp"

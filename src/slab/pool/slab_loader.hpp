@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "slab/pool/overlapped_blocks.hpp"
 #include "slab/pool/pool_state.hpp"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "extent/extent_invariants.hpp"
+#include "extent/page_entries.hpp"
 
 namespace holdfast::slab {
 

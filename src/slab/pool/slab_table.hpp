@@ -13,11 +13,8 @@
 #include "base/units.hpp"
 #include "segment/format/space.hpp"
 #include "slab/classes/size_classes.hpp"
-#include "slab/classes/slab_kind.hpp"
 #include "slab/pool/block_states.hpp"
-#include "slab/pool/slab_descriptor.hpp"
-#include "slab/pool/slab_parts.hpp"
-#include "slab/pool/slab_state.hpp"
+#include "slab/pool/layout.hpp"
 
 namespace holdfast::slab {
 

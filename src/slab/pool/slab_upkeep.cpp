@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "extent/decay_curve.hpp"
+#include "extent/decay.hpp"
 
 namespace holdfast::slab {
 

@@ -25,7 +25,6 @@
 #include "slab/pool/pool_state.hpp"
 #include "slab/pool/slab_bins.hpp"
 #include "slab/pool/slab_loader.hpp"
-#include "slab/pool/slab_log.hpp"
 #include "slab/pool/slab_source.hpp"
 #include "slab/pool/slab_upkeep.hpp"
 #include "slab/supply/morphing.hpp"

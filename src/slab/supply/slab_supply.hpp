@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "base/thread_annotations.hpp"
 #include "base/units.hpp"
 #include "slab/nodes/remote_frees.hpp"
 #include "slab/pool/pool_state.hpp"

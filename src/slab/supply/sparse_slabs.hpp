@@ -15,7 +15,7 @@
 
 #include <cstdint>
 
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "base/units.hpp"
 #include "segment/format/space.hpp"
 #include "slab/pool/overlapped_blocks.hpp"

@@ -14,7 +14,7 @@
 #include "lane/record_log.hpp"
 #include "lane/replay.hpp"
 #include "log/files_in_memory_test_support.hpp"
-#include "persist/topology.hpp"
+#include "persist/machine.hpp"
 #include "simulator/memory/atomic_memory.hpp"
 #include "simulator/storage/sparse_content.hpp"
 #include "slab/slab.hpp"

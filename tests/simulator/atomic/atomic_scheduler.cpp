@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 #include "persist/mutant.hpp"
 
 namespace holdfast::simulator {

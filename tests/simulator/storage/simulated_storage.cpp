@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/assert.hpp"
-#include "base/checked.hpp"
+#include "base/units.hpp"
 
 namespace holdfast::simulator {
 

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/assert.hpp"
-#include "base/checked.hpp"
 #include "base/checksum.hpp"
+#include "base/units.hpp"
 
 namespace holdfast::simulator {
 

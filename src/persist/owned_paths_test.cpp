@@ -1,4 +1,4 @@
-#include "persist/held_directories.hpp"
+#include "persist/owned_paths.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,6 +13,7 @@
 #include "persist/storage.hpp"
 
 namespace holdfast::persist {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -154,4 +155,5 @@ TEST_F(held_directories_test, files_are_of_the_owner_or_of_ours_or_of_a_group_th
 }
 
 }  // namespace
+
 }  // namespace holdfast::persist

@@ -1,4 +1,4 @@
-#include "base/failure.hpp"
+#include "base/result.hpp"
 
 #include <array>
 #include <cerrno>

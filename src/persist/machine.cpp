@@ -1,5 +1,6 @@
-#include "persist/topology.hpp"
+#include "persist/machine.hpp"
 
+#include <fcntl.h>
 #include <linux/mempolicy.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -8,12 +9,16 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
+
+#include "base/checksum.hpp"
 
 namespace holdfast::persist {
 
@@ -166,5 +171,19 @@ bool made_up_topology::prefer_memory(unsigned /*node*/, std::byte* /*address*/,
 }
 
 bool made_up_topology::prefer_for_this_thread(unsigned /*node*/) const noexcept { return false; }
+
+std::uint64_t this_boot() noexcept {
+    static const std::uint64_t boot = []() noexcept -> std::uint64_t {
+        const int file = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+        if (file < 0) {
+            return 0;
+        }
+        std::array<std::byte, 64> text{};
+        const ssize_t size = ::read(file, text.data(), text.size());
+        ::close(file);
+        return size <= 0 ? 0 : base::checksum64(std::span(text).first(static_cast<std::size_t>(size))) | 1U;
+    }();
+    return boot;
+}
 
 }  // namespace holdfast::persist

@@ -1,4 +1,4 @@
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
 
 #include <unistd.h>
 
@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 namespace holdfast::base {
+
 namespace {
 
 /// False for 0, which stands for no thread.
@@ -115,4 +116,5 @@ TEST(mutex_test, who_takes_the_lock_again_and_again_kept_others_out) {
 }
 
 }  // namespace
+
 }  // namespace holdfast::base

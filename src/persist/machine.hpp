@@ -1,3 +1,5 @@
+// The machine: its nodes and processors, and when it was booted.
+//
 // Nodes are numbered without gaps in the order of the kernel's numbers; those without processors do not count.
 // Processors that come online later belong to node 0, and so do all where the machine does not tell.
 #pragma once
@@ -93,5 +95,9 @@ protected:
 private:
     std::vector<std::vector<unsigned>> cpus_;
 };
+
+/// Of this boot, from the kernel's random identity; 0: unknown. What was not synced is gone in a later one, unless the
+/// machine was shut down in order. Thread-safe.
+[[nodiscard]] std::uint64_t this_boot() noexcept;
 
 }  // namespace holdfast::persist

@@ -1,4 +1,4 @@
-#include "heap/ordered/hardened_operations.hpp"
+#include "heap/operations/hardened_operations.hpp"
 
 #include <utility>
 

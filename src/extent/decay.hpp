@@ -13,7 +13,7 @@ namespace holdfast::extent {
 /// x in 0..1
 [[nodiscard]] constexpr double smootherstep(double x) noexcept { return x * x * x * (x * (x * 6 - 15) + 10); }
 
-/// Nanoseconds of a clock that does not run backward. Not thread-safe.
+/// How many free pages may keep their space. Nanoseconds of a clock that does not run backward. Not thread-safe.
 class decay_curve {
 public:
     static constexpr std::uint64_t step_ns = 50'000'000;
@@ -72,6 +72,47 @@ private:
     std::uint64_t kept_ = 0;  ///< backed pages after the last step
     std::vector<std::uint64_t> freed_;
     std::size_t newest_ = 0;
+};
+
+/// The decay of an allocator's free extents, step by step. After step(), at most may_stay() free pages may keep their
+/// space until the next step. The caller holds a lock, except for now() and at_once().
+class extent_decay {
+public:
+    /// Monotonic nanoseconds.
+    using clock_function = std::uint64_t (*)() noexcept;
+
+    /// Comes before the first free. May throw std::bad_alloc.
+    void start(std::uint64_t total_ns, clock_function clock) {
+        clock_ = clock;
+        at_once_ = total_ns == 0;
+        curve_.start(total_ns, clock());
+    }
+    [[nodiscard]] std::uint64_t now() const noexcept { return clock_ == nullptr ? 0 : clock_(); }
+    [[nodiscard]] bool at_once() const noexcept { return at_once_; }
+
+    [[nodiscard]] bool enabled() const noexcept { return clock_ != nullptr && curve_.enabled(); }
+    [[nodiscard]] bool is_due() const noexcept { return clock_ != nullptr && curve_.is_due(clock_()); }
+    /// Ends a step if one is over; whether one was. `backed`: free pages that are no holes.
+    [[nodiscard]] bool step(base::pages backed) noexcept {
+        if (clock_ == nullptr) {
+            return false;
+        }
+        const std::uint64_t now = clock_();
+        if (!curve_.is_due(now)) {
+            return false;
+        }
+        may_stay_ = {curve_.limit(now, backed.value)};
+        return true;
+    }
+    [[nodiscard]] base::pages may_stay() const noexcept { return may_stay_; }
+    /// For callers that take no steps. Only where enabled().
+    [[nodiscard]] base::pages limit(base::pages backed) noexcept { return {curve_.limit(clock_(), backed.value)}; }
+
+private:
+    decay_curve curve_;
+    base::pages may_stay_{};
+    clock_function clock_ = nullptr;
+    bool at_once_ = false;
 };
 
 }  // namespace holdfast::extent

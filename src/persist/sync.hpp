@@ -1,21 +1,25 @@
-// The domain `disk`: sync() makes durable (msync) what any thread has noted before. Thread-safe.
-//
-// A table of fixed size notes chunks of at least 2 MiB, which double when it is full, so nothing is allocated. The
-// kernel reports a lost write once, so the first failure stays: every later sync() does nothing.
+// Syncs: of memory that is mapped from files (msync), and of several files at once (fdatasync).
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
-#include "base/failure.hpp"
-#include "base/thread_annotations.hpp"
+#include "base/mutex.hpp"
+#include "base/result.hpp"
+#include "persist/storage.hpp"
 
 namespace holdfast::persist {
 
+/// The domain `disk`: sync() makes durable (msync) what any thread has noted before. Thread-safe.
+///
+/// A table of fixed size notes chunks of at least 2 MiB, which double when it is full, so nothing is allocated. The
+/// kernel reports a lost write once, so the first failure stays: every later sync() does nothing.
 class mapped_sync {
 public:
     explicit mapped_sync(std::string path) : path_(std::move(path)) {}
@@ -56,5 +60,13 @@ private:
     int error_ HF_GUARDED_BY(noted_mutex_) = 0;
     chunk_set taken_ HF_GUARDED_BY(sync_mutex_);
 };
+
+/// Files that are synced and closed give some back.
+[[nodiscard]] bool is_out_of_descriptors(const base::failure& what) noexcept;
+
+/// All are durable on return. A sync waits for the device, and those that wait together mostly wait for the same flush
+/// of it. Threads make the other syncs behind one that has taken long. After a failure some files
+/// were not tried; a sync that ends for want of memory counts as a failed one (`out_of_memory`, "fdatasync").
+[[nodiscard]] base::result<void> sync_together(std::span<const std::shared_ptr<file>> files, site where);
 
 }  // namespace holdfast::persist

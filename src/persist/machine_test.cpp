@@ -1,4 +1,4 @@
-#include "persist/topology.hpp"
+#include "persist/machine.hpp"
 
 #include <sys/mman.h>
 
@@ -12,6 +12,7 @@
 #include "base/scratch_test_support.hpp"
 
 namespace holdfast::persist {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -121,4 +122,5 @@ TEST(made_up_topology, ThereIsAlwaysANode) {
 }
 
 }  // namespace
+
 }  // namespace holdfast::persist

@@ -1,5 +1,6 @@
 // Changes, of which a commit cuts none in two.
-#include "slab/calls/change_gate.hpp"
+
+#include "slab/calls/gates.hpp"
 
 #include <future>
 #include <thread>
@@ -9,6 +10,7 @@
 #include "slab/test_heap.hpp"
 
 namespace holdfast::slab {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -91,4 +93,5 @@ TEST_F(change_gate_test, AChangeWhoseThreadEndedIsForgotten) {
 }
 
 }  // namespace
+
 }  // namespace holdfast::slab
