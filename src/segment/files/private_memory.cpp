@@ -1,4 +1,4 @@
-#include "segment/files/private_moves.hpp"
+#include "segment/files/private_memory.hpp"
 
 #include <sys/mman.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/under_qemu.hpp"
 #include "base/units.hpp"
-#include "segment/files/mapping_limit.hpp"
+#include "segment/files/kernel_limits.hpp"
 
 // Since Linux 5.7.
 #if !defined(MREMAP_DONTUNMAP)
@@ -143,6 +143,100 @@ void move_private_memory(std::byte* to, std::byte* from, std::uint64_t bytes) no
         }
     }
     std::memcpy(to, from, bytes);
+}
+
+}  // namespace holdfast::segment
+
+namespace holdfast::segment {
+
+namespace {
+
+/// The kernel refuses to drop locked pages.
+void drop_or_store(std::byte* from, std::uint64_t bytes) noexcept {
+    if (::madvise(from, bytes, MADV_DONTNEED) != 0) {
+        std::memset(from, 0, bytes);
+    }
+}
+
+/// Storing zeros where there is memory is faster than dropping it and taking it again. Other pages may be in swap, so
+/// they are dropped.
+void zero_asking(std::byte* from, std::uint64_t bytes) noexcept {
+    std::array<unsigned char, 1024> in_memory{};
+    while (bytes != 0) {
+        const std::uint64_t asked = std::min(bytes, in_memory.size() * page_size);
+        if (::mincore(from, asked, in_memory.data()) != 0) {
+            drop_or_store(from, bytes);
+            return;
+        }
+        const auto* const end = in_memory.data() + asked / page_size;
+        for (const auto* page = in_memory.data(); page != end;) {
+            const bool resident = (*page & 1U) != 0;
+            const auto* const next = std::find_if(page, end, [&](unsigned char one) { return (one & 1U) != resident; });
+            const std::uint64_t run = static_cast<std::uint64_t>(next - page) * page_size;
+            if (resident) {
+                std::memset(from, 0, run);
+            } else {
+                drop_or_store(from, run);
+            }
+            from += run;
+            page = next;
+        }
+        bytes -= asked;
+    }
+}
+
+/// False where the kernel does not say.
+bool middle_in_memory(std::byte* from, std::uint64_t bytes) noexcept {
+    unsigned char in_memory = 0;
+    return ::mincore(from + base::align_down(bytes / 2, page_size), page_size, &in_memory) == 0 &&
+           (in_memory & 1U) != 0;
+}
+
+}  // namespace
+
+void zero_private_memory(std::byte* address, std::uint64_t bytes) noexcept {
+    if (bytes < least_asked_about) {
+        std::memset(address, 0, bytes);
+        return;
+    }
+    const auto begin = reinterpret_cast<std::uintptr_t>(address);
+    const std::uint64_t head = base::align_up(begin, page_size) - begin;
+    const std::uint64_t tail = (begin + bytes) % page_size;
+    std::byte* const pages = address + head;
+    const std::uint64_t whole = bytes - head - tail;
+    std::memset(address, 0, head);
+    std::memset(pages + whole, 0, tail);
+    if (whole >= least_dropped) {
+        drop_or_store(pages, whole);
+    } else if (whole < least_asked_wholly && middle_in_memory(pages, whole)) {
+        std::memset(pages, 0, whole);
+    } else {
+        zero_asking(pages, whole);
+    }
+}
+
+base::result<void> show_range_to_child(std::byte* address, std::uint64_t bytes, bool shown) {
+    if (::madvise(address, bytes, shown ? MADV_DOFORK : MADV_DONTFORK) != 0) {
+        return base::os_failure(errno, "madvise", {});
+    }
+    return {};
+}
+
+base::result<void> replace_by_copy(std::byte* address, std::uint64_t bytes, std::span<const byte_range> ranges) {
+    void* const memory =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        return base::os_failure(errno, "mmap", {});
+    }
+    for (const byte_range& range : ranges) {
+        std::memcpy(static_cast<std::byte*>(memory) + range.begin, address + range.begin, range.length);
+    }
+    if (::mremap(memory, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address) == MAP_FAILED) {
+        const int os_error = errno;
+        ::munmap(memory, bytes);
+        return base::os_failure(os_error, "mremap", {});
+    }
+    return {};
 }
 
 }  // namespace holdfast::segment

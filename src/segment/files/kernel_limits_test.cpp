@@ -1,4 +1,4 @@
-#include "segment/files/available_memory.hpp"
+#include "segment/files/kernel_limits.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -10,6 +10,7 @@
 #include "segment/test_support.hpp"
 
 namespace holdfast::segment {
+
 namespace {
 
 using base::mebibyte;
@@ -127,4 +128,5 @@ TEST_F(available_memory_test, bears_whatever_the_files_say) {
 }
 
 }  // namespace
+
 }  // namespace holdfast::segment

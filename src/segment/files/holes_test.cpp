@@ -1,4 +1,4 @@
-#include "segment/files/backing_cursor.hpp"
+#include "segment/files/holes.hpp"
 
 #include <cstring>
 #include <vector>
@@ -9,6 +9,7 @@
 #include "segment/test_support.hpp"
 
 namespace holdfast::segment {
+
 namespace {
 
 using persist::posix_storage;
@@ -80,4 +81,5 @@ TEST_F(backing_cursor_test, says_which_file_is_missing) {
 }
 
 }  // namespace
+
 }  // namespace holdfast::segment

@@ -1,4 +1,4 @@
-#include "segment/files/private_moves.hpp"
+#include "segment/files/private_memory.hpp"
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -15,10 +15,11 @@
 #include "base/under_qemu.hpp"
 #include "base/units.hpp"
 #include "segment/files/address_range.hpp"
-#include "segment/files/mapping_limit.hpp"
+#include "segment/files/kernel_limits.hpp"
 #include "segment/test_support.hpp"
 
 namespace holdfast::segment {
+
 namespace {
 
 using base::mebibyte;
@@ -169,4 +170,5 @@ TEST_F(private_moves, may_follow_each_other) {
 }
 
 }  // namespace
+
 }  // namespace holdfast::segment
