@@ -1,9 +1,9 @@
 #include <span>
 #include <string>
 
-#include "c_api/c_api.hpp"
 #include "api/manager_access.hpp"
 #include "api/manager_core.hpp"
+#include "c_api/c_api.hpp"
 
 namespace holdfast::c_api {
 

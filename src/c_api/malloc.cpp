@@ -2,10 +2,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "c_api/c_api.hpp"
 #include "api/manager_access.hpp"
 #include "api/manager_core.hpp"
 #include "base/units.hpp"
+#include "c_api/c_api.hpp"
 #include "heap/reallocate.hpp"
 
 namespace {

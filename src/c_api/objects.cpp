@@ -3,8 +3,8 @@
 #include <cstring>
 #include <string>
 
-#include "c_api/c_api.hpp"
 #include "api/manager_access.hpp"
+#include "c_api/c_api.hpp"
 
 namespace holdfast::c_api {
 

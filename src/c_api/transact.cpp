@@ -1,9 +1,9 @@
 #include <holdfast/transact_scope.hpp>
 #include <holdfast/transaction.h>
 
-#include "c_api/c_api.hpp"
 #include "api/manager_access.hpp"
 #include "api/manager_core.hpp"
+#include "c_api/c_api.hpp"
 
 using holdfast::c_api::guarded;
 using holdfast::c_api::manager_of;

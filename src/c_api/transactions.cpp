@@ -7,8 +7,8 @@
 #include <holdfast/transaction.h>
 #include <holdfast/transaction.hpp>
 
-#include "c_api/c_api.hpp"
 #include "api/transaction_core.hpp"
+#include "c_api/c_api.hpp"
 
 namespace holdfast::c_api {
 
