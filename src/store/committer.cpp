@@ -16,7 +16,7 @@ namespace {
 
 // While a store is written, its log is as large as all else in it, within bounds: a checkpoint writes each page once,
 // however often it changed. Without syncs it stays short: checkpoints cost little, and free pages soon. A store that
-// settles has a short log again.
+// comes to rest has a short log again.
 constexpr std::uint64_t most_log_pages = 4096;
 // A call writes records from here on, stores shorter ones.
 constexpr std::size_t least_written_record = std::size_t{16} << 10U;

@@ -16,7 +16,7 @@ namespace holdfast::store_engine {
 namespace {
 
 // Free pages in a row that are worth a hole, which changes the file system's tables; and where much of a store that
-// settles is free.
+// comes to rest is free.
 constexpr std::uint64_t least_hole = 16;
 constexpr std::uint64_t least_hole_at_rest = 8;
 // Free pages of a store in use that keep their blocks for the next commits, at least.

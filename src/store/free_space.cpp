@@ -166,10 +166,6 @@ bool free_space::would_release(std::span<const std::uint64_t> snapshots) const n
     return std::any_of(incoming_.begin(), incoming_.end(), [&](const auto& freed) { return !is_seen(freed); });
 }
 
-std::uint64_t free_space::oldest_blocker() const noexcept {
-    return blocked_.empty() ? ~std::uint64_t{0} : blocked_.begin()->first;
-}
-
 bool free_space::has_free(std::uint64_t start, std::uint64_t count) const noexcept {
     for (std::uint64_t page = start; page < start + count; ++page) {
         if (is_ready(page) || (page < died_.size() && died_[page] != 0)) {

@@ -36,8 +36,6 @@ public:
     /// Whether release() of these would make any page ready.
     [[nodiscard]] bool would_release(std::span<const std::uint64_t> snapshots) const noexcept;
 
-    /// The smallest snapshot that keeps pages from use; ~0: none.
-    [[nodiscard]] std::uint64_t oldest_blocker() const noexcept;
     [[nodiscard]] std::uint64_t ready_pages() const noexcept { return ready_count_; }
     /// Ready, or freed.
     [[nodiscard]] std::uint64_t all_pages() const noexcept;

@@ -286,7 +286,7 @@ TEST_F(store_in_heap, the_log_moves_while_an_older_state_counts) {
     ASSERT_EQ(hf_lmdb_before_heap_commit(store.env), 0);
     hf_lmdb_after_heap_commit(store.env);
     EXPECT_TRUE(after_crash(copy(), store.word) == store.all());
-    // It settles meanwhile, which makes a log short that nobody needs.
+    // It comes to rest meanwhile, which makes a log short that nobody needs.
     for (int times = 0; times < 3; ++times) {
         ASSERT_EQ(store.set("small", std::to_string(times)), 0);
         ASSERT_EQ(hf_lmdb_before_heap_commit(store.env), 0);

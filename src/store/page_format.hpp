@@ -74,7 +74,7 @@ struct long_value {
 
 /// In the node of a key that is too long for it; the key lies in a run of its own.
 struct long_key {
-    std::array<char, 48> head;  ///< settles most comparisons
+    std::array<char, 48> head;  ///< decides most comparisons
     long_value where;
 };
 

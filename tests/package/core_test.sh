@@ -9,12 +9,13 @@ fail() { echo "core_test: $*" >&2; exit 1; }
 step() { "$@" >"$work/log" 2>&1 || { tail -n 30 "$work/log"; fail "failed: $*"; }; }
 
 mkdir "$work/tree"
-cp -r "$source"/{CMakeLists.txt,LICENSE,cmake,include,packaging,src} "$work/tree"
+cp -r "$source"/{CMakeLists.txt,LICENSE,cmake,include,packaging,src,tools} "$work/tree"
 rm -r "$work/tree"/src/{index,store,lmdb_file,malloc,cli,command_line,store_tools} "$work/tree"/include/lmdb \
     "$work/tree"/include/holdfast/{index,index.h,ordered_index.hpp,hash_index.hpp,check_indexes.hpp,compat} \
     "$work/tree"/include/holdfast/{store.hpp,store_in_heap.hpp,detail/store_in_heap.h}
 
 step cmake -S "$work/tree" -B "$work/build" -DCMAKE_INSTALL_PREFIX="$work/prefix" -DCMAKE_BUILD_TYPE=None \
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32 \
     -DHOLDFAST_BUILD_INDEX=OFF -DHOLDFAST_BUILD_MALLOC=OFF -DHOLDFAST_BUILD_STORE=OFF
 step cmake --build "$work/build" --parallel 2
 step cmake --install "$work/build"
