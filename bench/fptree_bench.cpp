@@ -172,6 +172,7 @@ constexpr backend backends[] = {
 #if HOLDFAST_BENCH_HAS_PMEMOBJ
     backend_of<fptree::libpmemobj_memory>,
 #endif
+    backend_of<fptree::holdfast_alone>,
     backend_of<fptree::ordinary_memory>,
 };
 

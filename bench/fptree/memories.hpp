@@ -74,6 +74,15 @@ private:
     std::optional<holdfast::manager> heap_;
 };
 
+/// Where the tree writes nothing back, and the allocator all: what is missing to holdfast_memory are the tree's
+/// flushes.
+class holdfast_alone : public holdfast_memory {
+public:
+    static constexpr const char* name = "holdfast, the tree unflushed";
+    using holdfast_memory::holdfast_memory;
+    static void persist(const void* /*begin*/, std::size_t /*bytes*/) noexcept {}
+};
+
 /// malloc, and nothing is written back: what the tree itself takes.
 class ordinary_memory {
 public:
