@@ -9,13 +9,18 @@ install(
     ARCHIVE COMPONENT development
     LIBRARY COMPONENT library NAMELINK_COMPONENT development
 )
+set(others "/store[^/]*$") # src/store/CMakeLists.txt installs them
+if(NOT HOLDFAST_BUILD_INDEX)
+    string(APPEND others "|/holdfast/(index$|index\\.h$|ordered_index|hash_index|check_indexes)")
+endif()
 install(
-    DIRECTORY ${HOLDFAST_SOURCE_ROOT}/api/include/ ${HOLDFAST_SOURCE_ROOT}/index/include/
+    DIRECTORY ${HOLDFAST_INCLUDE_ROOT}/holdfast
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
     COMPONENT development
     FILES_MATCHING
     PATTERN "*.hpp"
     PATTERN "*.h"
+    REGEX "${others}" EXCLUDE
 )
 # gdb loads the printers with the shared library: those of a directory of the system from below auto-load, others from
 # beside the library, once `add-auto-load-safe-path` names that place. Programs with the static one name them in

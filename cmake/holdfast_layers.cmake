@@ -5,6 +5,7 @@
 #   hf_<layer>_objects  its object files, for the united libraries
 #   holdfast::holdfast  all layers, public headers only: what programs link, ours and others'
 set(HOLDFAST_SOURCE_ROOT ${PROJECT_SOURCE_DIR}/src)
+set(HOLDFAST_INCLUDE_ROOT ${PROJECT_SOURCE_DIR}/include) # the public headers
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
     # Called where the processor has the instructions. Such a file is in no unity build.
     set_source_files_properties(${HOLDFAST_SOURCE_ROOT}/base/checksum_avx2.cpp PROPERTIES COMPILE_OPTIONS -mavx2)
@@ -20,8 +21,8 @@ function(hf_add_layers)
         list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cpp$")
         hf_put_mutants_in(sources)
         set(include_directories ${HOLDFAST_SOURCE_ROOT})
-        if(IS_DIRECTORY ${HOLDFAST_SOURCE_ROOT}/${layer}/include)
-            list(APPEND include_directories ${HOLDFAST_SOURCE_ROOT}/${layer}/include)
+        if(layer MATCHES "^(api|c_api|index)$") # the lint keeps them out of the layers below
+            list(APPEND include_directories ${HOLDFAST_INCLUDE_ROOT})
         endif()
         add_library(hf_${layer}_objects OBJECT ${sources})
         set_target_properties(hf_${layer}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
@@ -50,8 +51,7 @@ function(hf_add_library)
         add_library(holdfast::${kind} ALIAS holdfast_${kind})
         target_link_libraries(holdfast_${kind} PUBLIC Threads::Threads Boost::headers)
         target_include_directories(
-            holdfast_${kind} PUBLIC $<BUILD_INTERFACE:${HOLDFAST_SOURCE_ROOT}/api/include>
-                                    $<BUILD_INTERFACE:${HOLDFAST_SOURCE_ROOT}/index/include>
+            holdfast_${kind} PUBLIC $<BUILD_INTERFACE:${HOLDFAST_INCLUDE_ROOT}>
                                     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
         )
         target_compile_features(holdfast_${kind} PUBLIC cxx_std_20)
@@ -76,7 +76,7 @@ function(hf_add_library)
     else()
         add_library(holdfast::holdfast ALIAS holdfast_static)
     endif()
-    target_compile_definitions(hf_api_objects PRIVATE HOLDFAST_VERSION="${PROJECT_VERSION}")
+    target_compile_definitions(hf_c_api_objects PRIVATE HOLDFAST_VERSION="${PROJECT_VERSION}")
 endfunction()
 
 # hf_add_program(name SOURCES ... [LIBRARIES ...]): a program of ours on the public headers alone (cli, examples,

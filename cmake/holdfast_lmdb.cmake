@@ -2,5 +2,5 @@
 # is installed.
 #   HOLDFAST_LMDB_INCLUDE   the directory of lmdb.h
 #   HOLDFAST_LMDB_LIBRARY   the target to link
-set(HOLDFAST_LMDB_INCLUDE ${HOLDFAST_SOURCE_ROOT}/store/include/lmdb)
+set(HOLDFAST_LMDB_INCLUDE ${HOLDFAST_INCLUDE_ROOT}/lmdb)
 set(HOLDFAST_LMDB_LIBRARY hf_store)

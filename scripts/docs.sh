@@ -23,10 +23,10 @@ rm -rf build/docs build/docs-xml build/site
 mkdir -p build/docs-xml
 step "the reference of C++" reference cpp "RECURSIVE = YES" "FILE_PATTERNS = *.hpp *.md" \
     "USE_MDFILE_AS_MAINPAGE = docs/site/cpp.md" \
-    "INPUT = docs/site/cpp.md src/api/include src/index/include src/store/include/holdfast"
-include=src/api/include/holdfast lmdb=src/store/include/lmdb/lmdb.h
+    "INPUT = docs/site/cpp.md include/holdfast"
+include=include/holdfast lmdb=include/lmdb/lmdb.h
 step "the reference of C" reference c "OPTIMIZE_OUTPUT_FOR_C = YES" "PREDEFINED = HF_API= HF_PUBLIC= HF_OF_INT=" \
-    "INPUT = $include/holdfast.h $include/transaction.h src/index/include/holdfast/index.h $lmdb"
+    "INPUT = $include/holdfast.h $include/transaction.h include/holdfast/index.h $lmdb"
 step "the charts" python3 docs/pictures/charts.py build/docs
 export NO_MKDOCS_2_WARNING=1 # a banner of the theme about its successor
 step "the site" site

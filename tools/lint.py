@@ -18,6 +18,7 @@ from typing import Iterator
 import mutants
 from lint_classes import check_class_chains, check_class_methods
 from lint_documents import (
+    COMPONENT_HEADERS,
     LAYERS,
     MAX_COLUMNS,
     PUBLIC_HEADERS,
@@ -89,9 +90,25 @@ def check_layers(source: Source) -> Iterator[Finding]:
             yield source.finding(match.start(1), "layers", message)
 
 
+def check_components(source: Source) -> Iterator[Finding]:
+    """The core's headers and layers do not know the components: these can be left out."""
+    own = component_of(source.path.removeprefix("include/")) if source.path.startswith(PUBLIC_HEADERS) else None
+    layer = layer_of(source.path)
+    if not source.is_cpp or source.is_test or (layer in (None, "index") and not source.path.startswith(PUBLIC_HEADERS)):
+        return
+    for match in INCLUDE.finditer(source.text):
+        other = component_of(match.group(2))
+        if other and other != own:
+            yield source.finding(match.start(1), "components", f"includes {match.group(2)}, of the component {other}")
+
+
+def component_of(included: str) -> str | None:
+    return next((name for name, begins in COMPONENT_HEADERS.items() if included.startswith(begins)), None)
+
+
 def layer_fault(layer: str, included: str, is_test: bool) -> str | None:
     first = included.split("/")[0]
-    if first == "holdfast" and layer not in ("api", "index"):
+    if first == "holdfast" and layer not in ("api", "c_api", "index"):
         return f"{layer} includes <{included}>, which is api, above it"
     if first in LAYERS and LAYERS.index(first) > LAYERS.index(layer):
         return f"{layer} includes {included}, which is above it"
@@ -383,6 +400,7 @@ def lint(root: Path) -> list[Finding]:
     decisions = decisions_of(files)
     for source in others:
         findings += check_layers(source)
+        findings += check_components(source)
         findings += check_folders(source)
         findings += check_cli11(source)
         findings += check_identifiers(source, names)

@@ -8,8 +8,14 @@ from typing import Iterator
 
 from lint_source import Finding, Scope, Source, blank_matches
 
-LAYERS = ["base", "persist", "log", "segment", "lane", "extent", "slab", "heap", "malloc", "api", "index"]
-PUBLIC_HEADERS = ("src/api/include/", "src/index/include/")
+LAYERS = ["base", "persist", "log", "segment", "lane", "extent", "slab", "heap", "malloc", "api", "c_api", "index"]
+PUBLIC_HEADERS = ("include/",)
+# The public headers of the components begin so, as they are included; all others are of the core.
+COMPONENT_HEADERS = {
+    "index": ("holdfast/index", "holdfast/ordered_index.hpp", "holdfast/hash_index.hpp", "holdfast/check_indexes.hpp"),
+    "store": ("holdfast/store", "holdfast/detail/store", "lmdb"),
+    "compat": ("holdfast/compat",),
+}
 MAX_COLUMNS = 120
 NOT_OURS = ("third_party/",)
 OF_THE_PAST = "CHANGELOG.md"  # it may name what is gone
@@ -39,7 +45,7 @@ PAIR = re.compile(r"(?=\b(\w+::~?\w+))")
 COMMAND_LINE = re.compile(r"^[ ]*(?:\$ )?((?:make|holdfast) +[a-z].*)$", re.MULTILINE)
 SHELL_COMMENT = re.compile(r"(?:^|(?<=\s))#[^\n]*")
 MAKE_TARGET = re.compile(r"^([a-z][\w-]*):", re.MULTILINE)
-TOP = ("src", "tests", "docs", "tools", "scripts", "cmake", "bench", "examples", ".ci")
+TOP = ("include", "src", "tests", "docs", "tools", "scripts", "cmake", "bench", "examples", ".ci")
 FOLDERS_OF_SRC = LAYERS + ["cli", "command_line", "lmdb_file", "store", "store_tools"]
 SOURCE_NAME = r"[\w*-]+\.(?:cpp|hpp|h|py|sh|cmake|md)(?!\w)"
 PATH = re.compile(rf"(?<![\w.*/$~-])(?:[\w.*-]+(?:/[\w.*-]+)+/?|{SOURCE_NAME}|[\w.-]+/$)")

@@ -17,8 +17,8 @@ CLEAN = {
     "src/heap/heap.hpp": '// The face.\n#pragma once\n#include "extent/extent.hpp"\n#include "heap/other.hpp"\n',
     "src/heap/other.hpp": "#pragma once\n",
     "src/extent/extent.hpp": "#pragma once\n// EXT-1: extents tile the space.\n#include <vector>\n",
-    "src/api/include/holdfast/manager.hpp": "#pragma once\n#include <holdfast/ptr.hpp>\n",
-    "src/api/include/holdfast/ptr.hpp": "#pragma once\n",
+    "include/holdfast/manager.hpp": "#pragma once\n#include <holdfast/ptr.hpp>\n",
+    "include/holdfast/ptr.hpp": "#pragma once\n",
     "src/cli/main.cpp": '#include <holdfast/manager.hpp>\n#include "cli/info.hpp"\n',
     "src/cli/info.hpp": "#pragma once\n",
     "src/segment/a_format.hpp": "#pragma once\nstruct header_on_media {\n    int x;\n};\n",
@@ -149,11 +149,19 @@ class LintTest(unittest.TestCase):
         self.accepts("src/slab/slab.cpp", '#include "slab/calls/x.hpp"\n')
 
     def test_public_headers_and_programs_include_public_headers_only(self) -> None:
-        header = "src/api/include/holdfast/x.hpp"
+        header = "include/holdfast/x.hpp"
         self.rejects("layers", 2, header, '#pragma once\n#include "base/result.hpp"\n')
         for program in ("src/cli/x.cpp", "bench/x.cpp", "examples/graph/x.cpp"):
             self.rejects("layers", 1, program, '#include "heap/heap.hpp"\n')
             self.accepts(program, '#include <holdfast/ptr.hpp>\n#include "report.hpp"\n')
+
+    def test_the_core_does_not_know_the_components(self) -> None:
+        for path in ("include/holdfast/x.hpp", "src/api/x.hpp", "src/c_api/x.hpp"):
+            self.rejects("components", 2, path, "#pragma once\n#include <holdfast/ordered_index.hpp>\n")
+            self.rejects("components", 2, path, "#pragma once\n#include <holdfast/store.hpp>\n")
+        self.rejects("components", 2, "include/holdfast/index/x.hpp", "#pragma once\n#include <holdfast/store.hpp>\n")
+        self.accepts("include/holdfast/ordered_index.hpp", "#pragma once\n#include <holdfast/index/x.hpp>\n")
+        self.accepts("src/index/x.cpp", "#include <holdfast/hash_index.hpp>\n#include <holdfast/ptr.hpp>\n")
 
     def test_the_face_of_the_command_line_is_no_layer(self) -> None:
         self.rejects("layers", 1, "src/heap/x.cpp", '#include "command_line/command_line.hpp"\n')

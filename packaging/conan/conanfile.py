@@ -37,7 +37,7 @@ class HoldfastRecipe(ConanFile):
             self.version = re.search(r"project\(holdfast VERSION ([0-9.]+)", text).group(1)
 
     def export_sources(self):
-        for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "src/*", "packaging/debian/*"):
+        for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "src/*", "packaging/debian/*"):
             copy(self, pattern, src=self._root, dst=self.export_sources_folder)
 
     def validate(self):
@@ -58,7 +58,7 @@ class HoldfastRecipe(ConanFile):
         CMakeDeps(self).generate()
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables["BUILD_SHARED_LIBS"] = bool(self.options.shared)
-        for name in ("TESTS", "BENCH", "EXAMPLES", "CLI"):
+        for name in ("TESTS", "BENCH", "EXAMPLES", "CLI", "STORE", "MALLOC"):
             toolchain.cache_variables[f"HOLDFAST_BUILD_{name}"] = False
         if not self.options.system_dependencies:
             # fmt and xxHash are used as headers, which the compiler must find.
@@ -73,9 +73,9 @@ class HoldfastRecipe(ConanFile):
 
     def package(self):
         copy(self, "LICENSE", src=self.source_folder, dst=os.path.join(self.package_folder, "licenses"))
-        include = os.path.join(self.source_folder, "src", "api", "include")
-        for pattern in ("*.h", "*.hpp"):
-            copy(self, pattern, src=include, dst=os.path.join(self.package_folder, "include"))
+        include = os.path.join(self.source_folder, "include")
+        for pattern in ("holdfast/*.h", "holdfast/*.hpp"):
+            copy(self, pattern, src=include, dst=os.path.join(self.package_folder, "include"), excludes="*/store*")
         library = os.path.join(self.build_folder, "lib")
         for pattern in ("libholdfast.so*",) if self.options.shared else ("libholdfast.a",):
             copy(self, pattern, src=library, dst=os.path.join(self.package_folder, "lib"))

@@ -14,8 +14,7 @@
 #include "api/manager_test_support.hpp"
 #include "base/process_test_support.hpp"
 #include "heap/objects/object_format.hpp"
-#include "segment/format/segment_format.hpp"
-#include "segment/format/superblock_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast {
 namespace {

@@ -8,7 +8,7 @@
 #include <holdfast/manager.hpp>
 
 #include "api/manager_core.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast {
 

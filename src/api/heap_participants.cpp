@@ -16,7 +16,7 @@
 #include "api/manager_core.hpp"
 #include "api/transaction_core.hpp"
 #include "persist/descriptor.hpp"
-#include "segment/files/store_files.hpp"
+#include "segment/files/heap_paths.hpp"
 
 namespace holdfast::detail {
 

@@ -17,7 +17,7 @@
 #include "api/manager_test_support.hpp"
 #include "base/process_test_support.hpp"
 #include "segment/commit/recovery.hpp"
-#include "segment/format/commit_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "heap/heap_turns.hpp"
-#include "segment/commit/fault_count.hpp"
+#include "segment/commit/pagemap.hpp"
 
 namespace holdfast::detail {
 

@@ -6,7 +6,7 @@
 #include "api/manager_access.hpp"
 #include "api/transaction_core.hpp"
 #include "base/hot.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast {
 

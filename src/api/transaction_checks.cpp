@@ -13,7 +13,7 @@
 
 #include "base/process_identity.hpp"
 #include "base/units.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::detail {
 

@@ -9,7 +9,7 @@
 #include <holdfast/transaction.hpp>
 
 #include "base/hot.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast {
 

@@ -17,7 +17,7 @@
 #include "extent/free_index.hpp"
 #include "extent/page_backing.hpp"
 #include "extent/page_entries.hpp"
-#include "segment/format/segment_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/space.hpp"
 
 namespace holdfast::extent {

@@ -12,7 +12,7 @@
 #include "extent/extent_map.hpp"
 #include "extent/free_index.hpp"
 #include "extent/heap_end.hpp"
-#include "segment/format/segment_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::extent {
 

@@ -1,4 +1,4 @@
-// The page entries: a word for each page, on media (segment_format.hpp). The word of an extent's first page is the
+// The page entries: a word for each page, on media (heap_format.hpp). The word of an extent's first page is the
 // truth about the extent; those behind it mean nothing. After a crash only used extents, slabs and the roots count: all
 // space between them is free, whatever its entries say.
 //
@@ -23,7 +23,7 @@
 #include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
-#include "segment/format/segment_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/space.hpp"
 
 namespace holdfast::extent {

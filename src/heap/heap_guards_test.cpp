@@ -17,7 +17,7 @@
 
 #include "base/process_test_support.hpp"
 #include "heap/heap.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/test_support.hpp"
 
 namespace holdfast::heap {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::heap {
 

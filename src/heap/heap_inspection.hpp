@@ -17,7 +17,7 @@
 #include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "heap/heap_operations.hpp"
-#include "segment/files/backing_cursor.hpp"
+#include "segment/files/holes.hpp"
 
 namespace holdfast::heap {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "lane/replay.hpp"
-#include "segment/files/private_zeros.hpp"
+#include "segment/files/private_memory.hpp"
 
 namespace holdfast::heap {
 

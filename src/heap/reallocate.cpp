@@ -6,7 +6,7 @@
 #include "base/units.hpp"
 #include "heap/heap_operations.hpp"
 #include "heap/operations/destination_operations.hpp"
-#include "segment/files/private_moves.hpp"
+#include "segment/files/private_memory.hpp"
 #include "slab/classes/size_classes.hpp"
 
 namespace holdfast::heap {

@@ -14,7 +14,7 @@
 #include <new>
 #include <system_error>
 
-#include <holdfast/detail/index_support.hpp>
+#include <holdfast/index/index_support.hpp>
 
 namespace holdfast::detail {
 

@@ -1,5 +1,5 @@
 // Lanes on media (docs/format.md, "Lanes"): [ page 0: head | lane 0 | lane 1 | ... ]; a lane: [ header page | slots ].
-// This layer sees the files of segment/format/lanes_format.hpp as one range.
+// This layer sees the files of segment/format/heap_format.hpp as one range.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 #include "base/units.hpp"
 #include "log/log_format.hpp"
 #include "persist/domain.hpp"
-#include "segment/format/lanes_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::lane {
 

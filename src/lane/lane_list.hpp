@@ -15,8 +15,8 @@
 #include "lane/lane.hpp"
 #include "lane/lane_options.hpp"
 #include "lane/record_log.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/space.hpp"
-#include "segment/format/superblock_format.hpp"
 
 namespace holdfast::lane {
 

@@ -29,7 +29,6 @@
 #include "base/mutex.hpp"
 #include "base/result.hpp"
 #include "lane/announcement_barrier.hpp"
-#include "lane/checkpoint_progress.hpp"
 #include "lane/clock.hpp"
 #include "lane/head.hpp"
 #include "lane/lane.hpp"
@@ -41,9 +40,8 @@
 #include "lane/record_effects.hpp"
 #include "lane/record_log.hpp"
 #include "persist/domain.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/space.hpp"
-#include "segment/format/superblock_format.hpp"
 
 namespace holdfast::lane {
 

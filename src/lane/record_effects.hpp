@@ -11,7 +11,7 @@
 #include "lane/lane_options.hpp"
 #include "lane/record.hpp"
 #include "persist/domain.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/space.hpp"
 
 namespace holdfast::lane {

@@ -9,7 +9,7 @@
 #include "base/units.hpp"
 #include "lane/head.hpp"
 #include "lane/record.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::lane {
 

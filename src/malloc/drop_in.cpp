@@ -28,7 +28,7 @@
 #include "malloc/internal_arena.hpp"
 #include "malloc/kept_errno.hpp"
 #include "malloc/process_heap.hpp"
-#include "segment/files/private_zeros.hpp"
+#include "segment/files/private_memory.hpp"
 
 namespace holdfast::drop_in {
 

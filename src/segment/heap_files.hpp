@@ -41,7 +41,7 @@
 #include "segment/files/heap_directories.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/heap_options.hpp"
-#include "segment/files/hole_cover.hpp"
+#include "segment/files/holes.hpp"
 #include "segment/files/lane_file.hpp"
 #include "segment/files/objects_file.hpp"
 #include "segment/files/segment_files.hpp"

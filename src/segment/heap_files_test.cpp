@@ -11,7 +11,7 @@
 
 #include "base/checksum.hpp"
 #include "base/under_qemu.hpp"
-#include "segment/format/page_checksums.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/superblock.hpp"
 #include "segment/test_support.hpp"
 

@@ -1,4 +1,4 @@
 // Our lmdb.h, by its place: the system may have LMDB's own.
 #pragma once
 
-#include "store/include/lmdb/lmdb.h"
+#include <lmdb/lmdb.h>

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "refusal.hpp"
-#include "segment/format/geometry.hpp"
+#include "segment/format/heap_format.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "program.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "support/counted_heap.hpp"
 #include "support/scratch.hpp"
 

@@ -21,7 +21,7 @@
 #include "base/process_test_support.hpp"
 #include "full_disk/full_disks.hpp"
 #include "powerloss/mounts.hpp"
-#include "segment/format/geometry.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::test {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "lane/lane_set.hpp"
 #include "persist/domain.hpp"
-#include "segment/format/segment_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::heap {

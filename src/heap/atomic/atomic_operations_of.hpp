@@ -13,7 +13,7 @@
 #include "heap/atomic/atomic_protocol.hpp"
 #include "heap/operations/destination_operations.hpp"
 #include "heap/operations/reservations.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::heap {
 

@@ -21,7 +21,7 @@
 #include "heap/operations/destination_operations.hpp"
 #include "lane/effects.hpp"
 #include "lane/lane_set.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/space.hpp"
 #include "slab/slab.hpp"
 

@@ -1,6 +1,6 @@
 // The directory of objects on media (docs/format.md, section "objects"). Little endian.
 //
-// Groups of 512 pages: one of checksums (segment/format/page_checksums.hpp), the others cut into cells of 64 bytes. A
+// Groups of 512 pages: one of checksums (segment/format/heap_format.hpp), the others cut into cells of 64 bytes. A
 // record takes consecutive cells of one group: header, name, type name, description. Free cells are zero; outside
 // records, a cell that begins with a zero word is free. A record bears `unfinished_magic` while it is written or
 // erased; if a crash leaves it so, its cells are free.
@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "base/units.hpp"
-#include "segment/format/page_checksums.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::heap {
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "segment/format/segment_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::heap {
 

@@ -13,7 +13,7 @@
 
 #include "base/result.hpp"
 #include "heap/operations/group_operations.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::heap {
 

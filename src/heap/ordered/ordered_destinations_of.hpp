@@ -16,7 +16,7 @@
 #include "heap/operations/reservations.hpp"
 #include "heap/ordered/group_blocks.hpp"
 #include "persist/mutant.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/space.hpp"
 #include "slab/slab.hpp"
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "heap/trace/trace_worker.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::heap {
 namespace {

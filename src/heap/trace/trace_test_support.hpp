@@ -14,7 +14,7 @@
 #include "extent/fake_space.hpp"
 #include "heap/heap.hpp"
 #include "heap/trace/trace.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/test_support.hpp"
 #include "slab/pool/slab_check.hpp"
 #include "slab/slab.hpp"

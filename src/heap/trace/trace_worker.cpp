@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "slab/slab.hpp"
 
 namespace holdfast::heap {

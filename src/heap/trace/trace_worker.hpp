@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "heap/trace/trace_marker.hpp"
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::heap {
 

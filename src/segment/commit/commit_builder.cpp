@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/parallel.hpp"
-#include "segment/format/page_checksums.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/page_runs.hpp"
 
 namespace holdfast::segment {

@@ -8,7 +8,7 @@
 #include "persist/sync.hpp"
 #include "segment/commit/log_content.hpp"
 #include "segment/commit/way_home.hpp"
-#include "segment/format/geometry.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::segment {
 

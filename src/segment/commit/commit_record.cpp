@@ -142,8 +142,10 @@ base::result<void> record_writer::difference(std::uint64_t place, const std::byt
 std::vector<std::byte> record_writer::finish(const superblock_on_media& superblock) {
     std::vector<std::byte> payload;
     payload.reserve(head_size + entries_.size());
-    append(payload, commit_head_on_media{static_cast<std::uint32_t>(superblock_used), parts_});
-    append_bytes(payload, std::as_bytes(std::span{&superblock, 1}).first(superblock_used));
+    payload.resize(head_size);
+    const commit_head_on_media head{static_cast<std::uint32_t>(superblock_used), parts_};
+    std::memcpy(payload.data(), &head, sizeof head);
+    std::memcpy(payload.data() + sizeof head, &superblock, superblock_used);
     append_bytes(payload, entries_);
     return payload;
 }

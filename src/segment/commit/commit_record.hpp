@@ -9,8 +9,7 @@
 #include "base/function_ref.hpp"
 #include "base/result.hpp"
 #include "base/units.hpp"
-#include "segment/format/commit_format.hpp"
-#include "segment/format/superblock_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::segment {
 

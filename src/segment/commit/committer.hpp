@@ -23,7 +23,6 @@
 #include "segment/commit/heap_mapping.hpp"
 #include "segment/commit/heap_superblock.hpp"
 #include "segment/commit/last_version.hpp"
-#include "segment/commit/superblock_reader.hpp"
 #include "segment/commit/user_space.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/objects_file.hpp"

@@ -11,7 +11,7 @@
 #include "segment/commit/commit_builder.hpp"
 #include "segment/commit/committer.hpp"
 #include "segment/files/address_range.hpp"
-#include "segment/files/available_memory.hpp"
+#include "segment/files/kernel_limits.hpp"
 
 namespace holdfast::segment {
 

@@ -8,7 +8,7 @@
 #include "segment/commit/committer.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/reader_table.hpp"
-#include "segment/format/commit_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {

@@ -11,7 +11,7 @@
 
 #include "base/parallel.hpp"
 #include "base/units.hpp"
-#include "segment/commit/fault_count.hpp"
+#include "segment/commit/pagemap.hpp"
 #include "segment/files/address_range.hpp"
 
 namespace holdfast::segment {

@@ -4,7 +4,7 @@
 
 #include "persist/backing.hpp"
 #include "segment/files/address_range.hpp"
-#include "segment/format/segment_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::segment {
 

@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include "base/under_qemu.hpp"
-#include "segment/files/fork_copy.hpp"
-#include "segment/files/mapping_limit.hpp"
+#include "segment/files/kernel_limits.hpp"
+#include "segment/files/private_memory.hpp"
 #include "segment/format/page_runs.hpp"
 #include "segment/format/superblock.hpp"
 

@@ -26,9 +26,9 @@
 #include "segment/files/address_range.hpp"
 #include "segment/files/heap_location.hpp"
 #include "segment/files/heap_options.hpp"
-#include "segment/files/hole_cover.hpp"
+#include "segment/files/holes.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/space.hpp"
-#include "segment/format/superblock_format.hpp"
 
 namespace holdfast::segment {
 
@@ -60,7 +60,7 @@ public:
 
     base::result<void> map_committed(base::pages frontier);
     base::result<void> apply_overlay(const log_content& overlay);
-    /// Of a page by its place in the files (commit_format.hpp), and back.
+    /// Of a page by its place in the files (heap_format.hpp), and back.
     [[nodiscard]] std::byte* address_of(std::uint64_t place) const noexcept;
     [[nodiscard]] std::uint64_t place_at(const std::byte* page) const noexcept;
     base::result<void> map_fresh(base::pages from, base::pages to);

@@ -1,3 +1,45 @@
+// The superblock: as its file has it, and as an open heap has it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/mutex.hpp"
+#include "base/result.hpp"
+#include "base/units.hpp"
+#include "persist/storage.hpp"
+#include "segment/commit/commit_log.hpp"
+#include "segment/files/heap_location.hpp"
+#include "segment/files/heap_paths.hpp"
+#include "segment/files/superblock_of_files.hpp"
+#include "segment/format/superblock.hpp"
+
+namespace holdfast::segment {
+
+/// What the superblock's file says, for who asks at each turn: it is judged anew only where it has changed. Of one
+/// heap. Not thread-safe; nobody writes to the file meanwhile.
+class superblock_reader {
+public:
+    /// The newest sound copy of the file that has the name now, up to the next call. Null: there is none. May throw
+    /// std::bad_alloc.
+    base::result<const superblock_on_media*> newest(persist::storage& storage, const heap_paths& paths);
+
+private:
+    using content = std::array<std::byte, superblock_copies * superblock_size>;
+    struct buffers {
+        content seen{};
+        content now{};
+        superblock_on_media newest{};
+    };
+    std::unique_ptr<persist::file> file_;
+    std::string identity_;  ///< of the file
+    std::unique_ptr<buffers> read_;
+    bool is_seen_ = false;
+};
+
 // The superblock of an open heap.
 //
 //   - now() is what media say, log included, except for fields that become durable with the next write: addresses and
@@ -5,19 +47,6 @@
 //   - The state on media is `running` before anything else of the heap is changed in a session.
 //   - A failed write leaves now() as it was.
 //   - A child of fork writes nothing: media may say something newer.
-#pragma once
-
-#include <cstdint>
-
-#include "base/mutex.hpp"
-#include "base/result.hpp"
-#include "base/units.hpp"
-#include "segment/commit/commit_log.hpp"
-#include "segment/files/heap_location.hpp"
-#include "segment/files/superblock_of_files.hpp"
-#include "segment/format/superblock.hpp"
-
-namespace holdfast::segment {
 
 /// write() and mark_running() may be called while the heap is in use. The other changes run alone.
 class heap_superblock final : public superblock_of_files {

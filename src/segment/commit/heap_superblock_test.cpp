@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "base/process_test_support.hpp"
-#include "segment/commit/superblock_reader.hpp"
 #include "segment/heap_files.hpp"
 #include "segment/test_support.hpp"
 

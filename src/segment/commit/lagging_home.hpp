@@ -15,7 +15,7 @@
 #include "base/result.hpp"
 #include "base/units.hpp"
 #include "segment/files/versions_in_use.hpp"
-#include "segment/format/superblock_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::segment {
 

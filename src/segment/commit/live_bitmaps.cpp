@@ -9,7 +9,7 @@
 
 #include "base/checksum.hpp"
 #include "base/interruption.hpp"
-#include "segment/format/page_checksums.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::segment {
 

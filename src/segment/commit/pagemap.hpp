@@ -1,6 +1,9 @@
-// What the kernel's page tables say of this process's memory: the ioctl PAGEMAP_SCAN (Linux 6.7), or the entries of
-// /proc/self/pagemap. Thread-safe.
+// What the kernel says of this process's memory: page tables, and counts of page faults.
+//
+// Page tables: the ioctl PAGEMAP_SCAN (Linux 6.7), or the entries of /proc/self/pagemap. Thread-safe.
 #pragma once
+
+#include <sys/resource.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -62,5 +65,15 @@ private:
 
     persist::descriptor file_;
 };
+
+/// Page faults. Memory that is protected takes one at the first store to each of its pages, whoever of this process
+/// makes it, system calls included. So as many pages at most were stored to as there were faults.
+[[nodiscard]] inline std::uint64_t faults_of(int whom) noexcept {
+    rusage used{};
+    ::getrusage(whom, &used);
+    return static_cast<std::uint64_t>(used.ru_minflt) + static_cast<std::uint64_t>(used.ru_majflt);
+}
+[[nodiscard]] inline std::uint64_t faults_of_process() noexcept { return faults_of(RUSAGE_SELF); }
+[[nodiscard]] inline std::uint64_t faults_of_thread() noexcept { return faults_of(RUSAGE_THREAD); }
 
 }  // namespace holdfast::segment

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/interruption.hpp"
-#include "segment/commit/fault_count.hpp"
-#include "segment/files/available_memory.hpp"
+#include "segment/commit/pagemap.hpp"
+#include "segment/files/kernel_limits.hpp"
 
 namespace holdfast::segment {
 

@@ -8,7 +8,7 @@
 #include "base/interruption.hpp"
 #include "segment/commit/uncommitted_bound.hpp"
 #include "segment/files/address_range.hpp"
-#include "segment/files/mapping_limit.hpp"
+#include "segment/files/kernel_limits.hpp"
 
 namespace holdfast::segment {
 

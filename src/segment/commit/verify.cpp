@@ -7,7 +7,7 @@
 
 #include "persist/mutant.hpp"
 #include "segment/commit/recovery.hpp"
-#include "segment/format/page_checksums.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/units.hpp"
-#include "segment/commit/fault_count.hpp"
+#include "segment/commit/pagemap.hpp"
 
 namespace holdfast::segment {
 

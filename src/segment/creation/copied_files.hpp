@@ -14,7 +14,7 @@
 #include "segment/commit/heap_superblock.hpp"
 #include "segment/commit/shared_session.hpp"
 #include "segment/files/heap_location.hpp"
-#include "segment/files/hole_cover.hpp"
+#include "segment/files/holes.hpp"
 #include "segment/files/segment_files.hpp"
 #include "segment/format/space.hpp"
 

@@ -13,9 +13,9 @@
 #include <fmt/format.h>
 
 #include "persist/machine.hpp"
+#include "segment/files/heap_paths.hpp"
 #include "segment/files/lane_places.hpp"
 #include "segment/files/node_directories.hpp"
-#include "segment/files/store_files.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "segment/files/heap_paths.hpp"
 #include "segment/files/node_directories.hpp"
-#include "segment/files/store_files.hpp"
 #include "segment/format/superblock.hpp"
 
 namespace holdfast::segment {

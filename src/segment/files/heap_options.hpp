@@ -11,7 +11,7 @@
 #include "persist/domain.hpp"
 #include "persist/machine.hpp"
 #include "segment/files/address_range.hpp"
-#include "segment/format/geometry.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::segment {
 

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "segment/files/lane_places.hpp"
-#include "segment/files/store_files.hpp"
 
 namespace holdfast::segment {
 

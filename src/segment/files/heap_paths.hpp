@@ -9,7 +9,7 @@
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
-#include "segment/format/commit_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::segment {
 
@@ -55,5 +55,10 @@ private:
 };
 
 base::result<void> sync_segment_names(persist::storage& storage, const heap_paths& paths, persist::site where);
+
+/// Of a store in the heap's directory (docs/store-format.md).
+[[nodiscard]] std::string store_path(const heap_paths& paths, std::uint64_t number);
+/// Nothing for names that are no store's.
+[[nodiscard]] std::optional<std::uint64_t> store_number(std::string_view name);
 
 }  // namespace holdfast::segment

@@ -18,7 +18,7 @@
 #include "persist/storage.hpp"
 #include "segment/files/address_range.hpp"
 #include "segment/files/heap_location.hpp"
-#include "segment/files/hole_cover.hpp"
+#include "segment/files/holes.hpp"
 #include "segment/files/lane_places.hpp"
 #include "segment/files/superblock_of_files.hpp"
 #include "segment/format/space.hpp"

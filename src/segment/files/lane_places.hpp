@@ -14,8 +14,7 @@
 #include "log/log_files.hpp"
 #include "persist/storage.hpp"
 #include "segment/files/heap_paths.hpp"
-#include "segment/format/lanes_format.hpp"
-#include "segment/format/superblock_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::segment {
 

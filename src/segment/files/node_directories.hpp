@@ -19,8 +19,7 @@
 #include "persist/storage.hpp"
 #include "segment/files/heap_directories.hpp"
 #include "segment/files/heap_paths.hpp"
-#include "segment/format/node_format.hpp"
-#include "segment/format/superblock_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::segment {
 

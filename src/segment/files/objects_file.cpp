@@ -9,8 +9,8 @@
 #include "base/interruption.hpp"
 #include "base/units.hpp"
 #include "segment/files/address_range.hpp"
-#include "segment/files/fork_copy.hpp"
-#include "segment/format/page_checksums.hpp"
+#include "segment/files/private_memory.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::segment {
 

@@ -10,7 +10,7 @@
 
 #include "base/result.hpp"
 #include "segment/files/heap_location.hpp"
-#include "segment/files/hole_cover.hpp"
+#include "segment/files/holes.hpp"
 #include "segment/files/superblock_of_files.hpp"
 
 namespace holdfast::segment {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "segment/files/heap_paths.hpp"
-#include "segment/format/page_checksums.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::segment {
 

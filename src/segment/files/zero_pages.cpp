@@ -4,7 +4,7 @@
 
 #include "persist/backing.hpp"
 #include "persist/posix_io.hpp"
-#include "segment/files/private_zeros.hpp"
+#include "segment/files/private_memory.hpp"
 
 namespace holdfast::segment {
 

@@ -8,10 +8,7 @@
 #include "persist/storage.hpp"
 #include "segment/commit/commit_record.hpp"
 #include "segment/commit/commit_steps.hpp"
-#include "segment/format/geometry.hpp"
-#include "segment/format/node_format.hpp"
-#include "segment/format/page_checksums.hpp"
-#include "segment/format/segment_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/superblock.hpp"
 #include "segment/test_support.hpp"
 

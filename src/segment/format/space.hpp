@@ -14,8 +14,7 @@
 #include "base/units.hpp"
 #include "log/log_files.hpp"
 #include "persist/storage.hpp"
-#include "segment/format/geometry.hpp"
-#include "segment/format/segment_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::segment {
 

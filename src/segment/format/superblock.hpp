@@ -7,8 +7,7 @@
 
 #include "base/result.hpp"
 #include "persist/storage.hpp"
-#include "segment/format/geometry.hpp"
-#include "segment/format/superblock_format.hpp"
+#include "segment/format/heap_format.hpp"
 
 namespace holdfast::segment {
 

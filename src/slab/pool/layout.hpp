@@ -23,7 +23,7 @@
 #include <cstdint>
 
 #include "base/units.hpp"
-#include "segment/format/segment_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "slab/classes/size_classes.hpp"
 #include "slab/pool/block_states.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "base/result.hpp"
 #include "base/units.hpp"
-#include "segment/format/segment_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "slab/classes/size_classes.hpp"
 #include "slab/pool/slab_table.hpp"
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <span>
 
-#include "segment/format/pointer_format.hpp"
+#include "segment/format/heap_format.hpp"
 #include "simulator/atomic/atomic_scenarios.hpp"
 
 namespace holdfast::simulator {

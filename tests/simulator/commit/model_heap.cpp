@@ -6,7 +6,7 @@
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
-#include "segment/format/page_checksums.hpp"
+#include "segment/format/heap_format.hpp"
 #include "segment/format/superblock.hpp"
 #include "simulator/storage/sparse_content.hpp"
 
