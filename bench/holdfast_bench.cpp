@@ -57,6 +57,8 @@ void declare_workload(command_line& app, bench::allocation_run& run) {
            "larson: steps after which the slots go to another thread");
     number("--large-objects", run.large_objects, 1, many, "threadtest-512k: as --objects");
     number("--large-slots", run.large_slots, 1, many, "larson-large: as --slots");
+    number("--random-objects", run.random_objects, 1, many,
+           "random-even, -small, -large: as --objects (PAllocator: 50,000, of random-small 500,000)");
     number("--dbms-objects", run.dbms_objects, 10, many,
            "dbmstest: blocks that all threads together allocate in an iteration");
     number("--shbench-slots", run.shbench_slots, 16, many, "shbench, idle-caches: blocks of a thread");
@@ -148,6 +150,7 @@ void shrink(options& chosen) {
     chosen.run.objects = 1'000;
     chosen.run.handover_steps = 500;
     chosen.run.large_objects = chosen.run.large_slots = chosen.run.dbms_objects = 50;
+    chosen.run.random_objects = 50;
     chosen.run.shbench_slots = 500;
     chosen.run.latency_blocks = 2'000;
     chosen.run.frag_phase_mib = 2;
@@ -228,6 +231,7 @@ int run(options chosen) {
                    {"handover_steps", chosen.run.handover_steps},
                    {"large_objects", chosen.run.large_objects},
                    {"large_slots", chosen.run.large_slots},
+                   {"random_objects", chosen.run.random_objects},
                    {"dbms_objects", chosen.run.dbms_objects},
                    {"shbench_slots", chosen.run.shbench_slots},
                    {"latency_blocks", chosen.run.latency_blocks},

@@ -31,6 +31,8 @@ test=(
     sqlite3
     # what the store is compared with
     liblmdb0 lmdb-utils
+    # a library that the example `sections` makes persistent
+    libcjson-dev
 )
 lint=("${test[@]}" "${benchmarks[@]}" clang-16 clang-tidy-16 clang-format-16 lld-16)
 coverage=("${test[@]}" clang-16 llvm-16 libclang-rt-16-dev lld-16)

@@ -20,7 +20,12 @@ constexpr known_workload workloads[] = {
     {"prod-con", workload_kind::prod_con},
     {"shbench", workload_kind::shbench},
     {"larson-small", workload_kind::larson_small},
+    {"larson-medium", workload_kind::larson_medium},
+    {"larson-256k", workload_kind::larson_big},
     {"larson-large", workload_kind::larson_large},
+    {"random-even", workload_kind::random_sizes},
+    {"random-small", workload_kind::random_sizes},
+    {"random-large", workload_kind::random_sizes},
     {"dbmstest", workload_kind::dbmstest},
     {"threadtest-512k", workload_kind::threadtest_large},
     {"latency", workload_kind::latency},
@@ -85,9 +90,16 @@ std::string title_of(const allocation_run& run) {
     return skewed ? run.workload + ", " + run.distribution : run.workload;
 }
 
+random_sizes random_sizes_of(const std::string& workload) {
+    return random_sizes(workload == "random-small" ? 0.01 : workload == "random-large" ? 0.7 : 0);
+}
+
 size_range sizes_of(const allocation_run& run) {
     switch (workload_of(run.workload)) {
         case workload_kind::larson_small: return small_sizes;
+        case workload_kind::larson_medium: return medium_sizes;
+        case workload_kind::larson_big: return big_sizes;
+        case workload_kind::random_sizes: return random_sizes_of(run.workload).sizes();
         case workload_kind::larson_large:
         case workload_kind::dbmstest: return large_sizes;
         case workload_kind::threadtest_large: return {threadtest_large_size, threadtest_large_size};
@@ -134,8 +146,11 @@ std::size_t destinations_of(const allocation_run& run, workload_kind kind) {
         case workload_kind::threadtest: return run.objects;
         // Twice the queue: a destination is free again before its turn comes, without looking.
         case workload_kind::prod_con: return 2 * run.queue;
-        case workload_kind::larson_small: return run.slots;
+        case workload_kind::larson_small:
+        case workload_kind::larson_medium: return run.slots;
+        case workload_kind::random_sizes: return run.random_objects;
         case workload_kind::threadtest_large: return run.large_objects;
+        case workload_kind::larson_big:
         case workload_kind::larson_large: return run.large_slots;
         case workload_kind::dbmstest: return dbms_slots(run);
         case workload_kind::batch: return run.batch;

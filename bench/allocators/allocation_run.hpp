@@ -32,6 +32,7 @@ struct allocation_run {
     std::size_t handover_steps = 10'000;     ///< larson: steps after which the slots go to another thread
     std::size_t large_objects = 1'000;       ///< threadtest-512k: as objects
     std::size_t large_slots = 1'000;         ///< larson-large: as slots
+    std::size_t random_objects = 2'000;      ///< random-*: as objects
     std::size_t dbms_objects = 5'000;        ///< dbmstest: allocated in an iteration by all threads together
     std::size_t shbench_slots = 8'192;       ///< shbench, idle-caches: blocks of a thread
     std::size_t latency_blocks = 1'000'000;  ///< latency-million: allocated by a thread before it frees
@@ -51,12 +52,15 @@ enum class workload_kind : std::uint8_t {
     threadtest,
     prod_con,
     larson_small,
+    larson_medium,
+    larson_big,
     pair,
     batch,
     latency,
     threadtest_large,
     larson_large,
     dbmstest,
+    random_sizes,  ///< random-even, random-small, random-large
     shbench,
     latency_million,
     fragmentation,  ///< frag-w1 to frag-w4
@@ -71,10 +75,10 @@ enum class workload_kind : std::uint8_t {
 [[nodiscard]] std::vector<std::string> workload_names();
 /// The title of a table: the workload, and the distribution of its keys where it is not uniform.
 [[nodiscard]] std::string title_of(const allocation_run& run);
-/// Blocks of 32 to 512 KiB, each touched at both ends.
+/// Blocks of up to 128 or 512 KiB, each touched at both ends.
 [[nodiscard]] constexpr bool is_large(workload_kind kind) noexcept {
     return kind == workload_kind::threadtest_large || kind == workload_kind::larson_large ||
-           kind == workload_kind::dbmstest;
+           kind == workload_kind::larson_big || kind == workload_kind::dbmstest || kind == workload_kind::random_sizes;
 }
 /// Space is measured, not only calls: the heap begins small and grows.
 [[nodiscard]] constexpr bool measures_space(workload_kind kind) noexcept {
@@ -84,6 +88,8 @@ enum class workload_kind : std::uint8_t {
 [[nodiscard]] constexpr bool is_for_latency(workload_kind kind) noexcept {
     return kind == workload_kind::latency || kind == workload_kind::latency_million;
 }
+/// Of the workload random-*.
+[[nodiscard]] random_sizes random_sizes_of(const std::string& workload);
 /// The sizes of its blocks.
 [[nodiscard]] size_range sizes_of(const allocation_run& run);
 /// Calls of a thread in the pass for throughput: the scale, or 2 million; for large blocks half a million (50

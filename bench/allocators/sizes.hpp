@@ -17,6 +17,8 @@ struct size_range {
 
 inline constexpr size_range small_sizes{64, 256};                  ///< larson-small
 inline constexpr size_range large_sizes{32U << 10U, 512U << 10U};  ///< larson-large, dbmstest
+inline constexpr size_range medium_sizes{1U << 10U, 4U << 10U};    ///< larson-medium
+inline constexpr size_range big_sizes{64U << 10U, 256U << 10U};    ///< larson-256k
 inline constexpr size_range shbench_sizes{1, 1'000};
 inline constexpr std::size_t threadtest_large_size = 512U << 10U;
 
@@ -28,6 +30,44 @@ inline constexpr std::size_t threadtest_large_size = 512U << 10U;
     const std::uint64_t greatest = least * 2 - 1 < shbench_sizes.greatest ? least * 2 - 1 : shbench_sizes.greatest;
     return static_cast<std::size_t>(random.between(least, greatest));
 }
+
+/// Sizes of PAllocator's figure 12, from 64 B to 128 KiB: even, or of the binomial distribution with a chance, by the
+/// normal one that is like it: 1,374 B for 0.01, 91,770 B for 0.7, with spreads of 37 and 166 B.
+class random_sizes {
+public:
+    /// Chance: 0 stands for even.
+    explicit constexpr random_sizes(double chance) noexcept : is_even_(chance == 0) {
+        constexpr auto width = static_cast<double>(greatest - least);
+        const auto middle = least + static_cast<std::size_t>(chance * width);
+        while (static_cast<double>(spread_ * spread_) < chance * (1 - chance) * width) {
+            ++spread_;
+        }
+        const std::size_t half = spread_ * normal_draws / 2;
+        sizes_ = is_even_ ? size_range{least, greatest} : size_range{middle - half, middle + half};
+    }
+    /// Nothing that is drawn lies outside.
+    [[nodiscard]] constexpr size_range sizes() const noexcept { return sizes_; }
+    [[nodiscard]] constexpr std::size_t draw(random_source& random) const noexcept {
+        if (is_even_) {
+            return static_cast<std::size_t>(random.between(least, greatest));
+        }
+        std::uint64_t drawn = 0;  // twelve even numbers add up to a nearly normal one, whose spread is that of one
+        for (std::size_t i = 0; i < normal_draws; ++i) {
+            drawn += random.below(scale * spread_ + 1);
+        }
+        return sizes_.least + static_cast<std::size_t>(drawn / scale);
+    }
+
+private:
+    static constexpr std::size_t least = 64;
+    static constexpr std::size_t greatest = 128U << 10U;
+    static constexpr std::size_t normal_draws = 12;
+    static constexpr std::size_t scale = 1'000;
+
+    bool is_even_;
+    std::size_t spread_ = 0;  ///< the standard deviation
+    size_range sizes_;
+};
 
 /// DBMStest: 32 KiB x (1 + k), k a Poisson variable with the mean 7.5, cut off beyond 15: 32 to 512 KiB, 271 KiB on the
 /// average. (PMAlloc only says "a Poisson distribution between 32 KB and 512 KB".)

@@ -135,6 +135,24 @@ std::uint64_t allocate_and_free_all(Caller& caller, std::span<Destination> own, 
     return rounds * 2 * own.size();
 }
 
+/// PAllocator's figure 12: allocates all of `own` with random sizes, frees all, again and again.
+template <class Caller, class Destination>
+std::uint64_t allocate_random_sizes(Caller& caller, std::span<Destination> own, const random_sizes& sizes,
+                                    random_source random, std::uint64_t calls) {
+    const std::uint64_t rounds = std::max<std::uint64_t>(calls / (2 * own.size()), 1);
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+        for (auto& one : own) {
+            const std::size_t size = sizes.draw(random);
+            caller.allocate(one, size);
+            caller.touch_ends(one, size);
+        }
+        for (auto& one : own) {
+            caller.release(one);
+        }
+    }
+    return rounds * 2 * own.size();
+}
+
 /// Producer and consumer, in pairs of threads: one allocates, the other frees what comes through the queue. One thread
 /// alone does both in turn, a free half a queue behind its allocation.
 template <class Caller, class Field>
@@ -177,17 +195,16 @@ std::uint64_t run_prod_con(Caller& caller, Field& field, unsigned thread, std::u
     return calls;
 }
 
-/// Larson: a thread frees a random one of its slots and allocates a block into it, of 64 to 256 B (larson-small) or 32
-/// to 512 KiB. After so many steps, its slots go to another thread. Larson's server starts a thread for them; here they
-/// go round among the threads, each of which waits only for the one before it, so that neither starting threads nor a
-/// barrier is measured.
-template <bool Large, class Caller, class Field>
+/// Larson: a thread frees a random one of its slots and allocates a block into it, of 64 to 256 B (larson-small), 1 to
+/// 4 KiB (larson-medium), 64 to 256 KiB (larson-256k) or 32 to 512 KiB. After so many steps, its slots go to another
+/// thread. Larson's server starts a thread for them; here they go round among the threads, each of which waits only for
+/// the one before it, so that neither starting threads nor a barrier is measured.
+template <size_range Sizes, bool Large, class Caller, class Field>
 std::uint64_t run_larson(Caller& caller, Field& field, unsigned thread, std::uint64_t calls) {
     const allocation_run& run = field.run();
     random_source random(mix(run.seed + thread));
-    static constexpr size_range sizes = Large ? large_sizes : small_sizes;
     const auto fill = [&caller, &random](auto& slot) {
-        const std::size_t size = random.between(sizes.least, sizes.greatest);
+        const std::size_t size = random.between(Sizes.least, Sizes.greatest);
         caller.allocate(slot, size);
         if constexpr (Large) {
             caller.touch_ends(slot, size);
@@ -306,8 +323,13 @@ std::uint64_t run_workload(workload_kind kind, Caller& caller, Field& field, uns
             return allocate_and_free_all<true>(caller, field.part(thread, run.large_objects), threadtest_large_size,
                                                calls);
         case workload_kind::prod_con: return run_prod_con(caller, field, thread, calls);
-        case workload_kind::larson_small: return run_larson<false>(caller, field, thread, calls);
-        case workload_kind::larson_large: return run_larson<true>(caller, field, thread, calls);
+        case workload_kind::larson_small: return run_larson<small_sizes, false>(caller, field, thread, calls);
+        case workload_kind::larson_medium: return run_larson<medium_sizes, false>(caller, field, thread, calls);
+        case workload_kind::larson_big: return run_larson<big_sizes, true>(caller, field, thread, calls);
+        case workload_kind::larson_large: return run_larson<large_sizes, true>(caller, field, thread, calls);
+        case workload_kind::random_sizes:
+            return allocate_random_sizes(caller, field.part(thread, run.random_objects), random_sizes_of(run.workload),
+                                         random_source(mix(run.seed + thread)), calls);
         case workload_kind::dbmstest: return run_dbmstest(caller, field, thread, calls);
         case workload_kind::batch: return run_batch(caller, field, thread, calls);
         case workload_kind::shbench: return run_shbench(caller, field, thread, calls);
