@@ -184,14 +184,23 @@ private:
 
 class joint_changes : public transaction_participant, public store_changes {
 public:
-    explicit joint_changes(std::shared_ptr<hosted_store> host)
-        : store_changes(host->env().get(), nullptr), host_(std::move(host)) {}
-    void prepare(transaction& in) override {
+    /// `around`: of the part around this one, or null.
+    explicit joint_changes(std::shared_ptr<hosted_store> host, const joint_changes* around = nullptr)
+        : store_changes(host->env().get(), around == nullptr ? nullptr : around->transaction_.get()),
+          host_(std::move(host)) {}
+    [[nodiscard]] word prepare() override {
         std::uint64_t commit = 0;
         store_detail::check(hf_lmdb_prepare(transaction_.get(), &commit));
-        if (commit != 0) {
-            prepared_ = true;
-            in.store(host_->word(), commit);
+        prepared_ = commit != 0;
+        return prepared_ ? word{&host_->word(), commit} : word{};
+    }
+    void join() override {
+        writes_.reset();
+        store_detail::check(mdb_txn_commit(transaction_.release()));
+    }
+    void accept() noexcept override {
+        if (prepared_) {
+            hf_lmdb_accept_prepared(transaction_.get());
         }
     }
     void end(transaction_end how) noexcept override {
@@ -239,7 +248,9 @@ public:
         if (const auto known = detail::participant_access::find(in, host_.get())) {
             return static_cast<detail::joint_changes&>(*known);
         }
-        auto made = std::make_shared<detail::joint_changes>(host_);
+        const auto around = detail::participant_access::find_around(in, host_.get());
+        auto made = std::make_shared<detail::joint_changes>(
+            host_, static_cast<const detail::joint_changes*>(around.get()));
         store_changes& changes = *made;
         detail::participant_access::add(in, host_.get(), std::move(made));
         return changes;
