@@ -131,8 +131,10 @@ inline void heap_store_watcher::move_money(manager& heap, heap_store& shop, std:
                 in.abort();
             }
         });
-        shown_->returned += dropped ? 0U : 1U;
-        shown_->committed = shown_->returned.load();
+        if (!dropped) {
+            ++shown_->returned;
+            shown_->committed = shown_->returned.load();
+        }
         return;
     }
     transaction tx(heap);

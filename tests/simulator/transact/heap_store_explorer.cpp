@@ -110,9 +110,11 @@ private:
     std::optional<heap_store> second_;
 };
 
-heap_store_explorer::heap_store_explorer(std::uint64_t seed, std::uint64_t atom_size, const choice_limits& cuts)
+heap_store_explorer::heap_store_explorer(std::uint64_t seed, std::uint64_t atom_size, const choice_limits& cuts,
+                                         std::uint64_t every)
     : storage_((std::filesystem::create_directory(scratch_.path("live")), scratch_.path("live")), atom_size),
       cuts_(cuts),
+      every_(every),
       random_(seed) {
     options_.files.segment_size = segment::minimum_segment_size;
     options_.files.mapping.reservation = base::gibibyte / 4;
@@ -121,7 +123,11 @@ heap_store_explorer::heap_store_explorer(std::uint64_t seed, std::uint64_t atom_
     open(true);
     world_->heap().commit();
     versions_.push_back(world_->content());
-    storage_.set_observer([this] { cut(); });
+    storage_.set_observer([this] {
+        if (storage_.operations() % every_ == 0) {
+            cut();
+        }
+    });
 }
 
 heap_store_explorer::~heap_store_explorer() {

@@ -37,8 +37,9 @@ struct heap_store_counts {
 
 class heap_store_explorer {
 public:
-    /// `atom_size`: as simulated_storage.
-    heap_store_explorer(std::uint64_t seed, std::uint64_t atom_size, const choice_limits& cuts);
+    /// `atom_size`: as simulated_storage. `every`: of so many operations one is cut.
+    heap_store_explorer(std::uint64_t seed, std::uint64_t atom_size, const choice_limits& cuts,
+                        std::uint64_t every = 1);
     heap_store_explorer(const heap_store_explorer&) = delete;
     heap_store_explorer& operator=(const heap_store_explorer&) = delete;
     ~heap_store_explorer();
@@ -86,6 +87,7 @@ private:
     fault_injecting_storage faulty_{storage_};  ///< what heap and stores see
     heap::engine_options options_;
     choice_limits cuts_;
+    std::uint64_t every_;
     std::mt19937_64 random_;
     std::unique_ptr<world> world_;
     std::deque<version> versions_;  ///< from the last that is durable

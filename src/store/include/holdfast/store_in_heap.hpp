@@ -7,8 +7,9 @@
 //     });                                      // both are there, or neither
 //
 // Views, and transactions of the store alone, are as in holdfast::store. A commit promises what the heap's durability
-// does: in `atomic` it survives a crash when it has returned; in `commit` a crash leads store and heap back to the
-// heap's last commit, which waits for write transactions of other threads, two seconds at most. The store's file lies
+// does: in `atomic` it survives a crash when it has returned. In `commit` what transact() does to heap and stores is
+// durable when it has returned; all else is with the heap's next commit or transact(), to which a crash leads store and
+// heap back, and which waits for write transactions of other threads, two seconds at most. The store's file lies
 // in the heap's directory; snapshots and copies have it, and only the heap's writer has it open. Programs link the
 // libraries holdfast and lmdb.
 //
@@ -237,10 +238,13 @@ public:
               }))) {}
 
     using store::write;
-    /// Changes of the store that count if and only if the heap's transaction does, and end with it; one object for each
-    /// transaction. From the first call on other writers of the store wait, as it has for them: threads that write
-    /// several stores in a transaction must all begin with the same one. Throws store_error(EINVAL) for a transaction
-    /// of another heap, and error(invalid_argument) for one within another one.
+    /// Changes of the store that count if and only if the heap's transaction does, are as durable when it returns, and
+    /// end with it, in durability `commit` with its transact(); one object for each transaction. Those of a transact()
+    /// within another one see what that one has changed, which waits meanwhile, and are dropped with it alone. From the
+    /// first call on other writers of the store wait, as it has for them: threads that write several stores in a
+    /// transaction must all begin with the same one. Where the store has no space, or no memory, the transaction throws
+    /// store_error at its end, and nothing of it is left. Throws store_error(EINVAL) for a transaction of another heap,
+    /// and error(invalid_argument) for one within another one and for that of a transact() around another one.
     [[nodiscard]] store_changes& write(transaction& in) {
         if (!detail::participant_access::belongs_to(in, host_->core())) {
             throw store_error(EINVAL);
