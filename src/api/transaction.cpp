@@ -49,8 +49,7 @@ transaction::transaction(manager& heap) : transaction(heap, detail::within_trans
 
 transaction::transaction(manager& heap, detail::within_transact /*unused*/) : owned_(take_core()) {
     detail::manager_core& core = detail::manager_access::core(heap);
-    owned_->begin(core);
-    owned_->belong_to(core.plain().part());
+    owned_->begin(core, core.plain().part());
     core_ = owned_.get();
 }
 

@@ -39,17 +39,16 @@ public:
         checks_.inspect_ended();
     }
 
-    /// Throws error(read_only).
-    void begin(manager_core& heap) {
+    /// `part`: plain_transactions::part(). Throws error(read_only).
+    void begin(manager_core& heap, unsigned part = 0) {
         if (checks_.keeps_copies() || heap.ranges() != nullptr || heap.pending().is_used() || !(heap.life() == life_))
             [[unlikely]] {
             begin_in(heap);
         }
         heap_ = &heap;
+        part_ = part;
         static_cast<void>(operations());
     }
-    /// plain_transactions::part().
-    void belong_to(unsigned part) noexcept { part_ = part; }
     /// Gives back the blocks that no commit() has made. Keeps this object's memory for the next begin().
     HF_HOT void end() noexcept {
         if (checks_.is_on() || !made_.empty() || !inner_.empty() || !participants_.empty()) [[unlikely]] {
@@ -193,8 +192,8 @@ struct transaction_access {
     [[nodiscard]] static bool has_participants(const transaction_core& of) noexcept {
         return !of.participants_.empty();
     }
-    /// Those of a transact() end with it (plain_transactions). Throws error(invalid_argument) while a transaction within
-    /// it is open, whose part could not be dropped alone, and unless its transact() is the innermost.
+    /// Those of a transact() end with it (plain_transactions). Throws error(invalid_argument) while a transaction
+    /// within it is open, whose part could not be dropped alone, and unless its transact() is the innermost.
     [[nodiscard]] static transaction_participants& participants(transaction_core& of);
     /// The part of a transact() that it belongs to; 0: it stands alone.
     [[nodiscard]] static unsigned part(const transaction_core& of) noexcept { return of.part_; }

@@ -91,9 +91,7 @@ TEST_F(heap_store_transact, is_durable_in_both_when_it_returns) {
     for (int number = 1; number < 9; ++number) {  // records, and checkpoints of the stores
         const std::size_t bytes = number % 3 == 0 ? 3'000'000 : 200 * static_cast<std::size_t>(number);
         expected += " " + std::to_string(number);
-        EXPECT_EQ(left_by([&](both& all) {
-                      all.heap.transact([&](transaction& tx) { all.add(tx, number, bytes); });
-                  }),
+        EXPECT_EQ(left_by([&](both& all) { all.heap.transact([&](transaction& tx) { all.add(tx, number, bytes); }); }),
                   "map:" + expected + " | first:" + expected + " | second:" + expected);
     }
 }
@@ -145,9 +143,7 @@ TEST_F(heap_store_transact, one_that_is_taken_back_leaves_nothing) {
                   throws(all, 3'000'000);
               }),
               "map: 1 | first: 1 | second: 1");
-    EXPECT_EQ(left_by([&](both& all) {
-                  all.heap.transact([&](transaction& tx) { all.add(tx, 5); });
-              }),
+    EXPECT_EQ(left_by([&](both& all) { all.heap.transact([&](transaction& tx) { all.add(tx, 5); }); }),
               "map: 1 5 | first: 1 5 | second: 1 5");
 }
 
@@ -197,18 +193,14 @@ TEST_F(heap_store_transact, a_transaction_around_another_one_does_not_write) {
     both all(path());
     all.heap.transact([&](transaction& tx) {
         all.add(tx, 1);
-        all.heap.transact([&] {
-            EXPECT_EQ(reason_of([&] { both::put(all.first, tx, 2); }), errc::invalid_argument);
-        });
+        all.heap.transact([&] { EXPECT_EQ(reason_of([&] { both::put(all.first, tx, 2); }), errc::invalid_argument); });
         transaction part(tx);
         EXPECT_EQ(reason_of([&] { both::put(all.first, part, 3); }), errc::invalid_argument);
         part.abort();
         all.add(tx, 4);
     });
     transaction around(all.heap);
-    all.heap.transact([&] {
-        EXPECT_EQ(reason_of([&] { both::put(all.first, around, 5); }), errc::invalid_argument);
-    });
+    all.heap.transact([&] { EXPECT_EQ(reason_of([&] { both::put(all.first, around, 5); }), errc::invalid_argument); });
     EXPECT_EQ(all.content(), "map: 1 4 | first: 1 4 | second: 1 4");
 }
 
@@ -230,9 +222,9 @@ TEST_F(heap_store_transact, a_ticket_is_of_both) {
                   }),
                                given_up);
                   EXPECT_THROW(static_cast<void>(all.heap.transact_later([&](transaction& tx) {
-                      all.add(tx, 5);
-                      throw given_up();
-                  })),
+                                   all.add(tx, 5);
+                                   throw given_up();
+                               })),
                                given_up);
                   EXPECT_EQ(all.content(), "map: 1 3 | first: 1 3 | second: 1 3");
                   all.heap.transact([&](transaction& tx) { both::put(all.first, tx, 6); });

@@ -3,8 +3,9 @@
 //
 // Oracle: object and entries add up to 0, and have the same number of the last transaction, which is the last one that
 // returned or the one in flight (durability `commit`: at least that of the last commit() of the heap, and of the last
-// transact() that returned). The store's own commits keep theirs in the same way, and a snapshot has some state in which
-// both agree. Another store is made and removed again: where the heap names it, it is sound, and no other file is left.
+// transact() that returned). The store's own commits keep theirs in the same way, and a snapshot has some state in
+// which both agree. Another store is made and removed again: where the heap names it, it is sound, and no other file is
+// left.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Transactions over a heap and stores in it, with the power cut at every operation: heap_store_explorer.hpp says what is
-// asked of each image. By hand: heap_store_crash_test --programs N.
+// Transactions over a heap and stores in it, with the power cut at every operation: heap_store_explorer.hpp says what
+// is asked of each image. By hand: heap_store_crash_test --programs N.
 #include <cstdio>
 #include <mutex>
 
@@ -32,11 +32,12 @@ TEST(heap_store_crash_test, every_image_has_all_of_a_transaction_or_nothing) {
         all.refused += one.counts().refused;
         all.poisoned += one.counts().poisoned;
     });
-    std::printf("%llu images, %llu of them without the last transaction; %llu transactions, %llu aborts, %llu refused, "
-                "%llu poisoned\n",
-                static_cast<unsigned long long>(all.images), static_cast<unsigned long long>(all.older),
-                static_cast<unsigned long long>(all.durable), static_cast<unsigned long long>(all.aborts),
-                static_cast<unsigned long long>(all.refused), static_cast<unsigned long long>(all.poisoned));
+    std::printf(
+        "%llu images, %llu of them without the last transaction; %llu transactions, %llu aborts, %llu refused, "
+        "%llu poisoned\n",
+        static_cast<unsigned long long>(all.images), static_cast<unsigned long long>(all.older),
+        static_cast<unsigned long long>(all.durable), static_cast<unsigned long long>(all.aborts),
+        static_cast<unsigned long long>(all.refused), static_cast<unsigned long long>(all.poisoned));
     EXPECT_GT(all.images, programs * 200);
     EXPECT_GT(all.older, all.images / 10) << "the medium loses something";
 }

@@ -26,6 +26,10 @@ namespace {
 /// Of this thread: where the files of stores lie that it opens; null: on the kernel's file systems.
 thread_local persist::storage* storage_of_stores = nullptr;
 
+/// Of a store; each half of its log is 64 KiB then.
+constexpr std::size_t limit_of_store = std::size_t{4} << 20U;
+constexpr std::size_t longer_than_log = 70'000;
+
 struct given_up : std::exception {};
 
 }  // namespace
@@ -73,8 +77,10 @@ public:
         auto core = std::make_unique<detail::manager_core>(std::move(opened), true, false);
         heap_ = std::make_unique<manager>(detail::manager_access::make(detail::core_owner(core.release())));
         numbers_ = heap_->find_or_construct<number_map>("numbers")();
-        first_.emplace(*heap_, "first");
-        second_.emplace(*heap_, "second");
+        store_options limited;
+        limited.limit = limit_of_store;
+        first_.emplace(*heap_, "first", limited);
+        second_.emplace(*heap_, "second", limited);
         storage_of_stores = nullptr;
     }
 
@@ -145,9 +151,10 @@ heap_store_explorer::~heap_store_explorer() {
 
 void heap_store_explorer::open(bool creates) {
     const std::string path = scratch_.path("live/heap");
-    world_ = std::make_unique<world>(must(creates ? heap::engine::create(path, options_)
-                                                  : heap::engine::open(path, persist::access_mode::read_write, options_)),
-                                     &faulty_);
+    world_ =
+        std::make_unique<world>(must(creates ? heap::engine::create(path, options_)
+                                             : heap::engine::open(path, persist::access_mode::read_write, options_)),
+                                &faulty_);
 }
 
 void heap_store_explorer::run(unsigned steps) {
@@ -206,7 +213,7 @@ void heap_store_explorer::change(transaction& in, version& next) {
                 model.erase(key);
             } else {
                 std::string value = fmt::format("{:016x}", random_());
-                value.resize(below(6) == 0 ? 40'000 : 16 + below(400), '.');
+                value.resize(below(6) == 0 ? longer_than_log : 16 + below(400), '.');
                 to.write(in).put(key, value);
                 model[key] = value;
             }
@@ -340,7 +347,7 @@ void heap_store_explorer::take_back() {
 void heap_store_explorer::alone() {
     version next = versions_.back();
     const std::string key = "key" + std::to_string(below(12));
-    next.first[key] = std::string(below(4) == 0 ? 50'000 : 50, static_cast<char>('a' + below(26)));
+    next.first[key] = std::string(below(4) == 0 ? longer_than_log : 50, static_cast<char>('a' + below(26)));
     store_transaction in = world_->first().write();
     in.put(key, next.first[key]);
     in.commit();
@@ -442,7 +449,7 @@ std::string heap_store_explorer::judge(const std::string& path) {
         found.heap().transact([&](transaction& tx) {
             found.map_of_numbers().insert_or_assign(100, 1);
             found.first().write(tx).put("key3", "goes on");
-            found.second().write(tx).put("key", std::string(images_.size() % 8 == 0 ? 60'000 : 60, 'o'));
+            found.second().write(tx).put("key", std::string(images_.size() % 8 == 0 ? longer_than_log : 60, 'o'));
         });
         content = found.content();
         found.close(false);

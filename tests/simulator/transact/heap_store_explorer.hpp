@@ -1,5 +1,5 @@
-// Random transactions over a heap and two stores in it (durability `commit`), with the power cut at every operation on a
-// file of any of them, and calls that fail: the disk is full, or a sync is lost.
+// Random transactions over a heap and two stores in it (durability `commit`), with the power cut at every operation on
+// a file of any of them, and calls that fail: the disk is full, or a sync is lost.
 //
 // Oracle: an image opens to what some transaction left in all three, which is not older than the last that is durable;
 // heap and stores are sound, and one image in four goes on with another transaction. So a record of a store without

@@ -35,11 +35,22 @@ std::string notice(const std::string& /*site*/) {
 TEST(heap_store_mutants, each_is_killed) {
     const std::vector<std::string> all =
         options().mutants.empty()
-            ? std::vector<std::string>{"transact.store_synced_behind", "transact.accept_first", "transact.store_stays",
-                                       "transact.part_stays", "store.heap.kept_early", "store.heap.records_beyond",
-                                       "store.heap.meta_beyond", "store.heap.meta_back", "store.heap.record_stays",
-                                       "store.log.sync"}
+            ? std::vector<std::string>{"transact.store_synced_behind", "transact.accept_first",
+                                       "transact.store_stays",         "transact.part_stays",
+                                       "store.heap.kept_early",        "store.heap.records_beyond",
+                                       "store.heap.meta_beyond",       "store.heap.meta_back",
+                                       "store.heap.record_stays",      "store.log.sync"}
             : options().mutants;
+    if (options().mutants.empty()) {
+        std::mutex mutex;
+        std::string wrong;
+        for_each_in_parallel(programs, [&](std::size_t i) {
+            const std::string one = explore(i + 1);
+            const std::lock_guard lock{mutex};
+            wrong += one.empty() ? "" : std::to_string(i + 1) + ": " + one + "\n";
+        });
+        ASSERT_EQ(wrong, "") << "with nothing left out";
+    }
     expect_all_killed(run_mutants(all, seconds_a_mutant, notice), {}, all.size());
 }
 

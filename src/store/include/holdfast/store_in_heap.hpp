@@ -253,8 +253,8 @@ public:
             return static_cast<detail::joint_changes&>(*known);
         }
         const auto around = detail::participant_access::find_around(in, host_.get());
-        auto made = std::make_shared<detail::joint_changes>(
-            host_, static_cast<const detail::joint_changes*>(around.get()));
+        auto made =
+            std::make_shared<detail::joint_changes>(host_, static_cast<const detail::joint_changes*>(around.get()));
         store_changes& changes = *made;
         detail::participant_access::add(in, host_.get(), std::move(made));
         return changes;

@@ -98,8 +98,8 @@ struct participant_access {
     /// Waits until what a transaction has stored there is as durable as the transaction.
     static void persist(manager_core& heap, const void* begin, std::uint64_t bytes) noexcept;
 
-    /// Added with this key to this transaction, or null. Throws error(invalid_argument) for a transaction within another
-    /// one, and for one around another one.
+    /// Added with this key to this transaction, or null. Throws error(invalid_argument) for a transaction within
+    /// another one, and for one around another one.
     [[nodiscard]] static std::shared_ptr<transaction_participant> find(const transaction& in, const void* key);
     /// Of the nearest transact() around this one; or null. Throws as find().
     [[nodiscard]] static std::shared_ptr<transaction_participant> find_around(const transaction& in, const void* key);
