@@ -7,8 +7,9 @@
 //     });                                      // both are there, or neither
 //
 // Views, and transactions of the store alone, are as in holdfast::store. A commit promises what the heap's durability
-// does: in `atomic` it survives a crash when it has returned; in `commit` a crash leads store and heap back to the
-// heap's last commit, which waits for write transactions of other threads, two seconds at most. The store's file lies
+// does: in `atomic` it survives a crash when it has returned. In `commit` what transact() does to heap and stores is
+// durable when it has returned; all else is with the heap's next commit or transact(), to which a crash leads store and
+// heap back, and which waits for write transactions of other threads, two seconds at most. The store's file lies
 // in the heap's directory; snapshots and copies have it, and only the heap's writer has it open. Programs link the
 // libraries holdfast and lmdb.
 //
@@ -184,14 +185,23 @@ private:
 
 class joint_changes : public transaction_participant, public store_changes {
 public:
-    explicit joint_changes(std::shared_ptr<hosted_store> host)
-        : store_changes(host->env().get(), nullptr), host_(std::move(host)) {}
-    void prepare(transaction& in) override {
+    /// `around`: of the part around this one, or null.
+    explicit joint_changes(std::shared_ptr<hosted_store> host, const joint_changes* around = nullptr)
+        : store_changes(host->env().get(), around == nullptr ? nullptr : around->transaction_.get()),
+          host_(std::move(host)) {}
+    [[nodiscard]] word prepare() override {
         std::uint64_t commit = 0;
         store_detail::check(hf_lmdb_prepare(transaction_.get(), &commit));
-        if (commit != 0) {
-            prepared_ = true;
-            in.store(host_->word(), commit);
+        prepared_ = commit != 0;
+        return prepared_ ? word{&host_->word(), commit} : word{};
+    }
+    void join() override {
+        writes_.reset();
+        store_detail::check(mdb_txn_commit(transaction_.release()));
+    }
+    void accept() noexcept override {
+        if (prepared_) {
+            hf_lmdb_accept_prepared(transaction_.get());
         }
     }
     void end(transaction_end how) noexcept override {
@@ -228,10 +238,13 @@ public:
               }))) {}
 
     using store::write;
-    /// Changes of the store that count if and only if the heap's transaction does, and end with it; one object for each
-    /// transaction. From the first call on other writers of the store wait, as it has for them: threads that write
-    /// several stores in a transaction must all begin with the same one. Throws store_error(EINVAL) for a transaction
-    /// of another heap, and error(invalid_argument) for one within another one.
+    /// Changes of the store that count if and only if the heap's transaction does, are as durable when it returns, and
+    /// end with it, in durability `commit` with its transact(); one object for each transaction. Those of a transact()
+    /// within another one see what that one has changed, which waits meanwhile, and are dropped with it alone. From the
+    /// first call on other writers of the store wait, as it has for them: threads that write several stores in a
+    /// transaction must all begin with the same one. Where the store has no space, or no memory, the transaction throws
+    /// store_error at its end, and nothing of it is left. Throws store_error(EINVAL) for a transaction of another heap,
+    /// and error(invalid_argument) for one within another one and for that of a transact() around another one.
     [[nodiscard]] store_changes& write(transaction& in) {
         if (!detail::participant_access::belongs_to(in, host_->core())) {
             throw store_error(EINVAL);
@@ -239,7 +252,9 @@ public:
         if (const auto known = detail::participant_access::find(in, host_.get())) {
             return static_cast<detail::joint_changes&>(*known);
         }
-        auto made = std::make_shared<detail::joint_changes>(host_);
+        const auto around = detail::participant_access::find_around(in, host_.get());
+        auto made =
+            std::make_shared<detail::joint_changes>(host_, static_cast<const detail::joint_changes*>(around.get()));
         store_changes& changes = *made;
         detail::participant_access::add(in, host_.get(), std::move(made));
         return changes;

@@ -34,8 +34,8 @@ public:
 
     /// Makes what was done since the begin durable, with what was stored before it, all or nothing; a part belongs to
     /// the one around it from then on. Where it throws, the heap is as it was at the begin: bad_alloc;
-    /// error(no_space), after which the heap goes on; what else manager::commit() throws. After error(poisoned), only
-    /// the next open tells.
+    /// error(no_space), after which the heap goes on; what else manager::commit() throws; store_error where a store
+    /// that takes part cannot. After error(poisoned), only the next open tells.
     void commit();
     /// As commit(), without waiting: durable after manager::sync() of the ticket, or with the next commit of any
     /// thread. Throws error(invalid_argument) in a part.

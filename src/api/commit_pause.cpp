@@ -84,10 +84,12 @@ void commit_pause::end() noexcept {
 }
 
 void commit_pause::tell_participants(std::uint64_t before, bool has_failed) noexcept {
-    const bool done = last_commit() != before;
-    if (!done && !has_failed) {
+    const bool moved = last_commit() != before;
+    if (!moved && !has_failed) {
         return;
     }
+    // The record of a transaction may be in the log, and a failed sync have left it there.
+    const bool done = moved && heap_.files().commits().log().appended(last_commit()).is_durable();
     for (const auto& each : participants_) {
         if (done) {
             each.second->after_commit();

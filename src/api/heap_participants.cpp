@@ -263,20 +263,31 @@ void participant_access::persist(manager_core& heap, const void* begin, std::uin
 // --- of transactions ---
 
 transaction_participants& transaction_access::participants(transaction_core& of) {
-    if (!of.inner_.empty()) {
+    plain_transactions& plain = of.heap().plain();
+    const unsigned part = plain.part();
+    if (!of.inner_.empty() || part != of.part_) {
         throw_failure(failure{failure_code::invalid_argument,
                               of.heap().path(),
                               "transaction",
                               "one within another one, or around one",
-                              "a transaction by itself",
+                              part == 0 ? "a transaction by itself" : "that of the innermost transact()",
                               {},
                               0});
     }
-    return of.participants_;
+    return part == 0 ? of.participants_ : plain.participants();
 }
 
 void transaction_access::commit_with_participants(transaction_core& of, transaction& self) {
-    of.participants_.prepare(self);
+    if (of.heap().plain().is_mine()) {  // an abort of it could not take the participants back
+        throw_failure(failure{failure_code::invalid_argument,
+                              of.heap().path(),
+                              "transaction",
+                              "one around transact(), with a store's part",
+                              "a commit before it or behind it",
+                              {},
+                              0});
+    }
+    of.participants_.prepare([&](std::uint64_t& word, std::uint64_t value) { self.store(word, value); });
     try {
         of.commit();
     } catch (...) {
@@ -285,18 +296,21 @@ void transaction_access::commit_with_participants(transaction_core& of, transact
         throw;
     }
     of.participants_.note(transaction_end::carried_out);
-    if (of.heap_->plain().is_mine()) {
-        of.heap_->plain().note_participants();
-    }
 }
 
 std::shared_ptr<transaction_participant> participant_access::find(const transaction& in, const void* key) {
-    return transaction_access::participants(transaction_access::core(in)).find(key);
+    transaction_core& core = transaction_access::core(in);
+    return transaction_access::participants(core).find(key, transaction_access::part(core));
+}
+
+std::shared_ptr<transaction_participant> participant_access::find_around(const transaction& in, const void* key) {
+    return transaction_access::participants(transaction_access::core(in)).find_around(key);
 }
 
 void participant_access::add(const transaction& in, const void* key,
                              std::shared_ptr<transaction_participant> participant) {
-    transaction_access::participants(transaction_access::core(in)).add(key, std::move(participant));
+    transaction_core& core = transaction_access::core(in);
+    transaction_access::participants(core).add(key, transaction_access::part(core), std::move(participant));
 }
 
 bool participant_access::belongs_to(const transaction& one, const manager_core& heap) {

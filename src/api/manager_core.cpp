@@ -242,7 +242,9 @@ segment::appended_commit manager_core::commit_inside(bool is_gate_closed) {
     const auto commit = [&]() -> base::result<segment::commit_statistics> {
         HF_TRY_ASSIGN(segment::commit_statistics done, engine().undo().commit());
         if (has_participants) {  // they are told that it is durable
+            plain_.participants().note(transaction_end::unknown);
             HF_TRY(done.record.wait());
+            plain_.participants().accept();
         }
         return done;
     };

@@ -126,7 +126,6 @@ void plain_transactions::begin() {
 }
 
 void plain_transactions::begin_outermost() {
-    has_participants_ = false;
     try_to_finish_captured();
     heap_.take_turn();
     close_gate();
@@ -156,12 +155,7 @@ void plain_transactions::commit_large_rest() {
 
 void plain_transactions::commit() {
     if (depth_ > 1) {
-        heap_.engine().undo().keep();
-        --depth_;
-        return;
-    }
-    if (has_participants_) {
-        end_later();
+        keep_part();
         return;
     }
     if (auto own = heap_.engine().check_process(); !own) {
@@ -175,12 +169,15 @@ void plain_transactions::commit() {
     }
     heap_.engine().files().commits().expect_waiting(turn_.is_wanted());
     try {
+        prepare_participants();
         commit_heap();
     } catch (...) {
+        end_undone();
         note_undone(number, std::current_exception());
         release();
         throw;
     }
+    participants_.end();
     const segment::appended_commit mine = last_commit();
     if (heap_.is_shared()) {  // who has the turn next finds nothing that is not durable
         const base::result<void> done = wait_for_last_commit();
@@ -210,13 +207,43 @@ ticket plain_transactions::commit_later() {
         const std::lock_guard lock(results_mutex_);
         return ticket_access::make(committed_, 0);
     }
+    prepare_participants();
+    participants_.note(transaction_end::carried_out);  // durable as the words are: with the next record
+    participants_.end();
     return ticket_access::make(end_later(), 0);
+}
+
+void plain_transactions::keep_part() {
+    try {
+        participants_.join(depth_);
+    } catch (...) {
+        abort();
+        throw;
+    }
+    heap_.engine().undo().keep();
+    --depth_;
+}
+
+/// The words are stored as a program would store them: an abort takes them back.
+void plain_transactions::prepare_participants() {
+    participants_.prepare([](std::uint64_t& word, std::uint64_t value) { word = value; });
+}
+
+/// Of the outermost, whose commit failed. Where it failed before the heap's own, there is a savepoint.
+void plain_transactions::end_undone() noexcept {
+    heap::savepoints& undo = heap_.engine().undo();
+    if (participants_.noted() == transaction_end::dropped && heap_.engine().files().commits().is_poisoned()) {
+        participants_.note(transaction_end::unknown);
+    }
+    participants_.end();
+    if (undo.any()) {
+        undo.roll_back();
+    }
 }
 
 /// Its number.
 std::uint64_t plain_transactions::end_later() noexcept {
     heap_.engine().undo().keep();
-    rest_has_participants_ = rest_has_participants_ || has_participants_;
     std::uint64_t number = 0;
     {
         const std::lock_guard lock(results_mutex_);
@@ -227,16 +254,16 @@ std::uint64_t plain_transactions::end_later() noexcept {
 }
 
 void plain_transactions::abort() noexcept {
-    heap::savepoints& undo = heap_.engine().undo();
-    if (!heap_.engine().check_process()) {
+    const bool is_own = heap_.engine().check_process().ok();
+    if (depth_ > 1 && is_own) {
+        participants_.drop(depth_);
+    } else {
+        participants_.end();
+    }
+    if (!is_own) {
         return;
     }
-    if (has_participants_) {
-        rest_has_participants_ = true;
-        undo.keep();
-    } else {
-        undo.roll_back();
-    }
+    heap_.engine().undo().roll_back();
     if (depth_ > 1) {
         --depth_;
     } else {
@@ -313,17 +340,12 @@ void plain_transactions::try_to_finish_captured() noexcept {
 /// All that has ended. Where it throws, the heap has gone back to its savepoint, if it has one and may.
 void plain_transactions::commit_heap() {
     heap::savepoints& undo = heap_.engine().undo();
-    if (rest_has_participants_ && undo.any()) {
-        undo.keep();
-    }
     try {
         segment::appended_commit done = heap_.commit_inside(is_gate_closed_);
-        rest_has_participants_ = false;
         const std::lock_guard lock(results_mutex_);
         last_ = std::move(done);
         committed_ = ended_;
     } catch (...) {
-        rest_has_participants_ = false;
         if (undo.any()) {
             undo.roll_back();
         }
@@ -355,7 +377,6 @@ base::result<void> plain_transactions::wait_for_last_commit() const {
 }
 
 void plain_transactions::note_committed() noexcept {
-    rest_has_participants_ = false;
     const std::lock_guard lock(results_mutex_);
     committed_ = ended_;
     last_ = {};

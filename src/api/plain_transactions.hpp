@@ -12,6 +12,8 @@
 //   TX-7: last_ is the last commit whose record is in the log. Records become durable in their order.
 //   TX-8: a state that was captured is durable, or left to the next commit, before a transaction begins, a thread
 //         reads, or anything is committed.
+//   TX-9: what a participant has prepared is durable before the heap's record that has its word, counts only when that
+//         record is durable, and is withdrawn where that record surely is not in the log (decision 59).
 //
 // Thread-safe.
 #pragma once
@@ -25,6 +27,7 @@
 
 #include <holdfast/ticket.hpp>
 
+#include "api/transaction_participants.hpp"
 #include "api/turn.hpp"
 #include "base/result.hpp"
 #include "segment/commit/commit_log.hpp"
@@ -55,9 +58,10 @@ public:
     [[nodiscard]] bool is_mine() const noexcept { return turn_.is_mine() && depth_ != 0; }
     /// Throws error(invalid_argument) while this thread has a transaction open, or reads.
     void refuse_inside(std::string_view call) const;
-    /// What took part beside the heap's memory has been carried out, and is not taken back by an abort: the transaction
-    /// ends as by commit_later().
-    void note_participants() noexcept { has_participants_ = true; }
+    /// 1: the outermost of this thread's; 0: it has none open.
+    [[nodiscard]] unsigned part() const noexcept { return is_mine() ? depth_ : 0; }
+    /// Of all its parts.
+    [[nodiscard]] transaction_participants& participants() noexcept { return participants_; }
 
     // --- of this thread, which has none open ---
 
@@ -104,6 +108,9 @@ private:
     void close_gate();
     void release() noexcept;
     void commit_heap();
+    void keep_part();
+    void prepare_participants();
+    void end_undone() noexcept;
     void finish_captured();
     void try_to_finish_captured() noexcept;
     void finish_before_reading();
@@ -116,8 +123,7 @@ private:
     // Of the thread that has the turn.
     unsigned depth_ = 0;
     bool is_gate_closed_ = false;
-    bool has_participants_ = false;       ///< the transaction that is open
-    bool rest_has_participants_ = false;  ///< one that ended since the last commit
+    transaction_participants participants_;
 
     mutable std::mutex results_mutex_;
     std::uint64_t ended_ = 0;      ///< transactions, committed or not

@@ -48,7 +48,8 @@ transaction::transaction(manager& heap) : transaction(heap, detail::within_trans
 }
 
 transaction::transaction(manager& heap, detail::within_transact /*unused*/) : owned_(take_core()) {
-    owned_->begin(detail::manager_access::core(heap));
+    detail::manager_core& core = detail::manager_access::core(heap);
+    owned_->begin(core, core.plain().part());
     core_ = owned_.get();
 }
 

@@ -39,13 +39,14 @@ public:
         checks_.inspect_ended();
     }
 
-    /// Throws error(read_only).
-    void begin(manager_core& heap) {
+    /// `part`: plain_transactions::part(). Throws error(read_only).
+    void begin(manager_core& heap, unsigned part = 0) {
         if (checks_.keeps_copies() || heap.ranges() != nullptr || heap.pending().is_used() || !(heap.life() == life_))
             [[unlikely]] {
             begin_in(heap);
         }
         heap_ = &heap;
+        part_ = part;
         static_cast<void>(operations());
     }
     /// Gives back the blocks that no commit() has made. Keeps this object's memory for the next begin().
@@ -174,6 +175,7 @@ private:
     std::vector<void*> freed_;
     std::vector<inner_begin> inner_;
     transaction_participants participants_;
+    unsigned part_ = 0;
     // Of commit().
     group_words words_;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> by_offset_;  ///< ranges: first offset, and end
@@ -186,11 +188,15 @@ struct transaction_access {
     }
 
     // What counts together with a transaction (heap_participants.cpp).
+    /// That commit() carries out.
     [[nodiscard]] static bool has_participants(const transaction_core& of) noexcept {
         return !of.participants_.empty();
     }
-    /// Throws error(invalid_argument) while a transaction within it is open, whose part could not be dropped alone.
+    /// Those of a transact() end with it (plain_transactions). Throws error(invalid_argument) while a transaction
+    /// within it is open, whose part could not be dropped alone, and unless its transact() is the innermost.
     [[nodiscard]] static transaction_participants& participants(transaction_core& of);
+    /// The part of a transact() that it belongs to; 0: it stands alone.
+    [[nodiscard]] static unsigned part(const transaction_core& of) noexcept { return of.part_; }
     static void commit_with_participants(transaction_core& of, transaction& self);
 };
 

@@ -1,6 +1,11 @@
 // What counts together with a transaction. For its thread alone.
+//
+// Those of a transact() and of the parts within it are in one list, each with the number of its part: 1 is the
+// outermost, and the innermost comes last. Those of a transaction that stands alone have the number 0.
 #pragma once
 
+#include <cstddef>
+#include <exception>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,35 +17,102 @@ namespace holdfast::detail {
 class transaction_participants {
 public:
     [[nodiscard]] bool empty() const noexcept { return all_.empty(); }
-    [[nodiscard]] std::shared_ptr<transaction_participant> find(const void* key) const {
-        for (const auto& [known, participant] : all_) {
-            if (known == key) {
-                return participant;
+    /// Of this part, or null.
+    [[nodiscard]] std::shared_ptr<transaction_participant> find(const void* key, unsigned part) const {
+        const std::size_t at = find_below(all_.size(), key);
+        return at == none || all_[at].part != part ? nullptr : all_[at].participant;
+    }
+    /// Of the nearest part around the innermost one, where that has none of its own; or null.
+    [[nodiscard]] std::shared_ptr<transaction_participant> find_around(const void* key) const {
+        const std::size_t at = find_below(all_.size(), key);
+        return at == none ? nullptr : all_[at].participant;
+    }
+    /// `part`: the innermost.
+    void add(const void* key, unsigned part, std::shared_ptr<transaction_participant> participant) {
+        all_.push_back({key, part, std::move(participant)});
+    }
+    /// `store` gets the place of each word and its value. Where it throws, none counts, and all have yet to end.
+    template <class Store>
+    void prepare(Store store) const {
+        if (torn_ != nullptr) {
+            std::rethrow_exception(torn_);
+        }
+        for (const entry& each : all_) {
+            const transaction_participant::word word = each.participant->prepare();
+            if (word.place != nullptr) {
+                store(*word.place, word.value);
             }
         }
-        return nullptr;
     }
-    void add(const void* key, std::shared_ptr<transaction_participant> participant) {
-        all_.emplace_back(key, std::move(participant));
-    }
-    void prepare(transaction& in) const {
-        for (const auto& each : all_) {
-            each.second->prepare(in);
+    /// The innermost part ends, and belongs to the one around it from now on. Where it throws, the part can only be
+    /// dropped; where another participant was handed over before, the outermost, too: prepare() throws.
+    void join(unsigned part) {
+        bool is_handed_over = false;
+        for (std::size_t i = all_.size(); i-- > 0 && all_[i].part == part;) {
+            const std::size_t around = find_below(i, all_[i].key);
+            if (around == none || all_[around].part + 1 != part) {
+                continue;
+            }
+            try {
+                all_[i].participant->join();
+            } catch (...) {
+                torn_ = is_handed_over ? std::current_exception() : nullptr;
+                throw;
+            }
+            is_handed_over = true;
+            all_[i].participant->end(transaction_end::carried_out);
+            all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+        for (std::size_t i = all_.size(); i-- > 0 && all_[i].part == part;) {
+            all_[i].part = part - 1;
         }
     }
-    /// For end(); else `dropped`.
-    void note(transaction_end how) noexcept { how_ = how; }
+    /// Behind prepare(), where the words are durable. Notes it for end().
+    void accept() noexcept {
+        for (const entry& each : all_) {
+            each.participant->accept();
+        }
+        note(transaction_end::carried_out);
+    }
+    /// For end(), where there are any; else `dropped`.
+    void note(transaction_end how) noexcept { how_ = all_.empty() ? transaction_end::dropped : how; }
+    [[nodiscard]] transaction_end noted() const noexcept { return how_; }
+    /// Of the innermost part, if its number is this one.
+    void drop(unsigned part) noexcept {
+        while (!all_.empty() && all_.back().part >= part) {
+            all_.back().participant->end(transaction_end::dropped);
+            all_.pop_back();
+        }
+    }
     void end() noexcept {
-        for (const auto& each : all_) {
-            each.second->end(how_);
+        for (; !all_.empty(); all_.pop_back()) {
+            all_.back().participant->end(how_);
         }
-        all_.clear();
         how_ = transaction_end::dropped;
+        torn_ = nullptr;
     }
 
 private:
-    std::vector<std::pair<const void*, std::shared_ptr<transaction_participant>>> all_;
+    struct entry {
+        const void* key;
+        unsigned part;
+        std::shared_ptr<transaction_participant> participant;
+    };
+    static constexpr auto none = static_cast<std::size_t>(-1);
+
+    /// The last one before `end` with this key.
+    [[nodiscard]] std::size_t find_below(std::size_t end, const void* key) const noexcept {
+        while (end > 0) {
+            if (all_[--end].key == key) {
+                return end;
+            }
+        }
+        return none;
+    }
+
+    std::vector<entry> all_;
     transaction_end how_ = transaction_end::dropped;
+    std::exception_ptr torn_;  ///< the outermost cannot be carried out
 };
 
 }  // namespace holdfast::detail

@@ -118,7 +118,7 @@ public:
     /// The first phase of a commit, as durable as commit() makes it; it counts, and readers see it, after
     /// commit_prepared(). The lock stays; until one of the next three, no other function of a writer is called.
     [[nodiscard]] status prepare(write_set& changes);
-    /// The heap has the commit.
+    /// The heap has the commit. A second call does nothing.
     void commit_prepared() noexcept;
     /// The heap has not, and never will: no trace remains.
     [[nodiscard]] status abort_prepared() noexcept;
@@ -127,8 +127,8 @@ public:
     /// Keeps writers of other threads out. EBUSY while one writes; the calling thread may.
     [[nodiscard]] status try_hold_writers() noexcept;
     void release_writers() noexcept { held_.unlock(); }
-    /// Also with no_sync. In a child of fork(): nothing, as the heap refuses there.
-    [[nodiscard]] status make_accepted_durable() {
+    /// What is accepted or prepared; also with no_sync. In a child of fork(): nothing, as the heap refuses there.
+    [[nodiscard]] status make_written_durable() {
         return pages_.shared().is_of_parent() ? status::ok : commits_.sync_log(pages_.shared().header().written.load());
     }
     /// What is accepted is in the heap's durable state: a recovery leads there or beyond.
@@ -175,6 +175,7 @@ private:
     bool open_ = false;
     bool only_inspects_ = false;  ///< on a read-only mount
     prepared_commit prepared_;
+    bool is_prepared_ = false;  ///< by prepare(), and the heap has not decided yet
     bool keeps_at_once_ = false;
     limit_excess excess_;
     shared_lock held_;  ///< by try_hold_writers()

@@ -4,6 +4,10 @@
 // a transaction of the heap changes, then the commit is accepted here: one group of the heap's records, or one commit
 // of the heap, decides both. A recovery ignores records and checkpoints beyond the word.
 //
+// Where a transaction of the heap commits the heap's memory (decision 59), that happens between the two phases: what is
+// prepared is synced, then the heap's record with the word, and only then is the commit accepted. If the heap's record
+// fails and surely is not in its log, the commit is withdrawn.
+//
 // The heap's durable state may long name an older commit. The checkpoint that leads there (`base_`), its pages and its
 // records stay until the heap has moved on: the next checkpoints are written to the other meta, over each other, and
 // their records to the other half of the log.
@@ -16,6 +20,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "store/engine.hpp"
 #include "store/page_checksum.hpp"
@@ -148,10 +153,14 @@ status engine::prepare(write_set& changes) {
     if (outcome != status::ok) {
         static_cast<void>(abort_prepared());  // else nobody writes any more
     }
+    is_prepared_ = outcome == status::ok;
     return outcome;
 }
 
 void engine::commit_prepared() noexcept {
+    if (!std::exchange(is_prepared_, false)) {
+        return;
+    }
     const shared_header& header = pages_.shared().header();
     const bool was_checkpoint = header.checkpoint_sequence.load() != prepared_.checkpoint_sequence;
     pages_.commit_prepared(header.written.load());
@@ -166,6 +175,7 @@ void engine::commit_prepared() noexcept {
 }
 
 status engine::abort_prepared() noexcept {
+    is_prepared_ = false;
     shared_header& header = pages_.shared().header();
     const bool was_checkpoint =
         std::memcmp(&prepared_.meta, pages_.file().page(prepared_.meta_page), sizeof(prepared_.meta)) != 0;
@@ -203,7 +213,10 @@ status engine::abort_prepared() noexcept {
     return status::ok;
 }
 
-void engine::give_up() noexcept { static_cast<void>(pages_.stop_writing(status::panic)); }
+void engine::give_up() noexcept {
+    is_prepared_ = false;
+    static_cast<void>(pages_.stop_writing(status::panic));
+}
 
 void engine::leave() noexcept {
     shared_header& header = pages_.shared().header();

@@ -408,6 +408,7 @@ protected:
     void step(hosted& store);
     void change(hosted& store);
     void commit_heap(hosted& store);
+    void decide_by_commit_of_heap(hosted& store, MDB_txn* in, bool succeeds);
     void read(const hosted& store);
     void end_session(hosted& store);
     void expect_after_crash();
@@ -458,7 +459,9 @@ void store_in_heap_model::change(hosted& store) {
         store.word = commit;
         history_[commit] = next;
     }
-    if (commit != 0) {
+    if (commit != 0 && !GetParam() && random_() % 5 == 0) {
+        ASSERT_NO_FATAL_FAILURE(decide_by_commit_of_heap(store, in, accepted));
+    } else if (commit != 0) {
         EXPECT_EQ(hf_lmdb_end_prepared(in, accepted ? 0 : EAGAIN), accepted ? 0 : EAGAIN);
         refused_ += accepted ? 0 : 1;
     }
@@ -478,6 +481,26 @@ void store_in_heap_model::commit_heap(hosted& store) {
     }
     durable_ = store.word;
     hf_lmdb_after_heap_commit(store.env);
+}
+
+/// Between the phases of a commit, as a transaction of the heap does it; where it fails, the heap surely has not the
+/// commit. `store.word`: what the heap then has in memory.
+void store_in_heap_model::decide_by_commit_of_heap(hosted& store, MDB_txn* in, bool succeeds) {
+    EXPECT_EQ(hf_lmdb_try_hold_writers(store.env), 0);
+    EXPECT_EQ(hf_lmdb_before_heap_commit(store.env), 0);
+    ASSERT_NO_FATAL_FAILURE(expect_after_crash());
+    if (succeeds) {
+        durable_ = maybe_ = store.word;
+        ASSERT_NO_FATAL_FAILURE(expect_after_crash());
+        hf_lmdb_accept_prepared(in);
+        hf_lmdb_after_heap_commit(store.env);
+    } else {
+        hf_lmdb_heap_commit_failed(store.env);
+    }
+    hf_lmdb_release_writers(store.env);
+    EXPECT_EQ(hf_lmdb_end_prepared(in, succeeds ? 0 : ENOSPC), succeeds ? 0 : ENOSPC);
+    refused_ += succeeds ? 0 : 1;
+    ASSERT_NO_FATAL_FAILURE(expect_after_crash());
 }
 
 /// A reader stays over many commits.

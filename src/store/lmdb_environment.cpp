@@ -341,6 +341,12 @@ int hf_lmdb_end_prepared(MDB_txn* txn, int of_heap) {
                           : guarded([&] { return two_phase_commit::finish(*of(txn), static_cast<status>(of_heap)); });
 }
 
+void hf_lmdb_accept_prepared(MDB_txn* txn) {
+    if (txn != nullptr) {
+        two_phase_commit::accept(*of(txn));
+    }
+}
+
 void hf_lmdb_announce_writers(MDB_env* env, void* (*begin)(void* context), void (*end)(void* context, void* begun),
                               void* context) {
     if (env != nullptr && begin != nullptr && end != nullptr) {
@@ -365,7 +371,7 @@ int hf_lmdb_before_heap_commit(MDB_env* env) {
     if (env == nullptr || !of(env)->is_open() || !of(env)->is_in_heap()) {
         return EINVAL;
     }
-    return guarded([&] { return of(env)->store().make_accepted_durable(); });
+    return guarded([&] { return of(env)->store().make_written_durable(); });
 }
 
 void hf_lmdb_after_heap_commit(MDB_env* env) {

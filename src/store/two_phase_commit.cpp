@@ -52,6 +52,12 @@ status two_phase_commit::prepare(transaction& of, std::uint64_t& number) {
     return outcome;
 }
 
+void two_phase_commit::accept(transaction& of) noexcept {
+    if (of.prepared_) {
+        of.env().store().commit_prepared();
+    }
+}
+
 status two_phase_commit::decide(transaction& of, status of_heap) noexcept {
     of.prepared_ = false;
     engine& store = of.env().store();

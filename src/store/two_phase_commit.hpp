@@ -14,6 +14,8 @@ public:
     [[nodiscard]] static status prepare(transaction& of, std::uint64_t& number);
     /// ok: the heap has the commit; panic: that is unknown; all else: it has not. Returns that, or what failed here.
     [[nodiscard]] static status finish(transaction& of, status of_heap) noexcept;
+    /// The heap's durable state has the commit: it counts before finish(), which lets other writers go on.
+    static void accept(transaction& of) noexcept;
     /// finish() but for the end of the transaction.
     [[nodiscard]] static status decide(transaction& of, status of_heap) noexcept;
     /// Brings the databases' records into the main one.

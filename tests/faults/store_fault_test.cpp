@@ -386,7 +386,12 @@ void use_both(const trial& one, const open_options& with) {
     succeeds([&] {
         manager heap(open_only, one.heap, with);
         heap_store in(heap, "shop");
-        const auto take = [&](std::uint64_t next) { step_of_both(heap, in, next); };
+        const auto take = [&](std::uint64_t next) {
+            transaction tx(heap);
+            tx.open(counter_of(heap)).step = next;
+            change(in.write(tx), next);
+            tx.commit();
+        };
         for (int times = 0; times < 3; ++times) {
             take_steps(in, counted, step, take);
             expect_step(counter_of(heap).step, step, "the heap");
@@ -401,6 +406,26 @@ void use_both(const trial& one, const open_options& with) {
         if (succeeds([&] { heap.close(true); }) && by_commit) {
             one.done(step);
         }
+    });
+}
+
+/// Durability `commit`: a transaction over everything counts in both when it has returned. In a heap that takes no more
+/// only the next opening tells.
+void transact_both(const trial& one, const open_options& with) {
+    one.begin(first_steps);
+    one.done(first_steps);
+    std::uint64_t step = first_steps;
+    succeeds([&] {
+        manager heap(open_only, one.heap, with);
+        heap_store in(heap, "shop");
+        for (int times = 0; times < 3; ++times) {
+            take_steps(in, one, step, [&](std::uint64_t next) { step_of_both(heap, in, next); });
+            const disarmed_section without_faults;
+            if (succeeds([&] { heap.transact([] {}); })) {
+                expect_step(counter_of(heap).step, step, "the heap");
+            }
+        }
+        succeeds([&] { heap.close(true); });
     });
 }
 
@@ -459,6 +484,13 @@ TEST(faults_of_stores, in_a_heap_on_persistent_memory) {
 
 TEST(faults_of_stores, in_a_heap_with_commits) {
     run_both("store in a heap with commits", options_of(durability::commit));
+}
+
+TEST(faults_of_stores, in_a_heap_whose_transactions_are_commits) {
+    const open_options with = options_of(durability::commit);
+    run_campaign({"store in transactions over everything", [with](const std::string& path) { make_both(path, with); },
+                  [with](const trial& one) { transact_both(one, with); },
+                  [with](const trial& one, bool /*once*/) { judge_both(one, with); }});
 }
 
 }  // namespace

@@ -211,10 +211,10 @@ TEST_P(heap_store_test, a_crash_leaves_what_the_heap_promises) {
             auto* const mine = heap.construct<account>("account")();
             heap_store shop(heap, "shop");
             for (int i = 1; i <= 30; ++i) {
-                heap.transact([&](transaction& tx) {
-                    tx.open(*mine).balance = i;
-                    shop.write(tx).put("k", std::to_string(i) + "       " + std::string(i % 7 == 0 ? 400'000 : 9, 'k'));
-                });
+                transaction tx(heap);  // alone: in `commit` the heap's commit makes it durable
+                tx.open(*mine).balance = i;
+                shop.write(tx).put("k", std::to_string(i) + "       " + std::string(i % 7 == 0 ? 400'000 : 9, 'k'));
+                tx.commit();
                 if (i == 12) {
                     heap.commit();
                 }
@@ -478,9 +478,9 @@ void expect_behind_shrink(const std::string& path, const shrink_options& how, co
             heap_store shop(heap, "shop");
             const auto put = [&](int number) {
                 try {
-                    heap.transact([&](transaction& tx) {
-                        shop.write(tx).put("n", std::to_string(number) + "       " + std::string(3'000'000, 'n'));
-                    });
+                    transaction tx(heap);  // one that stands alone is durable with a commit of the heap
+                    shop.write(tx).put("n", std::to_string(number) + "       " + std::string(3'000'000, 'n'));
+                    tx.commit();
                 } catch (const store_error&) {  // it may be that it must keep too many states
                 }
             };

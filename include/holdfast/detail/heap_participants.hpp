@@ -51,10 +51,18 @@ public:
     transaction_participant& operator=(const transaction_participant&) = delete;
     virtual ~transaction_participant() = default;
 
-    /// Stores in the transaction, before it is carried out, what makes the participant's part count. What it throws
-    /// aborts it.
-    virtual void prepare(transaction& in) = 0;
-    /// Called once, even where prepare() was not called or threw.
+    /// The participant's part counts if and only if the word of the heap has this value. Null: nothing was changed.
+    struct word {
+        std::uint64_t* place = nullptr;
+        std::uint64_t value = 0;
+    };
+    /// Before the transaction is carried out, which stores the word. What it throws aborts the transaction.
+    [[nodiscard]] virtual word prepare() = 0;
+    /// Of one that was begun within another one: hands its changes over. end() follows, also where it throws.
+    virtual void join() = 0;
+    /// After prepare(), where the heap's memory is committed with the word: it is durable. end(carried_out) follows.
+    virtual void accept() noexcept = 0;
+    /// Called once, even where nothing else was called, or something threw.
     virtual void end(transaction_end how) noexcept = 0;
 };
 
@@ -90,8 +98,11 @@ struct participant_access {
     /// Waits until what a transaction has stored there is as durable as the transaction.
     static void persist(manager_core& heap, const void* begin, std::uint64_t bytes) noexcept;
 
-    /// Added with this key, or null. Throws error(invalid_argument) for a transaction within another one.
+    /// Added with this key to this transaction, or null. Throws error(invalid_argument) for a transaction within
+    /// another one, and for one around another one.
     [[nodiscard]] static std::shared_ptr<transaction_participant> find(const transaction& in, const void* key);
+    /// Of the nearest transact() around this one; or null. Throws as find().
+    [[nodiscard]] static std::shared_ptr<transaction_participant> find_around(const transaction& in, const void* key);
     static void add(const transaction& in, const void* key, std::shared_ptr<transaction_participant> participant);
     [[nodiscard]] static bool belongs_to(const transaction& one, const manager_core& heap);
 };

@@ -37,6 +37,9 @@ int hf_lmdb_emulate_persistent_memory(MDB_env* env);
 int hf_lmdb_prepare(MDB_txn* txn, uint64_t* commit);
 /* The second. `of_heap`: as accept() returns it. mdb_txn_abort() frees the transaction. */
 int hf_lmdb_end_prepared(MDB_txn* txn, int of_heap);
+/* Where the heap's memory is committed between the phases: its durable state has the commit. It counts from now on, and
+ * other writers wait until hf_lmdb_end_prepared(txn, MDB_SUCCESS). Comes before hf_lmdb_after_heap_commit(). */
+void hf_lmdb_accept_prepared(MDB_txn* txn);
 
 /* Each write transaction, before it begins, calls begin(context), which may wait, and at its end end(context, begun)
  * with what that returned. Comes before the first transaction. */
@@ -47,7 +50,8 @@ void hf_lmdb_announce_writers(MDB_env* env, void* (*begin)(void* context), void 
 int hf_lmdb_try_hold_writers(MDB_env* env);
 void hf_lmdb_release_writers(MDB_env* env);
 
-/* Around a commit of the heap's memory, which has the word; not between the phases of a commit. */
+/* Around a commit of the heap's memory, which has the word. A commit that this thread has prepared becomes durable with
+ * it, and is not accepted yet; one of another thread does not exist, as its writer is kept out. */
 int hf_lmdb_before_heap_commit(MDB_env* env);
 void hf_lmdb_after_heap_commit(MDB_env* env);
 /* Instead, after one that failed: a recovery of the heap may find its old state or the new one, so a transaction may

@@ -53,6 +53,16 @@ public:
         }
         return inner_->sync(where);
     }
+    result<void> sync_mapped(std::uint64_t offset, std::span<const std::byte> mapped, site where) override {
+        if (sync_failure_) {
+            return *sync_failure_;
+        }
+        if (auto fault = state_->next("msync", path()); !fault) {
+            sync_failure_ = fault.error();
+            return fault;
+        }
+        return inner_->sync_mapped(offset, mapped, where);
+    }
     void flush_mapped(std::uint64_t offset, std::span<const std::byte> mapped, site where) noexcept override {
         inner_->flush_mapped(offset, mapped, where);
     }
