@@ -215,6 +215,7 @@ ticket plain_transactions::commit_later() {
 
 void plain_transactions::keep_part() {
     try {
+        value_or_throw(heap_.engine().check_process());
         participants_.join(depth_);
     } catch (...) {
         abort();

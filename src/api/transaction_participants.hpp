@@ -56,7 +56,10 @@ public:
             try {
                 all_[i].participant->join();
             } catch (...) {
-                torn_ = is_handed_over ? std::current_exception() : nullptr;
+                if (is_handed_over) {
+                    torn_ = std::current_exception();
+                    torn_in_ = part - 1;
+                }
                 throw;
             }
             is_handed_over = true;
@@ -66,6 +69,7 @@ public:
         for (std::size_t i = all_.size(); i-- > 0 && all_[i].part == part;) {
             all_[i].part = part - 1;
         }
+        torn_in_ = torn_in_ == part ? part - 1 : torn_in_;
     }
     /// Behind prepare(), where the words are durable. Notes it for end().
     void accept() noexcept {
@@ -82,6 +86,9 @@ public:
         while (!all_.empty() && all_.back().part >= part) {
             all_.back().participant->end(transaction_end::dropped);
             all_.pop_back();
+        }
+        if (torn_in_ >= part) {
+            torn_ = nullptr;
         }
     }
     void end() noexcept {
@@ -112,7 +119,8 @@ private:
 
     std::vector<entry> all_;
     transaction_end how_ = transaction_end::dropped;
-    std::exception_ptr torn_;  ///< the outermost cannot be carried out
+    std::exception_ptr torn_;  ///< why the part `torn_in_`, and all around it, cannot be carried out
+    unsigned torn_in_ = 0;     ///< it has some of the changes of a part that was dropped
 };
 
 }  // namespace holdfast::detail

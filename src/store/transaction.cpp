@@ -199,7 +199,11 @@ void transaction::abort() noexcept {
         return;
     }
     if (outer_ != nullptr) {
-        pages_.undo();
+        try {
+            pages_.undo();
+        } catch (const std::bad_alloc&) {
+            static_cast<void>(outer_->spoil(status::no_memory));  // its abort takes back what this one took
+        }
     } else if (own_state_ != nullptr && own_state_->lock.owns()) {
         env_->store().roll_back(own_state_->changes, own_state_->lock);
     }

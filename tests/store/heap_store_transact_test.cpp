@@ -249,6 +249,41 @@ TEST_F(heap_store_transact, one_that_is_refused_at_its_end_leaves_nothing) {
     EXPECT_EQ(all.content(), "map: 1 3 | first: 1 3 | second: 1 3");
 }
 
+/// A part whose changes went to one store and could not go to the other was taken back, and half of it stays.
+TEST_F(heap_store_transact, half_of_a_part_is_never_carried_out) {
+    both all(path());
+    heap_store full(all.heap, "full", {.limit = 1 << 20});
+    const auto end_in_half = [&](bool with_second) {
+        EXPECT_THROW(all.heap.transact([&](transaction& part) {
+            EXPECT_THROW(full.write(part).put("long", std::string(3'000'000, '.')), store_error);
+            if (with_second) {
+                both::put(all.second, part, 2);  // is handed over first
+            }
+        }),
+                     store_error);
+    };
+    EXPECT_THROW(all.heap.transact([&](transaction& tx) {
+        full.write(tx).put("1", "1");
+        both::put(all.second, tx, 1);
+        end_in_half(true);
+        end_in_half(false);  // was: the one before was forgotten
+    }),
+                 store_error);
+    EXPECT_EQ(all.content(), "map: | first: | second:");
+    all.heap.transact([&](transaction& tx) {
+        full.write(tx).put("1", "1");
+        both::put(all.second, tx, 1);
+        EXPECT_THROW(all.heap.transact([&](transaction& around) {
+            full.write(around).put("3", "3");
+            both::put(all.second, around, 3);
+            end_in_half(true);
+            throw given_up();  // takes the half back, too
+        }),
+                     given_up);
+    });
+    EXPECT_EQ(all.content(), "map: | first: | second: 1");
+}
+
 TEST_F(heap_store_transact, threads_find_what_others_have_made_durable) {
     constexpr int threads = 4;
     constexpr int each = 30;

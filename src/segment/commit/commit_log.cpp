@@ -202,7 +202,14 @@ base::result<void> commit_log::move_begin(persist::storage& storage, const heap_
     if (ends) {
         empty_log(superblock, superblock.log_begin, superblock.log_file_size);
     }
-    if (auto written = write_state(storage, paths, superblock, state); !written) {
+    const auto write = [&]() -> base::result<void> {
+        try {
+            return write_state(storage, paths, superblock, state);
+        } catch (const std::bad_alloc&) {
+            return base::failure{base::failure_code::out_of_memory, {}, {}, {}, {}, {}, 0};
+        }
+    };
+    if (auto written = write(); !written) {
         keep_log(superblock, *before);
         // One copy may say that there is no log, and what is appended would not count: get() writes both before.
         if (ends && last_end()) {

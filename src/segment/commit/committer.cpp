@@ -111,6 +111,7 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
     const base::cancellation_off until_done;  // a commit that is cut off would poison the heap
     const base::pages before = mapping_.frontier();
     mapping_.set_frontier(going.frontier.value_or(before));
+    bool is_in_log = false;
     try {
         auto done = commit_scanned(free, going, check, what);
         if (!done) {
@@ -119,6 +120,7 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
             log_.home().forget();
             return done;
         }
+        is_in_log = true;
         if (mapping_.frontier() < before) {
             space_.remove_beyond(mapping_.frontier(), before);
             log_.forget_beyond(mapping_.segment_count(mapping_.frontier()));
@@ -127,6 +129,10 @@ base::result<commit_statistics> committer::commit(const free_runs& free, const s
         HF_TRY(after_commit(superblock_.maintain_log()));
         return done;
     } catch (const std::bad_alloc&) {
+        if (is_in_log) {  // who goes back to before the commit would lose it: an open finishes it
+            poison_.code = failure_code::out_of_memory;
+            throw;
+        }
         scanner_->give_up();
         if (mapping_.committed() != mapping_.frontier()) {
             mapping_.set_frontier(before);

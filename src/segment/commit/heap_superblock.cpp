@@ -145,7 +145,11 @@ base::result<void> heap_superblock::maintain_log() {
     // Where the disk is short of space, the log gives back what a large commit took.
     const bool needs_space =
         log_.bytes() >= now_.log_file_size && location_.is_space_short(base::pages_for(log_.bytes()));
-    return log_.maintain(location_.storage(), location_.paths(), now_, needs_space);
+    try {
+        return log_.maintain(location_.storage(), location_.paths(), now_, needs_space);
+    } catch (const std::bad_alloc&) {
+        return {};  // the commit before is in the log, and a later one tries again
+    }
 }
 
 base::result<void> heap_superblock::checkpoint() {
