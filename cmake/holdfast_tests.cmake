@@ -194,7 +194,7 @@ endfunction()
 
 # hf_add_test(name SOURCES ... [LIBRARIES hf_heap ...] [LABELS ...] [TIERS ...] [TIMEOUT seconds] [SERIAL]
 #             [ALL_PROCESSORS] [OPTIMISED] [ARGUMENTS ...] [QUICK arguments...] [SOAK arguments...])
-# A GoogleTest executable and its test. Without LIBRARIES: hf_api, with that all layers. OPTIMISED: its own code is what
+# A GoogleTest executable and its test. Without LIBRARIES: hf_c_api, with that all layers. OPTIMISED: its own code is what
 # takes the time (simulators). QUICK, SOAK: further tests of the same executable, name_quick and name_soak, with these
 # arguments and in that tier alone; with QUICK, the test itself is in the tier suite.
 function(hf_add_test name)
@@ -206,7 +206,7 @@ function(hf_add_test name)
         return()
     endif()
     if(NOT arg_LIBRARIES)
-        set(arg_LIBRARIES hf_api)
+        set(arg_LIBRARIES hf_c_api)
     endif()
     add_executable(${name} EXCLUDE_FROM_ALL ${arg_SOURCES})
     target_link_libraries(${name} PRIVATE hf_flags ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
@@ -248,7 +248,8 @@ function(hf_add_test name)
     )
 endfunction()
 
-# src/<layer>/**/*_test.cpp: one executable a layer; it links its own layer and those below, no more.
+# src/<layer>/**/*_test.cpp: one executable a layer; it links its own layer and those below, no more. Tests of api/ call
+# the C interface, too.
 function(hf_add_layer_tests)
     foreach(layer IN LISTS ARGN)
         file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${HOLDFAST_SOURCE_ROOT}/${layer}/*_test.cpp)
@@ -256,8 +257,9 @@ function(hf_add_layer_tests)
         if(layer STREQUAL "base")
             set(alone SERIAL) # for how long threads wait for one another
         endif()
+        string(REGEX REPLACE "^api$" "c_api" linked "${layer}")
         if(sources)
-            hf_add_test(${layer}_test SOURCES ${sources} LIBRARIES hf_${layer} LABELS unit ${alone})
+            hf_add_test(${layer}_test SOURCES ${sources} LIBRARIES hf_${linked} LABELS unit ${alone})
         endif()
     endforeach()
 endfunction()
