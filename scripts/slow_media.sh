@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# slow_media.sh NANOSECONDS OPTION...: holdfast-bench whose fences (those of libpmemobj, too) take so much longer
+# slow_media.sh NANOSECONDS OPTION...: holdfast-bench whose fences (those of libpmemobj, too) take at least as long
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 [[ ${1:-} =~ ^[0-9]+$ ]] || { sed -n 2p "$0" >&2; exit 2; }
 nanoseconds=$1

@@ -1,6 +1,7 @@
-// Media that answer later than DRAM: each fence of persistent memory (`sfence`) waits for as many nanoseconds more as
-// HOLDFAST_FENCE_NS in the environment says. Included before all else in the preset slow-media, in whose files a fence
-// is this one; the library that users build has no such hook. Loads are not slower: caches hide them or not, as ever.
+// Media that answer later than DRAM: each fence of persistent memory (`sfence`) takes at least as many nanoseconds as
+// HOLDFAST_FENCE_NS in the environment says; the processor waits while the lines of the fence are on their way.
+// Included before all else in the preset slow-media, in whose files a fence is this one; what users build has no such
+// hook. Loads are not slower: caches hide them or not, as ever.
 #pragma once
 
 #include <chrono>
