@@ -3,7 +3,7 @@
  * where the log begins. Any process may die, and the power may fail, at every step.
  *
  * tests/model/promela.py runs it: each world is a set of the bounds below, each mistake a value of MISTAKE that spin must
- * refute. One step of the protocol is one `atomic`; `check` asserts the invariants LOG-n behind each.
+ * refute. One step of the protocol is one `atomic`; `check` asserts the invariants behind each.
  */
 
 /* Bounds, and what may happen. */
@@ -85,7 +85,9 @@
 #endif
 #define IS(mistake) (MISTAKE == mistake)
 
-/* Which of the invariants that processes see are asserted: all. */
+/* LOG-n. promela.py reads the number where pan tells of the assertion. */
+#define invariant(n, claim) assert((claim) || n == 0)
+
 #define SECTORS 2
 #define PLACES (PAGES * SECTORS)
 #define PROCESSES 3
@@ -172,7 +174,7 @@ byte copy[PROCESSES * PLACES];
 byte appends, power_losses, deaths, failed_syncs, aborts, holes, readings;
 
 /* Of one step; no part of the state. */
-hidden byte i, j, p, s, record_, appended, revoked, limit, from_, skip_, all_home;
+hidden byte i, j, p, s, record_, appended, revoked, limit, from_, skip_, unused, all_home;
 hidden int id_, new_;
 hidden byte laid[PLACES];
 
@@ -345,8 +347,9 @@ inline scan() {
        (slot[(limit + 1) % SLOTS] >> DIGIT == id_ || IS(chain_left_out)) ->
         limit++;
         id_ = slot[limit % SLOTS];
-        assert(limit <= last);          /* LOG-2: a record counts that is none of this history's */
-        assert(id_ == recorded(limit)) /* LOG-2 */
+        /* What counts is a record of this history. */
+        invariant(2, limit <= last);
+        invariant(2, id_ == recorded(limit))
     :: else -> break
     od
 }
@@ -366,7 +369,7 @@ inline lay_over(who, from, to, heeds_revocations) {
     for (i : from_ + 1 .. to) {
         record_ = hist[i];
         p = page_of(record_);
-        assert(slot[i % SLOTS] == recorded(i)); /* LOG-5: the log is there */
+        invariant(5, slot[i % SLOTS] == recorded(i)); /* the log is there */
         revoked = 0;
         for (j : i + 1 .. to) {
             revoked = revoked || (heeds_revocations && !IS(no_revocation) && is_homed(hist[j]) && touches(j, p))
@@ -454,27 +457,28 @@ inline die(who) {
 inline check() {
     d_step {
         for (p : 0 .. USED - 1) {
-            /* LOG-3: home holds nothing that is newer than the last durable record; what is written directly, and not in
-             * use, does no harm. */
+            /* Home holds nothing that is newer than the last durable record; what is written directly, and not in use,
+             * does no harm. */
             skip_ = 0;
             for (i : 1 .. last) {
                 skip_ = skip_ || (touches(i, p) && !is_range(hist[i]))
             }
-            assert(skip_ || (possible[SECTORS * p] < BIT(published + 1) && possible[SECTORS * p + 1] < BIT(published + 1)))
+            invariant(3, skip_ || possible[SECTORS * p] < BIT(published + 1));
+            invariant(3, skip_ || possible[SECTORS * p + 1] < BIT(published + 1))
         }
         for (i : 0 .. PROCESSES - 1) {
             if
             :: at[i] == OPEN ->
-                assert(version[i] <= last); /* LOG-7: a process has a version that is still there */
+                invariant(7, version[i] <= last); /* its version is still there */
                 for (p : 0 .. PAGES - 1) {
                     for (s : 0 .. SECTORS - 1) {
                         record_ = (private[i] & BIT(p) -> copy[i * PLACES + SECTORS * p + s] : home[SECTORS * p + s]);
                         skip_ = (turn == i + 1 && doing == STORED && page == p && sector == s);
-                        assert(!is_used(version[i], p) || record_ != HOLE); /* LOG-9: no process sees a hole */
-                        /* LOG-12: no store is lost. */
-                        assert(!is_used(version[i], p) || !skip_ || record_ == last + 1);
-                        /* LOG-4: each process sees its version. */
-                        assert(!is_used(version[i], p) || skip_ || record_ == content(version[i], p, s))
+                        unused = !is_used(version[i], p);
+                        invariant(9, unused || record_ != HOLE);               /* no process sees a hole */
+                        invariant(12, unused || !skip_ || record_ == last + 1); /* no store is lost */
+                        /* Each process sees its version. */
+                        invariant(4, unused || skip_ || record_ == content(version[i], p, s))
                     }
                 }
             :: else
@@ -910,8 +914,8 @@ active proctype keeper() provided (off == 0) {
 inline judge() {
     d_step {
         scan();
-        assert(limit >= published); /* LOG-14: no acknowledged commit is lost */
-        assert(limit >= seen);      /* LOG-7: no reader saw what is lost */
+        invariant(14, limit >= published); /* no acknowledged commit is lost */
+        invariant(7, limit >= seen);       /* no reader saw what is lost */
         for (p : 0 .. PLACES - 1) {
             laid[p] = home[p]
         }
@@ -927,8 +931,8 @@ inline judge() {
         }
         for (p : 0 .. PAGES - 1) {
             for (s : 0 .. SECTORS - 1) {
-                /* LOG-14: each page has its version's content. */
-                assert(!is_used(limit, p) || laid[SECTORS * p + s] == content(limit, p, s))
+                /* Each page has its version's content. */
+                invariant(14, !is_used(limit, p) || laid[SECTORS * p + s] == content(limit, p, s))
             }
         }
         forget_the_rest();
