@@ -3,58 +3,26 @@
  * where the log begins. Any process may die, and the power may fail, at every step.
  *
  * tests/model/promela.py runs it: each world is a set of the bounds below, each mistake a value of MISTAKE that spin must
- * refute. One step of the protocol is one `atomic`; `check` asserts the invariants behind each.
+ * refute. pan takes both from its environment, so that it is compiled once. One step of the protocol is one `atomic`; `check` asserts the invariants behind each.
  */
 
 /* Bounds, and what may happen. */
-#ifndef PAGES
-#define PAGES 2 /* at most 3; the first USED of them hold data at first */
-#endif
-#ifndef USED
-#define USED 1
-#endif
-#ifndef SLOTS
-#define SLOTS 3 /* of the log; at most 3 */
-#endif
-#ifndef RECORDS
-#define RECORDS 3 /* the longest history; at most 4 */
-#endif
-#ifndef APPENDS
-#define APPENDS 3 /* of all histories */
-#endif
-#ifndef WRITERS
-#define WRITERS 1 /* at most 2 */
-#endif
-#ifndef READINGS
-#define READINGS 0 /* how often the reader opens */
-#endif
-#ifndef POWER_LOSSES
-#define POWER_LOSSES 1 /* with DEATHS at most 3: an epoch has 2 bits */
-#endif
-#ifndef DEATHS
-#define DEATHS 0 /* of writers */
-#endif
-#ifndef FAILED_SYNCS
-#define FAILED_SYNCS 0
-#endif
-#ifndef ABORTS
-#define ABORTS 0
-#endif
-#ifndef HOLES
-#define HOLES 0
-#endif
-#ifndef FREES
-#define FREES 0 /* commits that free a page or use a free one */
-#endif
-#ifndef DIRECT
-#define DIRECT 0 /* fresh pages may go home before their record */
-#endif
-#ifndef DROPS
-#define DROPS 0 /* processes drop private pages that home has */
-#endif
-#ifndef TORN_DEATHS
-#define TORN_DEATHS 0 /* a writer may die within an append */
-#endif
+hidden byte PAGES = 2; /* at most 3; the first USED of them hold data at first */
+hidden byte USED = 1;
+hidden byte SLOTS = 3; /* of the log; at most 3 */
+hidden byte RECORDS = 3; /* the longest history; at most 4 */
+hidden byte APPENDS = 3; /* of all histories */
+hidden byte WRITERS = 1; /* at most 2 */
+hidden byte READINGS = 0; /* how often the reader opens */
+hidden byte POWER_LOSSES = 1; /* with DEATHS at most 3: an epoch has 2 bits */
+hidden byte DEATHS = 0; /* of writers */
+hidden byte FAILED_SYNCS = 0;
+hidden byte ABORTS = 0;
+hidden byte HOLES = 0;
+hidden byte FREES = 0; /* commits that free a page or use a free one */
+hidden byte DIRECT = 0; /* fresh pages may go home before their record */
+hidden byte DROPS = 0; /* processes drop private pages that home has */
+hidden byte TORN_DEATHS = 0; /* a writer may die within an append */
 
 /* What is done wrong. */
 #define home_before_record 1
@@ -80,15 +48,16 @@
 #define failed_sync_believed 21
 #define tail_not_written_again 22
 #define pages_not_written_again 23
-#ifndef MISTAKE
-#define MISTAKE 0
-#endif
+hidden byte MISTAKE = 0;
 #define IS(mistake) (MISTAKE == mistake)
 
 /* LOG-n. promela.py reads the number where pan tells of the assertion. */
 #define invariant(n, claim) assert((claim) || n == 0)
 
 #define SECTORS 2
+#define MOST_PAGES 3
+#define MOST_PLACES (MOST_PAGES * SECTORS)
+#define MOST_SLOTS 3
 #define PLACES (PAGES * SECTORS)
 #define PROCESSES 3
 #define READER 2 /* the process that never takes the turn */
@@ -123,11 +92,11 @@
 /* Media: what processes see, and what may be there after a loss of power. */
 #define HOLE 7 /* content of a sector that was punched out */
 #define CHOICES 8
-byte home[PLACES];
-byte possible[PLACES]; /* bits of contents */
-int slot[SLOTS];
-int choice[SLOTS * CHOICES]; /* ascending */
-byte choices[SLOTS];
+byte home[MOST_PLACES];
+byte possible[MOST_PLACES]; /* bits of contents */
+int slot[MOST_SLOTS];
+int choice[MOST_SLOTS * CHOICES]; /* ascending */
+byte choices[MOST_SLOTS];
 byte begin;
 byte possible_begins; /* bits */
 byte lost_sectors;    /* bits: the kernel takes them for written */
@@ -141,7 +110,7 @@ byte last;      /* appended */
 byte published; /* taken for durable by all */
 byte seen;      /* by the reader */
 byte epoch;
-byte home_version[PAGES];
+byte home_version[MOST_PAGES];
 byte writing; /* page + 1 that goes home */
 byte writing_sector;
 byte writing_version;
@@ -168,15 +137,15 @@ byte at[PROCESSES];
 byte version[PROCESSES];
 byte first[PROCESSES]; /* where the log began when the version was chosen */
 byte private[PROCESSES]; /* bits of pages */
-byte copy[PROCESSES * PLACES];
+byte copy[PROCESSES * MOST_PLACES];
 
 /* How often it has happened. */
 byte appends, power_losses, deaths, failed_syncs, aborts, holes, readings;
 
 /* Of one step; no part of the state. */
-hidden byte i, j, p, s, record_, appended, revoked, limit, from_, skip_, unused, all_home;
+hidden byte i, j, p, s, record_, right, appended, revoked, limit, from_, skip_, unused, all_home;
 hidden int id_, new_;
-hidden byte laid[PLACES];
+hidden byte laid[MOST_PLACES];
 
 /* What versions hold. */
 #define touches(sequence, of_) (page_of(hist[sequence]) == (of_))
@@ -378,10 +347,10 @@ inline lay_over(who, from, to, heeds_revocations) {
         :: revoked
         :: else ->
             for (s : 0 .. SECTORS - 1) {
-                copy[(who) * PLACES + SECTORS * p + s] =
+                copy[(who) * MOST_PLACES + SECTORS * p + s] =
                     (is_whole(record_) || logged(record_, s) -> i
                      : (!is_range(record_) -> 0
-                        : (private[who] & BIT(p) -> copy[(who) * PLACES + SECTORS * p + s] : home[SECTORS * p + s])))
+                        : (private[who] & BIT(p) -> copy[(who) * MOST_PLACES + SECTORS * p + s] : home[SECTORS * p + s])))
             }
             private[who] = (is_range(record_) || is_whole(record_) -> private[who] | BIT(p) : private[who] & ~BIT(p))
         fi
@@ -395,8 +364,8 @@ inline refresh(who, to) {
 
 inline drop_copy(who, of_) {
     private[who] = private[who] & ~BIT(of_);
-    copy[(who) * PLACES + SECTORS * (of_)] = 0;
-    copy[(who) * PLACES + SECTORS * (of_) + 1] = 0
+    copy[(who) * MOST_PLACES + SECTORS * (of_)] = 0;
+    copy[(who) * MOST_PLACES + SECTORS * (of_) + 1] = 0
 }
 
 inline end_turn() {
@@ -472,13 +441,14 @@ inline check() {
                 invariant(7, version[i] <= last); /* its version is still there */
                 for (p : 0 .. PAGES - 1) {
                     for (s : 0 .. SECTORS - 1) {
-                        record_ = (private[i] & BIT(p) -> copy[i * PLACES + SECTORS * p + s] : home[SECTORS * p + s]);
+                        record_ = (private[i] & BIT(p) -> copy[i * MOST_PLACES + SECTORS * p + s] : home[SECTORS * p + s]);
+                        right = content(version[i], p, s);
                         skip_ = (turn == i + 1 && doing == STORED && page == p && sector == s);
                         unused = !is_used(version[i], p);
                         invariant(9, unused || record_ != HOLE);               /* no process sees a hole */
                         invariant(12, unused || !skip_ || record_ == last + 1); /* no store is lost */
                         /* Each process sees its version. */
-                        invariant(4, unused || skip_ || record_ == content(version[i], p, s))
+                        invariant(4, unused || skip_ || record_ == right)
                     }
                 }
             :: else
@@ -581,12 +551,12 @@ inline store(who, of_, sec) {
         refresh(who, last);
         if
         :: !(private[who] & BIT(of_)) ->
-            copy[(who) * PLACES + SECTORS * (of_)] = home[SECTORS * (of_)];
-            copy[(who) * PLACES + SECTORS * (of_) + 1] = home[SECTORS * (of_) + 1];
+            copy[(who) * MOST_PLACES + SECTORS * (of_)] = home[SECTORS * (of_)];
+            copy[(who) * MOST_PLACES + SECTORS * (of_) + 1] = home[SECTORS * (of_) + 1];
             private[who] = private[who] | BIT(of_)
         :: else
         fi;
-        copy[(who) * PLACES + SECTORS * (of_) + (sec)] = last + 1;
+        copy[(who) * MOST_PLACES + SECTORS * (of_) + (sec)] = last + 1;
         turn = (who) + 1;
         doing = STORED;
         page = of_;
@@ -625,7 +595,7 @@ inline begin_direct_write(who, of_) {
 inline commit_store(who) {
     stores(who) && has_room(1) ->
     d_step {
-        skip_ = (copy[(who) * PLACES + stored_place] != content(last, page, sector) && stale_base != stored_place + 1);
+        skip_ = (copy[(who) * MOST_PLACES + stored_place] != content(last, page, sector) && stale_base != stored_place + 1);
         appended = RANGE(page, sector, skip_);
         append(who, appended)
     }
@@ -635,8 +605,8 @@ inline abort_store(who) {
     stores(who) && aborts < ABORTS ->
     d_step {
         aborts++;
-        copy[(who) * PLACES + SECTORS * page] = content(last, page, 0);
-        copy[(who) * PLACES + SECTORS * page + 1] = content(last, page, 1);
+        copy[(who) * MOST_PLACES + SECTORS * page] = content(last, page, 0);
+        copy[(who) * MOST_PLACES + SECTORS * page + 1] = content(last, page, 1);
         if
         :: IS(abort_to_home) -> drop_copy(who, page)
         :: else
@@ -932,7 +902,9 @@ inline judge() {
         for (p : 0 .. PAGES - 1) {
             for (s : 0 .. SECTORS - 1) {
                 /* Each page has its version's content. */
-                invariant(14, !is_used(limit, p) || laid[SECTORS * p + s] == content(limit, p, s))
+                unused = !is_used(limit, p);
+                right = content(limit, p, s);
+                invariant(14, unused || laid[SECTORS * p + s] == right)
             }
         }
         forget_the_rest();
@@ -1046,6 +1018,34 @@ active proctype power() {
 }
 
 init {
+    c_code {
+        const struct {
+            const char* name;
+            uchar* value;
+        } bounds[] = {
+            {"PAGES", &PAGES},
+            {"USED", &USED},
+            {"SLOTS", &SLOTS},
+            {"RECORDS", &RECORDS},
+            {"APPENDS", &APPENDS},
+            {"WRITERS", &WRITERS},
+            {"READINGS", &READINGS},
+            {"POWER_LOSSES", &POWER_LOSSES},
+            {"DEATHS", &DEATHS},
+            {"FAILED_SYNCS", &FAILED_SYNCS},
+            {"ABORTS", &ABORTS},
+            {"HOLES", &HOLES},
+            {"FREES", &FREES},
+            {"DIRECT", &DIRECT},
+            {"DROPS", &DROPS},
+            {"TORN_DEATHS", &TORN_DEATHS},
+            {"MISTAKE", &MISTAKE},
+        };
+        for (unsigned each = 0; each < sizeof bounds / sizeof *bounds; ++each) {
+            const char* given = getenv(bounds[each].name);
+            *bounds[each].value = given != NULL ? atoi(given) : *bounds[each].value;
+        }
+    };
     d_step {
         for (i : 0 .. PLACES - 1) {
             possible[i] = 1
