@@ -1,9 +1,11 @@
 /* The log of commits (docs/decisions/0036-one-log.md), small enough to search every state: up to two writers by turns
- * and a reader, each with private pages over one home; a log in a ring of slots, one record each; a superblock that says
- * where the log begins. Any process may die, and the power may fail, at every step.
+ * and a reader, each with private pages over one home; a log in a ring of slots, one record each; a superblock that
+ * says where the log begins. Any process may die, and the power may fail, at every step.
  *
- * tests/model/promela.py runs it: each world is a set of the bounds below, each mistake a value of MISTAKE that spin must
- * refute. pan takes both from its environment, so that it is compiled once. One step of the protocol is one `atomic`; `check` asserts the invariants behind each.
+ * tests/model/promela.py runs it: each world is a set of the bounds below, each mistake a value of MISTAKE that spin
+ * must refute. pan takes both from its environment, so that it is compiled once. One step of the protocol is one
+ * `atomic`, and `check` asserts the invariants behind each. Where a step chooses among pages that do not allow it, the
+ * state stays.
  */
 
 /* Bounds, and what may happen. */
@@ -64,7 +66,8 @@ hidden byte MISTAKE = 0;
 #define MIN(a, b) ((a) < (b) -> (a) : (b))
 #define BIT(of_) (1 << (of_))
 
-/* A record as a number of 5 bits. A range has a sector that the program changed, and whether it was found and logged. */
+/* A record as a number of 5 bits. Of a range it has the sector that the program changed, and whether the commit has
+ * found the change and logged it. */
 #define WHOLE(page) (1 + (page))  /* a page that was free */
 #define HOMED(page) (4 + (page))  /* a page that was free, and is at home since this record */
 #define FREED(page) (7 + (page))
@@ -78,9 +81,9 @@ hidden byte MISTAKE = 0;
 #define changed(r, sector) (!is_range(r) || sector_of(r) == (sector))
 #define logged(r, sector) (is_whole(r) || (is_range(r) && sector_of(r) == (sector) && ((r) - 10) % 2 == 1))
 
-/* What the log has of a record: 7 bits (epoch and number) of it and of each record before it, so that two have the same
- * identity only where no reader of the log can tell them apart. A sector that a record changed has the record's sequence
- * as its content. */
+/* What the log has of a record: 7 bits (epoch and number) of it and of each record before it, so that two have the
+ * same identity only where no reader of the log can tell them apart. A sector that a record changed has the record's
+ * sequence as its content. */
 #define TORN (1 << 28)
 #define DIGIT 7
 #define LOGGED_EPOCH (IS(epoch_left_out) -> 0 : epoch)
@@ -150,7 +153,8 @@ hidden byte laid[MOST_PLACES];
 /* What versions hold. */
 #define touches(sequence, of_) (page_of(hist[sequence]) == (of_))
 #define at_most(v, n, of_) ((v) >= n && touches(n, of_))
-#define last_change(v, of_) (at_most(v, 4, of_) -> 4 : (at_most(v, 3, of_) -> 3 : (at_most(v, 2, of_) -> 2 : at_most(v, 1, of_))))
+#define last_change(v, of_) \
+    (at_most(v, 4, of_) -> 4 : (at_most(v, 3, of_) -> 3 : (at_most(v, 2, of_) -> 2 : at_most(v, 1, of_))))
 #define is_used(v, of_) (last_change(v, of_) == 0 -> (of_) < USED : !is_freed(hist[last_change(v, of_)]))
 #define wrote(v, n, of_, sec) (at_most(v, n, of_) && changed(hist[n], sec))
 #define content(v, of_, sec) \
@@ -165,28 +169,19 @@ hidden byte laid[MOST_PLACES];
 #define oldest_pinned MIN(pinned_by_writers, pinned(2))
 #define durable_record (IS(home_before_record) -> last : published)
 #define home_limit (IS(home_beyond_reader) -> durable_record : MIN(durable_record, oldest_pinned))
-/* 0 again behind the step, so that it is no part of the state. */
-inline choose_page(of_) {
-    if
-    :: of_ = 0
-    :: PAGES > 1 -> of_ = 1
-    :: PAGES > 2 -> of_ = 2
-    fi
-}
-
-#define durable_begin \
-    (possible_begins & 1 -> 0 : (possible_begins & 2 -> 1 : (possible_begins & 4 -> 2 : (possible_begins & 8 -> 3 : 4))))
+#define begins_at(v) (possible_begins & BIT(v))
+#define durable_begin (begins_at(0) -> 0 : (begins_at(1) -> 1 : (begins_at(2) -> 2 : (begins_at(3) -> 3 : 4))))
 #define overwritten(n) (last + (n) - SLOTS) /* the record whose slot the n-th next one takes */
-#define has_room(n)                                                                                    \
+#define has_room(n) \
     (last + (n) <= SLOTS || (overwritten(n) <= (IS(reuse_before_checkpoint) -> published : durable_begin) && \
                              (IS(reuse_under_reader) || (overwritten(n) <= oldest_pinned && !someone_registers))))
 
 /* LOG-9. `mistake` does not heed readers. */
-#define free_from(mistake) \
-    (IS(mistake) -> (IS(free_not_durable) -> last : published) : MIN((IS(free_not_durable) -> last : published), oldest_pinned))
+#define durable_free (IS(free_not_durable) -> last : published)
+#define free_from(mistake) (IS(mistake) -> durable_free : MIN(durable_free, oldest_pinned))
 #define not_used_at(n, mistake, of_) (n < free_from(mistake) || n > last || !is_used(n, of_))
-#define is_free_in_all(mistake, of_)                                                                       \
-    (not_used_at(0, mistake, of_) && not_used_at(1, mistake, of_) && not_used_at(2, mistake, of_) &&         \
+#define is_free_in_all(mistake, of_) \
+    (not_used_at(0, mistake, of_) && not_used_at(1, mistake, of_) && not_used_at(2, mistake, of_) && \
      not_used_at(3, mistake, of_) && not_used_at(4, mistake, of_) && (IS(mistake) || !someone_registers))
 
 inline write_home(of_, sec, value) {
@@ -223,7 +218,8 @@ inline sync_slots() {
     }
 }
 
-/* Of any file: what was dirty may be lost, and the kernel takes it for written. LOG-8: nothing is acknowledged any more. */
+/* Of any file: what was dirty may be lost, and the kernel takes it for written. LOG-8: nothing is acknowledged any
+ * more. */
 inline fail_sync() {
     failed_syncs++;
     for (i : 0 .. PLACES - 1) {
@@ -332,6 +328,9 @@ inline forget_the_rest() {
     }
 }
 
+#define seen_by(who, of_, sec) \
+    (private[who] & BIT(of_) -> copy[(who) * MOST_PLACES + SECTORS * (of_) + (sec)] : home[SECTORS * (of_) + (sec)])
+
 /* Heeds LOG-10. */
 inline lay_over(who, from, to, heeds_revocations) {
     from_ = from;
@@ -348,9 +347,7 @@ inline lay_over(who, from, to, heeds_revocations) {
         :: else ->
             for (s : 0 .. SECTORS - 1) {
                 copy[(who) * MOST_PLACES + SECTORS * p + s] =
-                    (is_whole(record_) || logged(record_, s) -> i
-                     : (!is_range(record_) -> 0
-                        : (private[who] & BIT(p) -> copy[(who) * MOST_PLACES + SECTORS * p + s] : home[SECTORS * p + s])))
+                    (is_whole(record_) || logged(record_, s) -> i : (!is_range(record_) -> 0 : seen_by(who, p, s)))
             }
             private[who] = (is_range(record_) || is_whole(record_) -> private[who] | BIT(p) : private[who] & ~BIT(p))
         fi
@@ -441,7 +438,7 @@ inline check() {
                 invariant(7, version[i] <= last); /* its version is still there */
                 for (p : 0 .. PAGES - 1) {
                     for (s : 0 .. SECTORS - 1) {
-                        record_ = (private[i] & BIT(p) -> copy[i * MOST_PLACES + SECTORS * p + s] : home[SECTORS * p + s]);
+                        record_ = seen_by(i, p, s);
                         right = content(version[i], p, s);
                         skip_ = (turn == i + 1 && doing == STORED && page == p && sector == s);
                         unused = !is_used(version[i], p);
@@ -522,9 +519,9 @@ inline catch_up(who) {
 }
 
 /* LOG-12. */
-#define drops(who, of_)                                                                                                \
-    (at[who] == OPEN && (private[who] & BIT(of_)) &&                                            \
-     home_version[of_] >= last_change(version[who], of_) && writing != of_ + 1 &&                                        \
+#define drops(who, of_) \
+    (at[who] == OPEN && (private[who] & BIT(of_)) && \
+     home_version[of_] >= last_change(version[who], of_) && writing != of_ + 1 && \
      (IS(drop_loses_store) || !(turn == (who) + 1 && doing == STORED && page == of_)))
 
 inline drop(who, of_) {
@@ -595,7 +592,8 @@ inline begin_direct_write(who, of_) {
 inline commit_store(who) {
     stores(who) && has_room(1) ->
     d_step {
-        skip_ = (copy[(who) * MOST_PLACES + stored_place] != content(last, page, sector) && stale_base != stored_place + 1);
+        skip_ = (copy[(who) * MOST_PLACES + stored_place] != content(last, page, sector));
+        skip_ = skip_ && stale_base != stored_place + 1;
         appended = RANGE(page, sector, skip_);
         append(who, appended)
     }
@@ -671,6 +669,15 @@ inline death_within_two_appends(who) {
         put(last + 2, id_);
         die(who)
     }
+}
+
+/* Who calls it sets the page to 0 behind the step, so that it is no part of the state. */
+inline choose_page(of_) {
+    if
+    :: of_ = 0
+    :: PAGES > 1 -> of_ = 1
+    :: PAGES > 2 -> of_ = 2
+    fi
 }
 
 proctype process(byte me) provided (off == 0) {
@@ -750,7 +757,8 @@ inline begin_home(of_) {
     d_step {
         limit = home_limit;
         if
-        :: is_used(limit, of_) && home_version[of_] < last_change(limit, of_) && !(doing == WRITES_HOME && page == of_) ->
+        :: is_used(limit, of_) && home_version[of_] < last_change(limit, of_) &&
+           !(doing == WRITES_HOME && page == of_) ->
             writing = of_ + 1;
             writing_version = limit
         :: else

@@ -2,13 +2,13 @@
 """Searches the worlds of a Promela model with spin: each right world holds in every state, each mistake is refuted.
 
     promela.py MODEL.pml                  all worlds of MODEL.worlds
-    promela.py MODEL.pml --quick          those whose line begins with "quick"
+    promela.py MODEL.pml --tier TIER      those of a tier: quick, suite, large, larger, soak
     promela.py MODEL.pml --only NAME...   these
     promela.py MODEL.pml --path           shows the steps that refute each mistake, too
 
-A line of MODEL.worlds is "[quick] right|wrong NAME BOUND=VALUE..."; # begins a comment. The model is compiled once,
-and takes the bounds from its environment; two worlds are searched at a time. States are remembered by a hash of 8 bytes (pan's HC4), as in the other models. Prints the
-states and the seconds of each. Exit status 1: a right world is refuted, a wrong one is not, or
+A line of MODEL.worlds is "TIER right|wrong NAME BOUND=VALUE..."; # begins a comment. The model is compiled once
+and takes the bounds from its environment; two worlds are searched at a time. States are remembered by a hash of 8 bytes
+(pan's HC4). Prints the states and the seconds of each. Exit status 1: a right world is refuted, a wrong one is not, or
 a search was cut off; 77: spin is not installed.
 """
 
@@ -25,14 +25,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NOT_TESTED = 77
-PAN = ["-DSAFETY", "-DNOREDUCE", "-DNOFAIR", "-DHC4", "-DVECTORSZ=2048", "-DMEMLIM=4000", "-O1", "-w"]
+PAN = ["-DSAFETY", "-DNOREDUCE", "-DNOFAIR", "-DHC4", "-DVECTORSZ=2048", "-DMEMLIM=4000", "-w"]
+LONG = ["-O2", "-DNOBOUNDCHECK"]  # what is searched for seconds only is not worth the compiler's
 
 
 @dataclass
 class World:
     name: str
     is_right: bool
-    is_quick: bool
+    tier: str
     bounds: list[str]
 
 
@@ -42,11 +43,10 @@ def worlds_of(model: Path) -> list[World]:
         words = line.split("#")[0].split()
         if not words:
             continue
-        is_quick = words[0] == "quick"
-        kind, name, *bounds = words[1:] if is_quick else words
+        tier, kind, name, *bounds = words
         if kind not in ("right", "wrong"):
             sys.exit(f"{model.stem}.worlds: neither right nor wrong: {line}")
-        worlds.append(World(name, kind == "right", is_quick, bounds))
+        worlds.append(World(name, kind == "right", tier, bounds))
     return worlds
 
 
@@ -59,10 +59,11 @@ def run(directory: str, *command: str, **environment: str) -> str:
     return done.stdout
 
 
-def compile_pan(model: Path, directory: str) -> None:
+def compile_pan(model: Path, directory: str, options: list[str]) -> None:
     begin = time.monotonic()
-    run(directory, "spin", "-a", str(model))
-    run(directory, "gcc", *PAN, "-o", "pan", "pan.c")
+    shutil.copy(model, directory)  # pan names its trail after the model's path
+    run(directory, "spin", "-a", model.name)
+    run(directory, "gcc", *options, *PAN, "-o", "pan", "pan.c")
     print(f"compiled in {time.monotonic() - begin:.1f} s", flush=True)
 
 
@@ -90,7 +91,7 @@ def search(pan: str, world: World, mistakes: dict[str, str], shows_path: bool) -
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--tier", choices=("quick", "suite", "large", "larger", "soak"))
     parser.add_argument("--only", nargs="+")
     parser.add_argument("--path", action="store_true")
     arguments = parser.parse_args()
@@ -100,12 +101,12 @@ def main() -> int:
     chosen = [
         each
         for each in worlds_of(arguments.model)
-        if (each.is_quick or not arguments.quick) and (not arguments.only or each.name in arguments.only)
+        if arguments.tier in (None, each.tier) and (not arguments.only or each.name in arguments.only)
     ]
     mistakes = dict(re.findall(r"#define (\w+) (\d+)", arguments.model.read_text())) | {"none": "0"}
     failed = 0
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        compile_pan(arguments.model.resolve(), directory)
+        compile_pan(arguments.model.resolve(), directory, ["-O1"] if arguments.tier == "quick" else LONG)
         searches = [pool.submit(search, f"{directory}/pan", each, mistakes, arguments.path) for each in chosen]
         for each in searches:
             is_right, text = each.result()
