@@ -25,6 +25,8 @@ bench=(
 )
 test=(
     "${build[@]}" ccache python3 libgtest-dev libgmock-dev libboost1.81-dev
+    # searches models of protocols
+    spin
     # file systems that lose power, or are full
     util-linux mount e2fsprogs xfsprogs btrfs-progs
     # a program that runs on libholdfast-malloc.so
