@@ -194,9 +194,9 @@ endfunction()
 
 # hf_add_test(name SOURCES ... [LIBRARIES hf_heap ...] [LABELS ...] [TIERS ...] [TIMEOUT seconds] [SERIAL]
 #             [ALL_PROCESSORS] [OPTIMISED] [ARGUMENTS ...] [QUICK arguments...] [SOAK arguments...])
-# A GoogleTest executable and its test. Without LIBRARIES: hf_c_api, with that all layers. OPTIMISED: its own code is what
-# takes the time (simulators). QUICK, SOAK: further tests of the same executable, name_quick and name_soak, with these
-# arguments and in that tier alone; with QUICK, the test itself is in the tier suite.
+# A GoogleTest executable and its test. Without LIBRARIES: hf_c_api, with that all layers. OPTIMISED: its own code is
+# what takes the time (simulators). QUICK, SOAK: further tests of the same executable, name_quick and name_soak, with
+# these arguments and in that tier alone; with QUICK, the test itself is in the tier suite.
 function(hf_add_test name)
     cmake_parse_arguments(
         PARSE_ARGV 1 arg "SERIAL;ALL_PROCESSORS;OPTIMISED" "TIMEOUT"
