@@ -1,6 +1,6 @@
 // What transactions over everything cost (manager::transact(), durability `commit`): inserts into a map of strings and
 // vectors in a heap that is resident, beside a synced write of 4 KiB, plain commits, LMDB, SQLite and RocksDB, and an
-// insert into a tree of libpmemobj (examples/maps).
+// insert into a tree of libpmemobj (examples/maps). And what it costs that a store of the heap takes part.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -20,6 +20,7 @@
 
 #include <fmt/format.h>
 #include <holdfast/containers.hpp>
+#include <holdfast/store_in_heap.hpp>
 #include <holdfast/transaction.hpp>
 
 #include "allocators/allocation_run.hpp"
@@ -53,7 +54,10 @@ struct given_up : std::exception {};
 class subject {
 public:
     subject(const std::filesystem::path& path, std::uint64_t bytes)
-        : heap_(create_only, path.string()), all_(*heap_.construct<table>("all")(heap_.get_allocator<>())) {
+        : heap_(create_only, path.string()),
+          all_(*heap_.construct<table>("all")(heap_.get_allocator<>())),
+          within_(heap_, "within"),
+          beside_((path.parent_path() / "beside").string()) {
         words_ = bytes / sizeof(std::uint64_t);
         content_ = static_cast<std::uint64_t*>(heap_.allocate(bytes));
         std::fill_n(content_, words_, 1);
@@ -68,6 +72,12 @@ public:
         for (std::uint64_t i = 0; i < count; ++i) {
             insert();
         }
+    }
+    [[nodiscard]] heap_store& within() noexcept { return within_; }
+    [[nodiscard]] store& beside() noexcept { return beside_; }
+    /// 100 bytes.
+    void put(store_changes& to) {
+        to.put(fmt::format("{:016x}", next_++ * 0x9e37'79b9'7f4a'7c15U), std::string(84, '.'));
     }
     void change_a_page() { ++content_[next_++ * 0x9e37'79b9'7f4a'7c15U % words_]; }
     /// Of 200 that lie together.
@@ -91,6 +101,8 @@ private:
 
     manager heap_;
     table& all_;
+    heap_store within_;
+    store beside_;  ///< in a file of its own
     std::uint64_t* content_ = nullptr;
     std::uint64_t words_ = 0;
     std::uint64_t next_ = 0;
@@ -103,6 +115,9 @@ enum class work : std::uint8_t {
     insert,
     insert_of_writers,
     insert_and_commit,
+    insert_and_put,
+    insert_beside_put,
+    insert_put_and_commit,
     commit_of_some,
     abort_of_some,
     many_in_one,
@@ -118,6 +133,9 @@ constexpr std::array names{
     "transact: an insert",
     "transact: an insert, 16 threads",
     "an insert, then commit()",
+    "transact: an insert, and a put into a store of the heap",
+    "transact: an insert; a put into a store beside",
+    "an insert; a put into a store of the heap; commit()",
     "transact: 10 inserts",
     "transact: 10 inserts, thrown away",
     "of one transaction: an insert",
@@ -132,6 +150,32 @@ struct measurement {
     std::map<work, bench::samples> own;
     std::map<std::string, std::map<unsigned, bench::samples>> puts;  ///< by store and threads
 };
+
+/// Of the heap, and beside it.
+void measure_with_stores(subject& in, std::uint64_t count, measurement& to) {
+    const auto add = [&](work what, const std::function<void()>& call) {
+        to.own[what].add(time_of(1, count, [&](unsigned, std::uint64_t) { call(); }));
+    };
+    add(work::insert_and_put, [&] {
+        in.heap().transact([&](transaction& tx) {
+            in.insert();
+            in.put(in.within().write(tx));
+        });
+    });
+    add(work::insert_beside_put, [&] {
+        in.heap().transact([&] { in.insert(); });
+        store_transaction put = in.beside().write();
+        in.put(put);
+        put.commit();
+    });
+    add(work::insert_put_and_commit, [&] {
+        in.insert();
+        store_transaction put = in.within().write();
+        in.put(put);
+        put.commit();
+        in.heap().commit();
+    });
+}
 
 void measure(subject& in, const options& chosen, unsigned round, measurement& to) {
     manager& heap = in.heap();
@@ -151,6 +195,7 @@ void measure(subject& in, const options& chosen, unsigned round, measurement& to
         in.insert();
         heap.commit();
     });
+    measure_with_stores(in, chosen.count, to);
     add(work::commit_of_some, some, [&] { heap.transact([&] { in.insert(of_a_part); }); });
     add(work::abort_of_some, some, [&] {
         try {
@@ -361,6 +406,8 @@ int run(const options& chosen) {
             in.heap().close();
         }
         manager::remove(path);
+        std::filesystem::remove(directory / "beside");
+        std::filesystem::remove(directory / "beside-lock");
         for (const unsigned threads : {1U, writers}) {
             for (const auto& each : stores) {
                 const std::uint64_t count = std::max<std::uint64_t>(chosen.count / threads / 2, 20);

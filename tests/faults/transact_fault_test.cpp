@@ -135,6 +135,38 @@ TEST(transact_faults, in_what_is_dropped) {
                   judge_commits});
 }
 
+/// More than what the log may have: a checkpoint follows.
+constexpr std::uint64_t words = std::uint64_t{1} << 17U;
+void store_much(manager& heap, std::uint64_t step) {
+    auto* const much = static_cast<std::uint64_t*>(heap.root(1).get());
+    for (std::uint64_t i = 0; i < words; ++i) {
+        much[i] = (step << 32U | i) * 0x9e3779b97f4a7c15;
+    }
+}
+
+/// Was: a checkpoint without memory took back in memory what was in the log, and a crash brought it again.
+TEST(transact_faults, in_what_makes_the_log_long) {
+    run_campaign({"long logs",
+                  [](const std::string& path) {
+                      make_subject(path);
+                      manager heap(open_only, path, small_segments());
+                      heap.root(1) = heap.allocate(words * sizeof(std::uint64_t));
+                      heap.close(true);
+                  },
+                  [](const trial& one) {
+                      subject all(one, 4);
+                      for (const std::uint64_t step : {5U, 6U, 7U}) {
+                          all.step([&] {
+                              all.heap().transact([&] {
+                                  advance(all.heap(), step);
+                                  store_much(all.heap(), step);
+                              });
+                          });
+                      }
+                  },
+                  judge_commits});
+}
+
 /// A sync that failed may be repeated.
 TEST(transact_faults, in_what_is_durable_later) {
     run_campaign({"later", make_subject,
