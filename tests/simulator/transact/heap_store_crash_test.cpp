@@ -40,6 +40,12 @@ TEST(heap_store_crash_test, every_image_has_all_of_a_transaction_or_nothing) {
         static_cast<unsigned long long>(all.refused), static_cast<unsigned long long>(all.poisoned));
     EXPECT_GT(all.images, programs * 200);
     EXPECT_GT(all.older, all.images / 10) << "the medium loses something";
+    EXPECT_GT(all.durable, programs);
+    EXPECT_GT(all.aborts, 0U);
+    EXPECT_GT(all.poisoned, 0U);
+    if (programs >= 40) {
+        EXPECT_GT(all.refused, 0U) << "calls that fail, and programs that go on";
+    }
 }
 
 }  // namespace
